@@ -1,0 +1,175 @@
+"""Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
+
+A slot is a package; each public module in it is a plug-in; the module's function of the same name is its
+entry; the function's keyword-only parameters are its options. Adding a plug-in edits no existing file.
+
+A plug-in module may also declare:
+    NEEDS      set of features it wants computed, e.g. {"values"}
+    PRESETS    name -> options that reproduce a published variant
+    SUMMARY    one line for lists (otherwise the first line of the docstring)
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pydantic
+
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.schedule import Schedule, is_schedule, parse
+
+SLOTS = {
+    "games": "game",
+    "render": "renderer",
+    "samplers": "sampler",
+    "agents": "agent",
+    "credit": "advantage estimator",
+    "features": "feature",
+    "losses": "loss",
+    "selection": "selection rule",
+    "league.matchmakers": "matchmaker",
+}
+SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plugin:
+    """One plug-in: its slot, its name, its entry function and the module that declares the rest."""
+
+    slot: str
+    name: str
+    function: Callable[..., Any]
+    module: ModuleType
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Features this plug-in wants computed."""
+        return frozenset(getattr(self.module, "NEEDS", ()))
+
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Named sets of options."""
+        presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})
+        return presets
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """Keyword-only parameters of the entry function: the plug-in's whole configuration."""
+        parameters = inspect.signature(self.function).parameters
+        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    @property
+    def summary(self) -> str:
+        """First line of the entry function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """A plug-in with checked options; numbers that were given as schedules are resolved by ``at``."""
+
+    plugin: Plugin
+    options: Mapping[str, Any]
+    schedules: Mapping[str, Schedule]
+
+    def at(self, progress: float) -> dict[str, Any]:
+        """Return the options at ``progress`` in [0, 1]."""
+        return {**self.options, **{name: schedule(progress) for name, schedule in self.schedules.items()}}
+
+    def __call__(self, *args: Any, progress: float = 0.0) -> Any:
+        """Call the plug-in with these positional arguments and its options at ``progress``."""
+        return self.plugin.function(*args, **self.at(progress))
+
+
+@cache
+def names(slot: str) -> tuple[str, ...]:
+    """Return the names of all plug-ins of a slot, sorted.
+
+    Raises:
+        UnknownNameError: no such slot.
+    """
+    if slot not in SLOTS:
+        raise UnknownNameError("slot", slot, SLOTS)
+    package = importlib.import_module(f"sparring.{slot}")
+    found = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
+    return tuple(sorted(name for name in found if not _is_support(slot, name)))
+
+
+def _is_support(slot: str, name: str) -> bool:
+    """Return whether a module of a slot declares itself a helper (read from its text, without importing it)."""
+    spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
+    loader = getattr(spec, "loader", None)
+    source = loader.get_source(f"sparring.{slot}.{name}") if loader and hasattr(loader, "get_source") else None
+    return f"\n{SUPPORT} = True" in (source or "")
+
+
+@cache
+def load(slot: str, name: str) -> Plugin:
+    """Return a plug-in by slot and name.
+
+    Raises:
+        UnknownNameError: the slot has no plug-in of this name.
+    """
+    if name not in names(slot):
+        raise UnknownNameError(SLOTS[slot], name, names(slot), f"See `sparring list {slot}`.")
+    module = importlib.import_module(f"sparring.{slot}.{name}")
+    return Plugin(slot=slot, name=name, function=getattr(module, name), module=module)
+
+
+def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:
+    """Return a plug-in with its options checked against its signature.
+
+    Args:
+        slot: one of ``SLOTS``.
+        name: the plug-in's name.
+        options: values for its keyword-only parameters; numbers may be schedules.
+        preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
+
+    Raises:
+        UnknownNameError: unknown slot, plug-in, preset or option.
+        ConfigError: a value of the wrong type, or a required option left out.
+    """
+    plugin = load(slot, name)
+    where = f"{slot} {name!r}"
+    merged: dict[str, Any] = {}
+    if preset is not None:
+        if preset not in plugin.presets:
+            raise UnknownNameError(f"preset of {where}", preset, plugin.presets)
+        merged.update(plugin.presets[preset])
+    merged.update(options or {})
+    for key in merged:
+        if key not in plugin.options:
+            raise UnknownNameError(f"option of {where}", key, plugin.options)
+    hints = typing.get_type_hints(plugin.function)
+    schedules, plain = {}, {}
+    for key, value in merged.items():
+        if is_schedule(value) and hints.get(key) is float:
+            schedules[key] = parse(value, f"{where}, option {key!r}")
+        else:
+            plain[key] = value
+    return Bound(plugin=plugin, options=_checked(plugin, hints, plain, schedules, where), schedules=schedules)
+
+
+def _checked(plugin: Plugin, hints: Mapping[str, Any], plain: Mapping[str, Any], scheduled: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return options with defaults filled in and types checked by pydantic, scheduled ones left out."""
+    fields: dict[str, Any] = {}
+    for key, parameter in plugin.options.items():
+        if key not in scheduled:
+            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+            fields[key] = (hints[key], default)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    model = pydantic.create_model(plugin.name, __config__=config, **fields)
+    try:
+        return dict(model(**plain))
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{where}, option {key!r}: {first['msg']}, got {first.get('input')!r}.") from None

@@ -1,0 +1,88 @@
+"""Numbers that change over training: constant, linear, cosine, staircase.
+
+Wherever a plug-in or the configuration takes a number over training, it takes a schedule: a plain number, or
+
+    {schedule: linear, start: 0.15, end: 0.01, until: 0.8}
+    {schedule: cosine, start: 3e-3, end: 0.0}
+    {schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}
+
+``progress`` is the share of the run's steps that is done, in [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sparring.errors import ConfigError
+
+Kind = Literal["constant", "linear", "cosine", "staircase"]
+_FIELDS = {"linear": {"start", "end", "until"}, "cosine": {"start", "end", "until"}, "staircase": {"values", "at"}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """A number as a function of progress.
+
+    ``values`` holds the plateaus of a staircase, or (start, end) of a ramp; ``at`` holds the staircase's
+    steps, or the progress at which a ramp reaches its end.
+    """
+
+    kind: Kind
+    values: tuple[float, ...]
+    at: tuple[float, ...] = ()
+
+    def __call__(self, progress: float) -> float:
+        """Return the value at ``progress`` (clipped to [0, 1])."""
+        progress = min(max(progress, 0.0), 1.0)
+        if self.kind == "constant":
+            return self.values[0]
+        if self.kind == "staircase":
+            return self.values[sum(progress >= edge for edge in self.at)]
+        start, end = self.values
+        share = min(progress / self.at[0], 1.0)
+        weight = share if self.kind == "linear" else (1.0 - math.cos(math.pi * share)) / 2.0
+        return start + (end - start) * weight
+
+
+def is_schedule(value: Any) -> bool:
+    """Return whether a configuration value is written as a schedule."""
+    return isinstance(value, Mapping) and "schedule" in value
+
+
+def parse(value: Any, where: str = "schedule") -> Schedule:
+    """Return the schedule that a configuration value (a number or a mapping) describes.
+
+    Raises:
+        ConfigError: the mapping has an unknown kind, unknown or missing fields, or values out of order.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Schedule(kind="constant", values=(float(value),))
+    if not is_schedule(value):
+        raise ConfigError(f"{where}: {value!r} is neither a number nor a schedule; write 0.1 or {{schedule: linear, start: 0.1, end: 0.0}}.")
+    kind, fields = value["schedule"], set(value) - {"schedule"}
+    if kind == "constant" and fields == {"value"}:
+        return parse(value["value"], where)
+    if kind not in _FIELDS:
+        raise ConfigError(f"{where}: unknown schedule {kind!r}; write one of constant, linear, cosine, staircase.")
+    required = _FIELDS[kind] - {"until"}
+    if fields - _FIELDS[kind] or required - fields:
+        raise ConfigError(f"{where}: a {kind} schedule takes {sorted(_FIELDS[kind])}, got {sorted(fields)}.")
+    if kind == "staircase":
+        values, at = _numbers(value["values"], where), _numbers(value["at"], where)
+        if len(values) != len(at) + 1 or list(at) != sorted(at):
+            raise ConfigError(f"{where}: a staircase needs one more value than steps, and steps in order; got values={values}, at={at}.")
+        return Schedule(kind=kind, values=values, at=at)
+    until = _numbers([value.get("until", 1.0)], where)
+    if not 0.0 < until[0] <= 1.0:
+        raise ConfigError(f"{where}: until={until[0]} must lie in (0, 1].")
+    return Schedule(kind=kind, values=_numbers([value["start"], value["end"]], where), at=until)
+
+
+def _numbers(values: Any, where: str) -> tuple[float, ...]:
+    """Return a list of numbers as floats, or raise ConfigError."""
+    if not isinstance(values, (list, tuple)) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
+        raise ConfigError(f"{where}: {values!r} must be a list of numbers.")
+    return tuple(float(v) for v in values)

@@ -1,0 +1,167 @@
+"""Every record that crosses a layer: frozen, keyword-only, shapes beside the fields, no logic.
+
+Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens of a batch,
+S training sequences, V vocabulary entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
+TurnEvent = Literal["ok", "illegal", "unparsable"]
+"""What became of a reply: a legal action, a well-formed but illegal one, or no action at all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """What one seat is told at its turn.
+
+    ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the seat's
+    information state: two states have the same key exactly when the seat cannot tell them apart.
+    """
+
+    text: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A run of token ids of one seat's conversation, of one kind.
+
+    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the distribution
+    actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    """
+
+    kind: SegmentKind
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One decision of one seat.
+
+    ``segments`` is empty for agents that do not speak in tokens. ``sample`` numbers the training samples of
+    the seat within its episode: it grows when a context strategy edits history and a new sample opens.
+    """
+
+    seat: int
+    turn_index: int  # own-turn index of the seat, from 0
+    agent: str  # name of the agent that sits in the seat
+    state_key: str  # Observation.key
+    legal_actions: tuple[str, ...]
+    reply: str  # what the agent said, as text
+    action: str | None  # what was played; None when the turn forfeits or is to be retried
+    event: TurnEvent
+    rewards: Mapping[str, float]  # named components earned by this seat from this turn to its next one
+    segments: tuple[Segment, ...] = ()
+    sample: int = 0
+    truncated: bool = False  # the reply ran into the token limit
+    weights_version: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """The turns of all seats of one play of a game, in order, with the returns per seat."""
+
+    episode_id: int
+    group_id: int
+    game: str
+    seed: int  # key of the stream the deal was drawn from; equal within a group
+    roles: tuple[str, ...]  # [num_seats] role name per seat
+    agents: tuple[str, ...]  # [num_seats] agent name per seat
+    trained: tuple[bool, ...]  # [num_seats] whether this seat's tokens may carry loss
+    turns: tuple[Turn, ...]
+    returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
+    forfeited_by: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnTable:
+    """Columns over turns, sorted by (episode, seat, turn_index): what credit works on. All arrays have shape [N].
+
+    A *trajectory* is the run of turns of one seat in one episode: rows with equal ``trajectory`` are
+    contiguous and in order of play.
+    """
+
+    episode: IntArray
+    group: IntArray
+    trajectory: IntArray  # 0..num_trajectories-1, non-decreasing
+    game: IntArray  # index into game_names
+    role: IntArray  # index into role_names
+    seat: IntArray
+    agent: IntArray  # index into agent_names
+    turn_index: IntArray
+    reward: FloatArray  # sum of the turn's reward components, in the game's units
+    done: BoolArray  # last turn of its trajectory
+    state_key: IntArray  # equal exactly when the information states are equal, within a game
+    legal: BoolArray
+    n_tokens: IntArray  # sampled tokens of the turn
+    value: FloatArray | None = None  # critic's value before the turn; present if a plug-in NEEDS "values"
+    game_names: tuple[str, ...] = ()
+    role_names: tuple[str, ...] = ()
+    agent_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credit:
+    """What an advantage estimator returns.
+
+    ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its turn's value),
+    or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the estimator's running state to be
+    saved with a checkpoint (JSON-serialisable). ``value_targets`` has shape [N] when a critic is to be fitted.
+    """
+
+    advantages: FloatArray
+    state: dict[str, Any] = field(default_factory=dict)
+    level: Literal["turn", "token"] = "turn"
+    value_targets: FloatArray | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingParams:
+    """The distribution replies are drawn from. ``top_k == 0`` and ``top_p == 1`` switch truncation off."""
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleRequest:
+    """One reply to be sampled: the exact ids the model must see, and the key of the stream to draw from."""
+
+    ids: tuple[int, ...]
+    stream: int  # 64-bit stream key; draw number t of the reply uses counter t
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleResult:
+    """Sampled ids (the stop id included when one was sampled) and their log-probabilities."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interval:
+    """A point estimate with the ends of its confidence interval and the number of observations behind it."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    level: float = 0.95

@@ -1,0 +1,231 @@
+"""Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
+
+A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Every chance outcome is
+drawn from the state's own stream by counter, with the game's true probabilities.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspiel
+
+from sparring.errors import GameError
+from sparring.games.events import CHANCE, Event, pick, trail_of
+from sparring.games.illegal import IllegalRule
+from sparring.games.reply import ReplyParser
+from sparring.games.wording import Style, Wording
+from sparring.rng import Stream
+from sparring.types import Observation
+
+SUPPORT = True
+
+__all__ = ["CHANCE", "Event", "Game", "State", "Style"]
+
+
+class Game(Wording):
+    """Rules and wording of a game.
+
+    Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``. ``illegal`` is the
+    rule for illegal replies; ``max_turns`` bounds the seats' actions in one play, all seats together.
+
+    Args:
+        spiel: OpenSpiel's rules (turn-based).
+        name: the game's name in Sparring.
+        roles: role name per seat, [num_seats].
+        words: action word per action id, [num_distinct_actions]; empty if words depend on the state.
+        style: "brief" or "full".
+    """
+
+    notes: bool = False  # whether ``note`` is to be called at every event
+
+    def __init__(
+        self, spiel: pyspiel.Game, *, name: str, roles: tuple[str, ...], words: tuple[str, ...] = (), style: Style = "brief"
+    ) -> None:
+        kind = spiel.get_type()
+        self.spiel, self.name, self.roles, self.words, self.style = spiel, name, roles, words, style
+        self.num_seats: int = spiel.num_players()
+        self.min_utility: float = spiel.min_utility()
+        self.max_utility: float = spiel.max_utility()
+        self.utility_sum: float | None = spiel.utility_sum()
+        self.zero_sum: bool = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
+        self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
+        self.max_turns: int = spiel.max_game_length()
+        self.illegal = IllegalRule()
+        self.brief = style == "brief"
+        self.indices = {word: index for index, word in enumerate(words)}
+        self._reader = ReplyParser(words)
+
+    # -- play ------------------------------------------------------------------------------------------------------
+
+    def reset(self, stream: Stream) -> State:
+        """Return a fresh state whose chance outcomes are draws number 0, 1, 2, ... of ``stream``."""
+        state = State(self, self.spiel.new_initial_state(), stream)
+        state.settle()
+        return state
+
+    def state_of(self, spiel: pyspiel.State) -> State:
+        """Return a state around a clone of an OpenSpiel state, for solvers and exact evaluation.
+
+        It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to ``apply_index``.
+        """
+        if not self.notes:
+            return State(self, spiel.clone(), None, trail_of(spiel))
+        state = State(self, self.spiel.new_initial_state(), None)
+        for item in spiel.full_history():
+            state.apply_index(item.action)
+        return state
+
+    # -- actions as words ------------------------------------------------------------------------------------------
+
+    def legal_words(self, state: State, indices: list[int]) -> tuple[str, ...]:
+        """Return the words of the legal action ids of ``state``, in their order."""
+        words = self.words
+        return tuple([words[index] for index in indices])
+
+    def index_of(self, state: State, word: str) -> int | None:
+        """Return the action id of a word in ``state``, or None."""
+        return self.indices.get(word)
+
+    def parse(self, state: State, reply: str) -> str | None:
+        """Return the action word written in ``reply``, legal or not, or None."""
+        return reply if reply in self.indices else self._reader.find(reply)
+
+    def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
+        """Return what the wording wants to remember of the position in which an event happens."""
+        return None
+
+    def key(self, state: State, seat: int) -> str:
+        """Return the seat's information state as a string (perfect recall)."""
+        text: str = state.spiel.information_state_string(seat)
+        return text
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return what the seat has at stake in ``state``, for the "mars" forfeiture."""
+        return 1.0
+
+
+class State:
+    """One play of a game.
+
+    Attributes:
+        game: the rules.
+        spiel: OpenSpiel's state; do not apply actions to it directly.
+        seat: whose turn it is, or -1 (game over, or a chance node of a state without a stream).
+        done: whether the game is over.
+        plies: number of seats' actions so far.
+        trail: every event so far, chance included.
+        draws: number of chance outcomes drawn so far from ``stream``.
+    """
+
+    __slots__ = ("_legal", "_legal_words", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
+
+    def __init__(self, game: Game, spiel: pyspiel.State, stream: Stream | None, trail: list[Event] | None = None, draws: int = 0) -> None:
+        self.game, self.spiel, self.stream, self.draws = game, spiel, stream, draws
+        self.trail: list[Event] = [] if trail is None else trail
+        self.plies = self.trail[-1][0] + (self.trail[-1][1] != CHANCE) if self.trail else 0
+        self._legal: list[int] | None = None
+        self._legal_words: tuple[str, ...] | None = None
+        self._look()
+
+    def _look(self) -> None:
+        """Read whose turn it is from the OpenSpiel state."""
+        player = self.spiel.current_player()
+        self.seat = player if player >= 0 else -1
+        self.done = player == pyspiel.PlayerId.TERMINAL
+        self._legal = self._legal_words = None
+
+    def settle(self) -> None:
+        """Draw chance outcomes until a seat is to act or the game is over (nothing without a stream)."""
+        spiel, stream = self.spiel, self.stream
+        if self.seat >= 0 or self.done or stream is None:
+            return
+        while spiel.is_chance_node():
+            index = pick(spiel.chance_outcomes(), stream.uniform(self.draws))
+            self.draws += 1
+            self._push(CHANCE, index)
+        self._look()
+
+    def _push(self, player: int, index: int) -> None:
+        """Apply an action id and remember it."""
+        note = self.game.note(self.spiel, player, index) if self.game.notes else None
+        self.spiel.apply_action(index)
+        self.trail.append(Event(self.plies, player, index, note))
+
+    @property
+    def returns(self) -> list[float]:
+        """Payoffs so far, [num_seats], cumulative."""
+        values: list[float] = self.spiel.returns()
+        return values
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions of the seat to act, as words."""
+        if self._legal_words is None:
+            self._legal_words = self.game.legal_words(self, self._legal_indices()) if self.seat >= 0 else ()
+        return self._legal_words
+
+    def _legal_indices(self) -> list[int]:
+        """Return the legal action ids, asked of OpenSpiel once per position."""
+        if self._legal is None:
+            self._legal = self.spiel.legal_actions()
+        return self._legal
+
+    def action_index(self, action: str) -> int:
+        """Return the OpenSpiel action id of a legal action word.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        index = self.game.index_of(self, action)
+        if index is None or index not in self._legal_indices():
+            listed = ", ".join(self.legal_actions()) or "none, the game is over"
+            raise GameError(f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal actions: {listed}.")
+        return index
+
+    def apply(self, action: str) -> None:
+        """Play an action word for the seat to act, then draw chance outcomes up to the next decision.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        self._play(self.action_index(action))
+
+    def apply_index(self, index: int) -> None:
+        """Play an OpenSpiel action id (a chance outcome's too, in a state without a stream).
+
+        Raises:
+            GameError: the id is not legal here.
+        """
+        if index not in self._legal_indices():
+            raise GameError(f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal ids: {self._legal_indices()}.")
+        self._play(index)
+
+    def _play(self, index: int) -> None:
+        """Apply a legal action id of the seat to act (or of chance)."""
+        seat = self.seat
+        self._push(seat, index)  # a chance node has seat -1, which is CHANCE
+        if seat >= 0:
+            self.plies += 1
+        self._look()
+        self.settle()
+
+    def observe(self, seat: int, since: int = 0) -> Observation:
+        """Return what ``seat`` is to be told, and the key of its information state.
+
+        Args:
+            seat: who is told.
+            since: 0 for a complete opening with everything public so far. Otherwise ``plies`` right after the seat's
+                last own action: only what happened from there on is told, and the seat's own actions are not repeated.
+
+        Returns:
+            An observation whose text is never empty: a pure function of (OpenSpiel state, seat, since).
+        """
+        return Observation(text=self.game.text(self, seat, since), key=self.game.key(self, seat))
+
+    def parse(self, reply: str) -> str | None:
+        """Return the canonical action word written in ``reply``, legal or not; None if there is none."""
+        return self.game.parse(self, reply)
+
+    def clone(self) -> State:
+        """Return an independent copy: same position, same stream, same draw counter."""
+        return State(self.game, self.spiel.clone(), self.stream, self.trail.copy(), self.draws)

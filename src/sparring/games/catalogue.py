@@ -1,0 +1,48 @@
+"""Makes games by name: the hand-written ones first, then any turn-based game that OpenSpiel has registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pyspiel
+
+from sparring import registry
+from sparring.errors import UnknownNameError
+from sparring.games.base import Game
+from sparring.games.generic import generic
+from sparring.games.illegal import IllegalRule
+
+SUPPORT = True
+
+
+@cache
+def game_names() -> tuple[str, ...]:
+    """Return the names that ``make_game`` knows, sorted: plug-ins and OpenSpiel's registered games."""
+    return tuple(sorted({*registry.names("games"), *pyspiel.registered_names()}))
+
+
+def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None) -> Game:
+    """Return a game by name.
+
+    Args:
+        name: a plug-in of ``sparring.games`` or a game registered with OpenSpiel.
+        options: the plug-in's options; for an OpenSpiel game its parameters, and ``style``.
+        illegal: fields of ``IllegalRule``.
+
+    Raises:
+        UnknownNameError: no such game, option or illegal-move rule.
+        ConfigError: an option of the wrong type or out of range.
+        GameError: OpenSpiel has the game, but it cannot be played here.
+    """
+    rule = IllegalRule.from_options(illegal or {})
+    game: Game
+    if name in registry.names("games"):
+        game = registry.bind("games", name, options)()
+    elif name in pyspiel.registered_names():
+        game = generic(name, options or {})
+    else:
+        raise UnknownNameError("game", name, game_names(), "See `sparring list games`.")
+    game.illegal = rule
+    return game

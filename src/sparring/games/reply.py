@@ -1,0 +1,48 @@
+"""Finds the action in a reply: the exact word, else the last marked one, else the last word that is an action."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+SUPPORT = True
+
+_BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"  # not inside a word, a hyphenated word or a number; no minus sign
+_AFTER = r"(?!\w|-\w|[.,]\d|%)"
+_MARK = r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[:=]?\s*[\"'`*\[(<{]*|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
+
+
+class ReplyParser:
+    """Finds action words in free text, ignoring case where that is unambiguous.
+
+    A reply that is an action word is that action. Otherwise the last action word that is marked wins ("action: bet",
+    "[bet]", "<bet>", "**bet**", "boxed{bet}"), and else the last action word. "abet" does not contain "bet".
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._exact = frozenset(words)
+        lowered = [word.lower() for word in self._exact]
+        self._lower = {word.lower(): word for word in self._exact if lowered.count(word.lower()) == 1}
+        choice = "|".join(re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word)))
+        self._loose = re.compile(f"{_BEFORE}({choice}){_AFTER}", re.IGNORECASE)
+        self._marked = re.compile(f"{_MARK}{_BEFORE}({choice}){_AFTER}", re.IGNORECASE)
+
+    def find(self, reply: str) -> str | None:
+        """Return the action word that ``reply`` means, or None."""
+        text = reply.strip()
+        if text in self._exact:
+            return text
+        if text.lower() in self._lower:
+            return self._lower[text.lower()]
+        if not self._exact:
+            return None
+        for pattern in (self._marked, self._loose):
+            found = [self._canonical(match) for match in pattern.findall(text)]
+            known = [word for word in found if word is not None]
+            if known:
+                return known[-1]
+        return None
+
+    def _canonical(self, written: str) -> str | None:
+        """Return the action word for what was written, or None if its case leaves it ambiguous."""
+        return written if written in self._exact else self._lower.get(written.lower())

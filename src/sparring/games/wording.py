@@ -1,0 +1,113 @@
+"""Turns what happened in a game into words: the hooks a game's file overrides, and the frame around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from sparring.games.events import CHANCE, Event, recent
+
+if TYPE_CHECKING:
+    from sparring.games.base import State
+
+SUPPORT = True
+
+Style = Literal["brief", "full"]
+"""Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
+
+NOTHING = "."  # what a seat is told in brief style when nothing happened
+ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
+
+
+class Wording:
+    """What the seats of a game are told, in brief or full style.
+
+    Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full style) and override
+    the hooks ``private``, ``private_words``, ``position`` and ``chance_event``.
+    """
+
+    title: str = ""
+    rules: str = ""
+    brief: bool
+    num_seats: int
+    roles: tuple[str, ...]
+    words: tuple[str, ...]
+
+    def word_of(self, state: State, player: int, index: int) -> str:
+        """Return the word of an action id in ``state``."""
+        return self.words[index]
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every whitespace-separated word that the brief wording and the actions can contain, sorted."""
+        return tuple(sorted({self.title, NOTHING, ILLEGAL, *self.roles, *self.words, *self.private_words()}))
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the words that ``private`` and ``chance_event`` can use in brief style."""
+        return ()
+
+    def private(self, state: State, seat: int) -> str:
+        """Return what the seat alone knew at the start (style of the game), or ""."""
+        return ""
+
+    def position(self, state: State, seat: int) -> str:
+        """Return a picture of the position for full style, or ""."""
+        return ""
+
+    def chance_event(self, state: State, seat: int, event: Event) -> str:
+        """Return the wording of a chance outcome that ``seat`` sees, or ""."""
+        return ""
+
+    def action_event(self, state: State, seat: int, event: Event) -> str:
+        """Return the wording of a seat's action, as ``seat`` sees it."""
+        word = self.word_of(state, event.player, event.action)
+        if self.brief:
+            return word if self.num_seats <= 2 else f"{self.roles[event.player]} {word}"
+        return f"You chose {word}." if event.player == seat else f"The player {self.roles[event.player]!r} chose {word}."
+
+    def text(self, state: State, seat: int, since: int) -> str:
+        """Return what ``seat`` is to be told; see ``State.observe``."""
+        events = self.events(state, seat, since)
+        if self.brief:
+            if since:
+                return " ".join(events) or NOTHING
+            private = self.private(state, seat)
+            return " ".join([self.title, self.roles[seat], private, *events] if private else [self.title, self.roles[seat], *events])
+        parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}.", self.private(state, seat)]
+        parts += [" ".join(events), self.position(state, seat), self.call(state, seat)]
+        return "\n\n".join(part for part in parts if part)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return the wordings of all events from ply ``since`` on that the seat is to be told."""
+        out = []
+        for event in recent(state.trail, since):
+            if event[1] == CHANCE:
+                said = self.chance_event(state, seat, event)
+                if said:
+                    out.append(said)
+            elif not since or event[1] != seat:
+                out.append(self.action_event(state, seat, event))
+        return out
+
+    def call(self, state: State, seat: int) -> str:
+        """Return the closing lines of full style: whose turn it is, the legal actions and the form of an answer."""
+        if state.done:
+            return "The game is over."
+        if state.seat != seat:
+            return "It is not your turn yet; please wait."
+        legal = state.legal_actions()
+        example = legal[len(state.trail) % len(legal)]
+        return f"It is your turn. Legal actions: {', '.join(legal)}.\nPlease reply with exactly one legal action, for example: {example}"
+
+    def correction(self, state: State, reply_action: str | None, played: str | None = None) -> str:
+        """Return what a seat is told after an illegal or unparsable reply.
+
+        Args:
+            state: the state before the reply took effect.
+            reply_action: the illegal action of the reply, or None if it held none.
+            played: the random legal action that was played in its place, or None if the seat may try again.
+        """
+        if self.brief:
+            return ILLEGAL if played is None else f"{ILLEGAL} {played}"
+        wrong = "Your reply contained no action." if reply_action is None else f"The action {reply_action} is not legal now."
+        if played is not None:
+            return f"{wrong} The action {played} was played for you."
+        return f"{wrong} {self.call(state, state.seat)}"

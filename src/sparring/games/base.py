@@ -88,8 +88,14 @@ class Game(Wording):
         return self.indices.get(word)
 
     def parse(self, state: State, reply: str) -> str | None:
-        """Return the action word written in ``reply``, legal or not, or None."""
-        return reply if reply in self.indices else self._reader.find(reply)
+        """Return the action word written in ``reply``, legal or not, or None.
+
+        In brief style the reply must be the word and nothing else: what is measured exactly (the probability of the
+        word) is then what is played. Full style finds the action in natural text.
+        """
+        if reply in self.indices:
+            return reply
+        return None if self.brief else self._reader.find(reply)
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return what the wording wants to remember of the position in which an event happens."""

@@ -1,0 +1,55 @@
+"""Liar's dice: bid on the dice of both seats, or doubt the last bid."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pyspiel
+from pydantic import Field
+
+from sparring.games.base import Game, State, Style
+
+LIAR = "liar"
+
+
+class LiarsDice(Game):
+    """Liar's dice for two seats. A bid is one word, "2-5": at least two dice show five; the highest face is wild."""
+
+    title = "dice"
+
+    def __init__(self, dice: int, sides: int, style: Style) -> None:
+        spiel = pyspiel.load_game("liars_dice", {"numdice": dice, "dice_sides": sides})
+        bids = tuple(f"{count}-{face}" for count in range(1, 2 * dice + 1) for face in range(1, sides + 1))
+        super().__init__(spiel, name="liars_dice", roles=("seat0", "seat1"), words=(*bids, LIAR), style=style)
+        self.dice, self.faces = dice, tuple(str(face) for face in range(1, sides + 1))
+        self.rules = (
+            f"We play liar's dice with 2 players and {dice} private dice each; a die has faces 1 to {sides}. The players take turns. A "
+            f"bid such as 1-{sides - 1} claims that at least 1 die of all dice of both players shows face {sides - 1}; dice showing "
+            f"{sides} count as any face. A new bid must raise the number of dice, or keep it and raise the face. Instead of bidding, 'liar' "
+            "doubts the last bid: all dice are shown, and the last bidder wins if the bid holds and loses if it does not."
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the faces."""
+        return self.faces
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the seat's dice, lowest first."""
+        rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
+        dice = " ".join(self.faces[index] for index in sorted(event.action for event in rolls if event.ply == 0 and event.player < 0))
+        return dice if self.brief else f"Your dice show: {dice}."
+
+
+def liars_dice(
+    *, dice: Annotated[int, Field(ge=1, le=5)] = 1, sides: Annotated[int, Field(ge=2, le=10)] = 6, style: Style = "brief"
+) -> Game:
+    """Liar's dice for 2 seats, with private dice and bids that only rise.
+
+    Args:
+        dice: dice per seat, 1 to 5.
+        sides: faces of a die, 2 to 10; the highest is wild.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Lanctot et al., "Monte Carlo sampling for regret minimization", 2009 (as "Bluff").
+    """
+    return LiarsDice(dice, sides, style)

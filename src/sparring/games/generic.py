@@ -64,10 +64,12 @@ class GenericGame(Game):
         return index
 
     def parse(self, state: State, reply: str) -> str | None:
-        """Return the legal action word in ``reply``, else a known action word in it, else None."""
+        """Return the legal action word in ``reply``, else a known action word in it, else None; exact in brief style."""
         legal = state.legal_actions()
         if reply in legal:
             return reply
+        if self.brief:
+            return reply if self._parser().knows(reply) else None
         found = ReplyParser(legal).find(reply)
         return found if found is not None else self._parser().find(reply)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pyspiel
 
-from sparring.games.base import Game, State, Style
+from sparring.games.base import Event, Game, State, Style
 from sparring.games.hanabi_table import COLOUR_NAMES, COLOURS, Sizes, Step, Table, replay
 
 VARIANTS = {
@@ -27,6 +27,14 @@ class Hanabi(Game):
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=words, style=style)
         self.rules = _rules(sizes)
+        self._last: tuple[list[Event], int, Table] | None = None
+
+    def table(self, state: State) -> Table:
+        """Return the table of ``state``; the latest one is kept, as text and key both ask for it."""
+        last = self._last
+        if last is None or last[0] is not state.trail or last[1] != len(state.trail):
+            last = self._last = (state.trail, len(state.trail), replay(self.sizes, state.trail))
+        return last[2]
 
     def _word(self, index: int) -> str:
         """Return the word of an action id."""
@@ -46,12 +54,12 @@ class Hanabi(Game):
 
     def key(self, state: State, seat: int) -> str:
         """Return all that the seat was dealt to see, saw and did, in order (OpenSpiel has no information state here)."""
-        table = replay(self.sizes, state.trail)
+        table = self.table(state)
         return " ".join([self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)])
 
     def private(self, state: State, seat: int) -> str:
         """Return the hands of the others as they were dealt (brief style; full style shows the table as it is)."""
-        return self._dealt(replay(self.sizes, state.trail), seat) if self.brief else ""
+        return self._dealt(self.table(state), seat) if self.brief else ""
 
     def _dealt(self, table: Table, seat: int) -> str:
         """Return the others' first hands, each after its owner where there are several."""
@@ -62,8 +70,8 @@ class Hanabi(Game):
         return " ".join(parts)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what happened from ply ``since`` on; of the seat's own actions only what it did not know."""
-        steps = [step for step in replay(self.sizes, state.trail).steps if step.event.ply >= since]
+        """Return what happened from ply ``since`` on; of the seat's own last action only what it brought to light."""
+        steps = [step for step in self.table(state).steps if step.event.ply >= since - (step.event.player == seat)]
         say = self._brief if self.brief else self._full
         return [said for step in steps if (said := say(step, seat, since))]
 
@@ -95,7 +103,7 @@ class Hanabi(Game):
 
     def position(self, state: State, seat: int) -> str:
         """Return the table as the seat sees it."""
-        table = replay(self.sizes, state.trail)
+        table = self.table(state)
         stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
         lines = [
             f"Stacks: {stacks}. Information tokens: {table.information}. Lives: {table.lives}. Cards in the deck: {table.deck}. "

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import pyspiel
-from pydantic import Field
 
 from sparring.games.base import Game, State, Style
+from sparring.games.options import check_range
 
 LIAR = "liar"
 
@@ -23,10 +21,10 @@ class LiarsDice(Game):
         super().__init__(spiel, name="liars_dice", roles=("seat0", "seat1"), words=(*bids, LIAR), style=style)
         self.dice, self.faces = dice, tuple(str(face) for face in range(1, sides + 1))
         self.rules = (
-            f"We play liar's dice with 2 players and {dice} private dice each; a die has faces 1 to {sides}. The players take turns. A "
-            f"bid such as 1-{sides - 1} claims that at least 1 die of all dice of both players shows face {sides - 1}; dice showing "
-            f"{sides} count as any face. A new bid must raise the number of dice, or keep it and raise the face. Instead of bidding, 'liar' "
-            "doubts the last bid: all dice are shown, and the last bidder wins if the bid holds and loses if it does not."
+            f"We play liar's dice with 2 players and {dice} private dice each; a die has faces 1 to {sides}. The players take turns. "
+            f"A bid such as 1-{sides - 1} claims that at least 1 die of all dice of both players shows face {sides - 1}; dice showing "
+            f"{sides} count as any face. A new bid must raise the number of dice, or keep it and raise the face. Instead of "
+            "bidding, 'liar' doubts the last bid: all dice are shown, and the last bidder wins if the bid holds and loses if it does not."
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -40,9 +38,7 @@ class LiarsDice(Game):
         return dice if self.brief else f"Your dice show: {dice}."
 
 
-def liars_dice(
-    *, dice: Annotated[int, Field(ge=1, le=5)] = 1, sides: Annotated[int, Field(ge=2, le=10)] = 6, style: Style = "brief"
-) -> Game:
+def liars_dice(*, dice: int = 1, sides: int = 6, style: Style = "brief") -> Game:
     """Liar's dice for 2 seats, with private dice and bids that only rise.
 
     Args:
@@ -50,6 +46,11 @@ def liars_dice(
         sides: faces of a die, 2 to 10; the highest is wild.
         style: wording, "brief" for tiny models, "full" for language models.
 
+    Raises:
+        ConfigError: a number out of range.
+
     Reference: Lanctot et al., "Monte Carlo sampling for regret minimization", 2009 (as "Bluff").
     """
+    check_range("liars_dice: dice", dice, 1, 5)
+    check_range("liars_dice: sides", sides, 2, 10)
     return LiarsDice(dice, sides, style)

@@ -27,6 +27,10 @@ class ReplyParser:
         self._loose = re.compile(f"{_BEFORE}({choice}){_AFTER}", re.IGNORECASE)
         self._marked = re.compile(f"{_MARK}{_BEFORE}({choice}){_AFTER}", re.IGNORECASE)
 
+    def knows(self, word: str) -> bool:
+        """Return whether ``word`` is one of the action words, as written."""
+        return word in self._exact
+
     def find(self, reply: str) -> str | None:
         """Return the action word that ``reply`` means, or None."""
         text = reply.strip()

@@ -1,0 +1,235 @@
+"""What every game plug-in must keep, in both styles and for every number of seats."""
+
+import itertools
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring import registry
+from sparring.errors import GameError
+from sparring.games.catalogue import make_game
+from sparring.rng import Stream
+from sparring.types import Observation
+
+SEATS = {"kuhn_poker": (2, 3), "leduc_poker": (2, 3), "hanabi": (2, 3, 4)}
+MORE = {"hanabi": [{"size": "simple", "players": 2}, {"size": "simple", "players": 4}], "liars_dice": [{"dice": 2, "sides": 4}]}
+VARIANTS = [
+    (name, options)
+    for name in registry.names("games")
+    for options in [*({"players": seats} for seats in SEATS.get(name, ())), *MORE.get(name, ()), *([] if name in SEATS else [{}])]
+]
+ADAPTED = [("matrix_pd", {}), ("matrix_rps", {}), ("goofspiel", {"num_cards": 4, "imp_info": True}), ("nim", {}), ("phantom_ttt", {})]
+ALL = [pytest.param(name, options, id=f"{name}-{options}") for name, options in VARIANTS + ADAPTED]
+WRITTEN = [pytest.param(name, options, id=f"{name}-{options}") for name, options in VARIANTS]
+
+
+def positions(game, seed, choose=None):
+    """Yield the states of one game of random play before every action, then the last one."""
+    state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+    while not state.done:
+        yield state
+        legal = state.legal_actions()
+        state.apply(legal[draws.integer(state.plies, len(legal))])
+    yield state
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_shape_of_a_game(name, options, style):
+    game = make_game(name, options={**options, "style": style})
+    assert game.name == name
+    assert len(game.roles) == game.num_seats == len(set(game.roles))
+    for seed in range(10):
+        for state in positions(game, seed):
+            assert state.plies <= game.max_turns
+            assert len(state.returns) == game.num_seats
+            assert (state.seat == -1) == state.done
+            for seat, since in itertools.product(range(game.num_seats), {0, max(state.plies - 1, 0), state.plies}):
+                seen = state.observe(seat, since)
+                assert isinstance(seen, Observation)
+                assert seen.text.strip() == seen.text != ""
+        assert all(game.min_utility <= value <= game.max_utility for value in state.returns)
+        assert game.utility_sum is None or sum(state.returns) == pytest.approx(game.utility_sum)
+        assert not game.cooperative or len(set(state.returns)) == 1
+        assert state.legal_actions() == ()
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_full_style_tells_legal_actions_and_an_example(name, options):
+    game = make_game(name, options={**options, "style": "full"})
+    for state in positions(game, 3):
+        if not state.done:
+            for since in {0, state.plies}:
+                text = state.observe(state.seat, since).text
+                assert f"Legal actions: {', '.join(state.legal_actions())}." in text
+                assert text.rsplit("for example: ", 1)[1] in state.legal_actions()
+                assert game.rules[:40] in text or since
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_vocabulary_covers_two_hundred_random_games(name, options):
+    game = make_game(name, options=options)
+    vocabulary = set(game.vocabulary())
+    assert list(game.vocabulary()) == sorted(vocabulary)
+    for seed in range(200):
+        told = [0] * game.num_seats
+        for state in positions(game, seed):
+            words = set(state.legal_actions()) | set(game.correction(state, None).split())
+            for seat in range(game.num_seats):
+                words |= {word for since in (0, told[seat]) for word in state.observe(seat, since).text.split()}
+            assert words <= vocabulary
+            if not state.done:
+                told[state.seat] = state.plies + 1
+
+
+@pytest.mark.parametrize(("name", "options"), WRITTEN)
+def test_vocabulary_of_a_written_game_is_small(name, options):
+    assert len(make_game(name, options=options).vocabulary()) <= 48
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    before=st.sampled_from(["", "I choose ", "Let me think. [", "**"]),
+    after=st.sampled_from(["", ".", "]", "!"]),
+)
+def test_every_legal_action_is_read_back_and_can_be_applied(name, options, seed, before, after):
+    game, full = make_game(name, options=options), make_game(name, options={**options, "style": "full"})
+    for state in positions(game, seed):
+        legal = state.legal_actions()
+        assert len(set(legal)) == len(legal)
+        for action in legal:
+            assert " " not in action
+            framed = f"{before}{action}{after}"
+            assert state.parse(action) == full.parse(state, framed) == action
+            assert state.parse(framed) == (action if framed == action else None)
+            copy = state.clone()
+            copy.apply(action)
+            assert copy.plies == state.plies + 1
+            assert copy.spiel.history() != state.spiel.history()
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_a_reply_without_an_action_reads_as_none(name, options):
+    state = make_game(name, options=options).reset(Stream.from_seed(0))
+    assert state.parse("") is None
+    assert state.parse("zzzqqq") is None
+    with pytest.raises(GameError, match="legal actions: "):
+        state.apply("zzzqqq")
+    with pytest.raises(GameError, match="legal ids: "):
+        state.apply_index(10**6)
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_a_clone_is_independent_and_draws_the_same_chance(name, options):
+    game = make_game(name, options=options)
+    for state in positions(game, 1):
+        if state.done:
+            continue
+        before = (state.spiel.history(), state.plies, list(state.trail), state.draws, state.observe(0).text)
+        one, two, action = state.clone(), state.clone(), state.legal_actions()[-1]
+        one.apply(action)
+        two.apply(action)
+        assert one.spiel.history() == two.spiel.history()
+        assert (state.spiel.history(), state.plies, list(state.trail), state.draws, state.observe(0).text) == before
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_equal_streams_give_equal_games_and_other_streams_other_deals(name, options):
+    game = make_game(name, options=options)
+    ends = [[tuple(state.spiel.history()) for state in positions(game, seed)][-1] for seed in (5, 5)]
+    assert ends[0] == ends[1]
+    deals = {tuple(game.reset(Stream.from_seed(seed)).spiel.history()) for seed in range(40)}
+    assert (len(deals) > 1) == game.spiel.new_initial_state().is_chance_node()
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_a_wrapped_state_says_what_the_played_one_says(name, options, style):
+    game = make_game(name, options={**options, "style": style})
+    for state in positions(game, 2):
+        wrapped = game.state_of(state.spiel)
+        assert (wrapped.seat, wrapped.done, wrapped.plies, wrapped.trail) == (state.seat, state.done, state.plies, state.trail)
+        assert wrapped.legal_actions() == state.legal_actions()
+        for seat, since in itertools.product(range(game.num_seats), (0, state.plies)):
+            assert wrapped.observe(seat, since) == state.observe(seat, since)
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_keys_are_equal_exactly_when_the_information_states_are(name, options):
+    game = make_game(name, options=options)
+    spiel_has_them = game.spiel.get_type().provides_information_state_string
+    keys, truths = {}, {}
+    for seed in range(60):
+        seen = [()] * game.num_seats
+        for state in positions(game, seed):
+            seat = state.seat
+            if seat < 0:
+                continue
+            seen[seat] += (state.spiel.observation_string(seat),) if not spiel_has_them else ()
+            truth = (seat, state.spiel.information_state_string(seat) if spiel_has_them else seen[seat])
+            key = (seat, state.observe(seat).key)
+            assert keys.setdefault(truth, key) == key or not spiel_has_them
+            assert truths.setdefault(key, truth) == truth
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_told_piece_by_piece_or_at_once_the_seat_can_tell_its_states_apart(name, options):
+    """Equal conversations (brief style) imply equal keys: nothing the key knows goes untold."""
+    game = make_game(name, options=options)
+    if not game.words:
+        pytest.skip("generic wording shows observations, which may forget")
+    pieces, opening = {}, {}
+    for seed in range(80):
+        told, since = [()] * game.num_seats, [0] * game.num_seats
+        for state in positions(game, seed):
+            if state.done:
+                continue
+            seat = state.seat
+            seen = state.observe(seat, since[seat])
+            told[seat] += (seen.text,)
+            assert pieces.setdefault((seat, told[seat]), seen.key) == seen.key
+            assert opening.setdefault((seat, state.observe(seat).text), seen.key) == seen.key
+            legal = state.legal_actions()
+            told[seat] += (legal[Stream.from_seed(seed).child("play").integer(state.plies, len(legal))],)
+            since[seat] = state.plies + 1
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
+def test_returns_are_the_sum_of_the_rewards(name, options):
+    game = make_game(name, options=options)
+    for seed in range(5):
+        total = [0.0] * game.num_seats
+        for state in positions(game, seed):
+            if state.plies:
+                total = [a + b for a, b in zip(total, state.spiel.rewards(), strict=True)] if not state.trail[-1].player < 0 else total
+        if game.spiel.get_type().reward_model.name == "TERMINAL":
+            assert total == state.returns
+
+
+def chances(spiel, depth):
+    """Return {outcomes: probability} of the first ``depth`` chance nodes before any decision."""
+    if depth == 0 or not spiel.is_chance_node():
+        return {(): 1.0}
+    out = {}
+    for action, probability in spiel.chance_outcomes():
+        for rest, share in chances(spiel.child(action), depth - 1).items():
+            out[(action, *rest)] = probability * share
+    return out
+
+
+@pytest.mark.parametrize(("name", "options"), WRITTEN)
+def test_deals_follow_the_true_chance_probabilities(name, options):
+    game, root, number = make_game(name, options=options), Stream.from_seed(11), 3000
+    true = chances(game.spiel.new_initial_state(), 2)
+    if len(true) < 2:
+        pytest.skip("no chance at the start")
+    depth = len(next(iter(true)))
+    count = Counter(tuple(event.action for event in game.reset(root.child(deal)).trail[:depth]) for deal in range(number))
+    assert set(count) <= set(true)
+    result = stats.chisquare([count[key] for key in true], [number * share for share in true.values()])
+    assert result.pvalue > 0.005

@@ -1,5 +1,6 @@
 """The MCTS agent: takes wins, repeats itself, refuses to peek."""
 
+import pyspiel
 import pytest
 
 from sparring import registry
@@ -34,6 +35,16 @@ def test_the_choice_is_a_function_of_the_stream():
     chosen = [[agent.choose(state, 0, Stream.from_seed(seed)) for seed in range(20)] for _ in range(2)]
     assert chosen[0] == chosen[1]
     assert len(set(chosen[0])) > 1
+
+
+def test_search_and_rollouts_are_both_seeded_by_the_stream(monkeypatch):
+    seeds, bot, evaluator = [], pyspiel.MCTSBot, pyspiel.RandomRolloutEvaluator
+    monkeypatch.setattr(pyspiel, "MCTSBot", lambda *args: seeds.append(args[6]) or bot(*args))
+    monkeypatch.setattr(pyspiel, "RandomRolloutEvaluator", lambda *args: seeds.append(args[1]) or evaluator(*args))
+    for seed in (0, 1, 0):
+        made(simulations=2).choose(after(), 0, Stream.from_seed(seed))
+    assert seeds[:2] == seeds[4:]
+    assert len(set(seeds)) == 4
 
 
 def test_more_simulations_play_better_against_random():

@@ -139,6 +139,20 @@ def test_a_clone_is_independent_and_draws_the_same_chance(name, options):
 
 
 @pytest.mark.parametrize(("name", "options"), ALL)
+def test_a_clone_goes_on_as_the_original_would(name, options):
+    game = make_game(name, options=options)
+    for seed in range(10):
+        state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        while not state.done:
+            legal, copy = state.legal_actions(), state.clone()
+            action = legal[draws.integer(state.plies, len(legal))]
+            state.apply(action)
+            copy.apply(action)
+            assert copy.spiel.history() == state.spiel.history()
+            assert copy.draws == state.draws == sum(event.player < 0 for event in state.trail)
+
+
+@pytest.mark.parametrize(("name", "options"), ALL)
 def test_equal_streams_give_equal_games_and_other_streams_other_deals(name, options):
     game = make_game(name, options=options)
     ends = [[tuple(state.spiel.history()) for state in positions(game, seed)][-1] for seed in (5, 5)]

@@ -8,8 +8,6 @@ from sparring.games.catalogue import game_names, make_game
 from sparring.games.generic import one_word
 from sparring.rng import Stream
 
-SLOW_OR_BARE = 400  # plies of random play per game
-
 
 def test_the_catalogue_holds_plug_ins_and_registered_games():
     assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
@@ -94,6 +92,13 @@ def test_wrong_values_are_refused(name, options):
 def test_mean_field_games_are_refused():
     with pytest.raises(GameError, match="mean-field"):
         make_game("mfg_crowd_modelling")
+
+
+def test_games_that_need_more_are_refused():
+    with pytest.raises(GameError, match="not numbered"):
+        make_game("crossword")
+    with pytest.raises(ConfigError, match="nfg_game"):
+        make_game("nfg_game")
 
 
 def test_sampled_chance_is_refused():

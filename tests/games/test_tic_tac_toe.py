@@ -1,5 +1,8 @@
 """Tic-tac-toe: wording, board, returns."""
 
+import pytest
+
+from sparring.errors import GameError
 from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 
@@ -23,6 +26,8 @@ def test_brief_wording_names_the_opponents_cells_only():
     state = played("brief", "b2", "a1", "c3")
     assert state.observe(1, 2).text == "c3"
     assert state.observe(1).text == "tictactoe O b2 a1 c3"
+    assert state.observe(0, 1).text == "a1"
+    assert state.observe(1, 3).text == "."
 
 
 def test_full_wording_draws_the_board():
@@ -37,3 +42,8 @@ def test_a_line_wins():
     assert state.done
     assert state.returns == [1.0, -1.0]
     assert state.legal_actions() == ()
+
+
+def test_a_taken_cell_is_refused():
+    with pytest.raises(GameError, match="'b2' is not legal at ply 1; legal actions: a1, b1"):
+        played("brief", "b2").apply("b2")

@@ -194,11 +194,15 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
         raise GameError(f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its chance probabilities.")
     try:
         spiel = pyspiel.load_game(name, parameters)
-    except (pyspiel.SpielError, RuntimeError, TypeError) as error:
+    except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
         raise ConfigError(f"OpenSpiel refuses game {name!r} with options {parameters}: {error}") from None
     matrix = _matrix_text(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
+    try:
+        spiel.new_initial_state().legal_actions()
+    except pyspiel.SpielError as error:
+        raise GameError(f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error}).") from None
     return GenericGame(spiel, name=name, style=style, matrix=matrix)
 
 

@@ -192,10 +192,7 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
             raise UnknownNameError(f"option of games {name!r}", option, [*kind.parameter_specification, "style"])
     if kind.dynamics == _DYNAMICS.MEAN_FIELD or kind.chance_mode == _MODE.SAMPLED_STOCHASTIC:
         raise GameError(f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its chance probabilities.")
-    try:
-        spiel = pyspiel.load_game(name, parameters)
-    except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
-        raise ConfigError(f"OpenSpiel refuses game {name!r} with options {parameters}: {error}") from None
+    spiel = _loaded(name, parameters)
     matrix = _matrix_text(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
@@ -204,6 +201,14 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
     except pyspiel.SpielError as error:
         raise GameError(f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error}).") from None
     return GenericGame(spiel, name=name, style=style, matrix=matrix)
+
+
+def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
+    """Return OpenSpiel's game with these parameters, or raise ConfigError with OpenSpiel's reason."""
+    try:
+        return pyspiel.load_game(name, dict(parameters))
+    except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
+        raise ConfigError(f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}") from None
 
 
 def _matrix_text(spiel: pyspiel.Game) -> str:

@@ -39,12 +39,14 @@ class Segment:
     """A run of token ids of one seat's conversation, of one kind.
 
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the distribution
-    actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss. ``kept`` holds, per sampled id,
+    the ids that truncation (top-p, top-k) left to choose from; it is empty when nothing was truncated.
     """
 
     kind: SegmentKind
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
+    kept: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,10 +143,15 @@ class SamplingParams:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRequest:
-    """One reply to be sampled: the exact ids the model must see, and the key of the stream to draw from."""
+    """One reply to be sampled: the exact ids the model must see, and the key of the stream to draw from.
+
+    ``known`` is the length of the prefix the sampler has seen in this conversation (0 when unsure): a hint where to
+    look for cached keys and values, never a promise.
+    """
 
     ids: tuple[int, ...]
     stream: int  # 64-bit stream key; draw number t of the reply uses counter t
+    known: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +160,8 @@ class SampleResult:
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    truncated: bool
+    truncated: bool  # the token limit came before a stop id
+    kept: tuple[tuple[int, ...], ...] = ()  # as in Segment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

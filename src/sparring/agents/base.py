@@ -25,6 +25,7 @@ class PendingTurn:
     seat: int
     stream: Stream
     ids: tuple[int, ...] = ()
+    known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,7 @@ class Reply:
     text: str
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    kept: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
     weights_version: int = 0
 

@@ -1,0 +1,311 @@
+"""One strict configuration of a run: YAML recipes and ``a.b=c`` overrides; the resolved config re-runs verbatim.
+
+Every field has its one default here, or in the signature of the plug-in it configures. Unknown keys are errors that
+name the nearest right one. ``Number`` fields take a schedule as well as a plain number (see ``schedule.py``).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sparring import registry, schedule
+from sparring.errors import ConfigError, UnknownNameError
+
+
+def _is_number(value: Any) -> Any:
+    """Check that a value is a number or a schedule; keep it as written, so that the resolved config shows it."""
+    try:
+        schedule.parse(value)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+Number = Annotated[Any, AfterValidator(_is_number)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Strict(BaseModel):
+    """Base of all sections: unknown keys are errors, values are fixed after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PluginConfig(BaseModel):
+    """A plug-in by name; every further key is one of its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = Field(description="the plug-in's name")
+    preset: str | None = Field(None, description="a named set of options of the plug-in")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plug-in's options as written."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def bind(self, slot: str) -> registry.Bound:
+        """Return the plug-in of ``slot`` with these options checked against its signature."""
+        return registry.bind(slot, self.name, self.options, preset=self.preset)
+
+
+class LossConfig(PluginConfig):
+    """A loss term and its weight in the sum."""
+
+    weight: Number = Field(1.0, description="factor of this term; a number or a schedule")
+
+
+class GameConfig(Strict):
+    """A game to train on."""
+
+    name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
+    options: dict[str, Any] = Field(default_factory=dict, description="options of the game, e.g. {players: 3}")
+    illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs: rule, penalty, retries, payoff")
+    weight: float = Field(1.0, gt=0, description="share of the games played, relative to the other games")
+
+
+class ModelConfig(Strict):
+    """The model: a folder in Hugging Face layout, or a tiny model built from these sizes."""
+
+    path: str | None = Field(None, description="folder of a model to start from; empty builds the tiny model")
+    hidden_size: Positive = Field(64, description="width of the tiny model")
+    layers: Positive = Field(2, description="blocks of the tiny model")
+    heads: Positive = Field(4, description="attention heads of the tiny model")
+    context: Positive = Field(128, description="longest conversation in tokens")
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ModelConfig:
+        if self.hidden_size % self.heads:
+            raise ValueError(f"heads={self.heads} must divide hidden_size={self.hidden_size}")
+        return self
+
+
+class RolloutConfig(Strict):
+    """How games are played for training."""
+
+    games_per_step: Positive = Field(256, description="games played between two updates")
+    group_size: Positive = Field(1, description="games that share a deal, for group-relative estimators; divides games_per_step")
+    in_flight: Positive = Field(4096, description="games running at the same time")
+    max_new_tokens: Positive = Field(2, description="longest reply in tokens, the stop token included")
+    temperature: float = Field(1.0, gt=0, description="sampling temperature")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
+    top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
+    retries: Count = Field(2, description="how often a failed game begins anew before its group is dropped")
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> RolloutConfig:
+        if self.games_per_step % self.group_size:
+            raise ValueError(f"group_size={self.group_size} must divide games_per_step={self.games_per_step}")
+        return self
+
+
+class LearnerConfig(Strict):
+    """How the weights are updated."""
+
+    learning_rate: Number = Field(1e-3, description="AdamW's step size; a number or a schedule")
+    betas: tuple[float, float] = Field((0.9, 0.95), description="AdamW's moment decays")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled weight decay")
+    gradient_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
+    epochs: Positive = Field(1, description="passes over the data of a step")
+    minibatches: Positive = Field(1, description="optimiser updates per pass")
+    micro_tokens: Positive = Field(32768, description="tokens per forward pass; bounds memory, changes nothing else")
+    reduction: Literal["token_mean", "sequence_mean", "constant"] = Field("token_mean", description="how token losses become one number")
+    reduction_constant: float = Field(1.0, gt=0, description="divisor per sequence of the constant reduction")
+    average: float = Field(0.0, ge=0, lt=1, description="decay per update of the average of weights that is evaluated and exported; 0 is off")
+
+
+class WarmupConfig(Strict):
+    """Optional supervised start: imitate random legal play for a few seconds."""
+
+    updates: Count = Field(0, description="updates of supervised play; 0 is off")
+    games: Positive = Field(256, description="random games per update")
+    learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")
+
+
+class OpponentConfig(PluginConfig):
+    """A bot to be measured against."""
+
+    games_per_seat: Positive = Field(100, description="games played from each seat")
+
+
+class EvaluationConfig(Strict):
+    """What is measured while training, and how often."""
+
+    every: Positive = Field(20, description="steps between measurements")
+    exact: bool = Field(True, description="exploitability by enumeration, where the game is small enough")
+    max_states: Positive = Field(20_000, description="information states up to which enumeration is tried")
+    opponents: list[OpponentConfig] = Field(default_factory=list, description="bots played against, seats balanced")
+
+
+class LeagueConfig(Strict):
+    """Past selves kept as opponents; which are met is the matchmaker's choice."""
+
+    every: Count = Field(0, description="steps between past selves taken into the league; 0 keeps none")
+    keep: Positive = Field(8, description="past selves kept; beyond that the middle of the history thins out")
+
+
+class CheckpointConfig(Strict):
+    """When the whole state is saved."""
+
+    every: Positive = Field(50, description="steps between checkpoints")
+    keep: Positive = Field(2, description="checkpoints kept")
+
+
+class StoreConfig(Strict):
+    """Which episodes are written to the Parquet store."""
+
+    every: Count = Field(10, description="steps between stored batches; 1 stores every episode, 0 none")
+
+
+class RunConfig(Strict):
+    """Everything a run depends on, besides the code."""
+
+    name: str = Field("run", description="name of the recipe")
+    summary: str = Field("", description="one line about it")
+    seed: int = Field(0, description="all randomness of the run is a function of this number")
+    steps: Positive = Field(100, description="updates of the policy")
+    threads: Count = Field(0, description="CPU threads; 0 takes one per core")
+    games: list[GameConfig] = Field(min_length=1, description="the games trained on")
+    model: ModelConfig = ModelConfig()
+    renderer: PluginConfig = PluginConfig(name="plain")
+    sampler: PluginConfig = PluginConfig(name="in_process")
+    rollout: RolloutConfig = RolloutConfig()
+    matchmaker: PluginConfig = PluginConfig(name="mirror")
+    league: LeagueConfig = LeagueConfig()
+    selection: PluginConfig = PluginConfig(name="equal_groups")
+    credit: PluginConfig = PluginConfig(name="mars")
+    losses: list[LossConfig] = Field(default_factory=lambda: [LossConfig(name="ppo_clip")], min_length=1, description="terms of the loss")
+    learner: LearnerConfig = LearnerConfig()
+    warmup: WarmupConfig = WarmupConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    store: StoreConfig = StoreConfig()
+
+    def check_plugins(self) -> RunConfig:
+        """Bind every plug-in once, so that wrong names and options fail before anything runs."""
+        slots = {"render": self.renderer, "league.matchmakers": self.matchmaker, "selection": self.selection, "credit": self.credit}
+        for slot, plugin in slots.items():
+            plugin.bind(slot)
+        for loss in self.losses:
+            loss.bind("losses")
+        for opponent in self.evaluation.opponents:
+            opponent.bind("agents")
+        return self
+
+
+def recipe_names() -> tuple[str, ...]:
+    """Return the names of the recipes in the package."""
+    root = resources.files("sparring") / "recipes"
+    return tuple(sorted(item.name.removesuffix(".yaml") for item in root.iterdir() if item.name.endswith(".yaml")))
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """Return a recipe by name, or a YAML file by path, as a plain mapping; ``extends`` is followed.
+
+    Raises:
+        UnknownNameError: neither a recipe nor a file.
+        ConfigError: not a YAML mapping.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        text = path.read_text(encoding="utf-8")
+    elif name in recipe_names():
+        text = (resources.files("sparring") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    else:
+        raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"Recipe {name!r} is not valid YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"Recipe {name!r} must be a mapping of keys to values, got {type(data).__name__}.")
+    base = data.pop("extends", None)
+    return merge(load_recipe(base), data) if base is not None else data
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``changes`` laid over it; mappings merge, everything else is replaced."""
+    result = dict(copy.deepcopy(dict(base)))
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping) and "name" not in value and "schedule" not in value
+        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
+    return result
+
+
+def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return ``data`` with ``a.b=c`` overrides applied; values are YAML, list items are addressed by number.
+
+    Raises:
+        ConfigError: an override without '=', or a path through something that has no parts.
+    """
+    result = copy.deepcopy(dict(data))
+    for override in overrides:
+        path, separator, text = override.partition("=")
+        if not separator or not path:
+            raise ConfigError(f"Override {override!r} must look like learner.learning_rate=0.001.")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise ConfigError(f"Override {override!r}: {text!r} is not a valid value.") from None
+        _assign(result, path.split("."), value, override)
+    return result
+
+
+def _assign(target: Any, path: list[str], value: Any, override: str) -> None:
+    """Set the item at ``path`` below ``target``, making mappings on the way."""
+    for depth, part in enumerate(path):
+        last = depth + 1 == len(path)
+        if isinstance(target, list):
+            if not part.isdigit() or int(part) >= len(target):
+                raise ConfigError(f"Override {override!r}: {part!r} is not an index of a list of {len(target)} items.")
+            index: Any = int(part)
+        elif isinstance(target, dict):
+            index = part
+            if not last:
+                target.setdefault(index, {})
+        else:
+            raise ConfigError(f"Override {override!r}: {'.'.join(path[:depth])!r} is a plain value and has no part {part!r}.")
+        if last:
+            target[index] = value
+        target = target[index]
+
+
+def resolve(data: Mapping[str, Any]) -> RunConfig:
+    """Return the checked configuration of a plain mapping.
+
+    Raises:
+        ConfigError: a wrong type or value.
+        UnknownNameError: an unknown key, plug-in or option, with the nearest right name.
+    """
+    try:
+        return RunConfig.model_validate(dict(data)).check_plugins()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            section, _, key = where.rpartition(".")
+            raise UnknownNameError(f"key of {section or 'the configuration'}", key, _keys_at(first["loc"][:-1])) from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{where or 'configuration'}: {message}, got {first.get('input')!r}.") from None
+
+
+def _keys_at(path: tuple[int | str, ...]) -> list[str]:
+    """Return the field names of the section at ``path``."""
+    section: Any = RunConfig
+    for part in path:
+        if isinstance(part, str):
+            annotation = section.model_fields[part].annotation
+            section = next((a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation)
+    return list(section.model_fields)
+
+
+def to_yaml(config: RunConfig) -> str:
+    """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

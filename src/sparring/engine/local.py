@@ -1,0 +1,193 @@
+"""Everything that touches the model, in one process: sampling, values, updates, past selves, saving."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from sparring import registry
+from sparring.agents.base import Agent
+from sparring.agents.policy import PolicyAgent, policy
+from sparring.config import RunConfig
+from sparring.errors import CheckpointError
+from sparring.games.base import Game
+from sparring.games.catalogue import make_game
+from sparring.league.matchmakers.base import BOT, LEARNER
+from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.schedule import parse
+from sparring.train.learner import Learner, WeightedLoss
+from sparring.train.pack import Pack, pack
+from sparring.types import Episode, FloatArray, SamplingParams
+
+PUBLISHED = "policy"
+
+
+class LocalEngine:
+    """The model of a run and everything done with it. ``members`` are the names of past selves, oldest first."""
+
+    def __init__(self, config: RunConfig) -> None:
+        torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
+        self.config = config
+        self.root = Stream.from_seed(config.seed)
+        self.games: list[tuple[Game, float]] = [
+            (make_game(game.name, options=game.options, illegal=game.illegal), game.weight) for game in config.games
+        ]
+        losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
+        needs = config.credit.bind("credit").plugin.needs.union(*(loss.bound.plugin.needs for loss in losses))
+        self.needs_values = "values" in needs
+        self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=self.needs_values)
+        self.renderer = config.renderer.bind("render")(self.model.tokenizer)
+        rollout = config.rollout
+        self.params = SamplingParams(
+            max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
+        )
+        self.learner = Learner(self.model, config.learner, losses, temperature=rollout.temperature)
+        self.agents: dict[str, Agent] = {LEARNER: self._sit(LEARNER, self.model)}
+        self._past: dict[str, LanguageModel] = {}
+
+    def _sit(self, name: str, model: LanguageModel) -> PolicyAgent:
+        """Return an agent that plays with this model."""
+        return policy(sampler=self.config.sampler.bind("samplers")(model), renderer=self.renderer, params=self.params, name=name)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of the past selves, oldest first."""
+        return tuple(self._past)
+
+    def agent(self, name: str) -> Agent:
+        """Return an agent by name: the learner, the published policy, a past self, or a bot."""
+        if name not in self.agents:
+            if name == PUBLISHED:
+                self.agents[name] = self._sit(name, self.learner.policy)
+            else:
+                self.agents[name] = registry.bind("agents", name.removeprefix(BOT))()
+        return self.agents[name]
+
+    def play(self, specs: Sequence[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
+        """Play these games and return their episodes."""
+        agents = {name: self.agent(name) for name in sorted({name for spec in specs for name in spec.seats})}
+        rollout = self.config.rollout
+        return play(specs, agents, in_flight=rollout.in_flight, retries=rollout.retries, counts=counts)
+
+    def pack(self, episodes: Sequence[Episode]) -> Pack:
+        """Return the training arrays of these episodes."""
+        return pack(episodes)
+
+    def values(self, data: Pack) -> FloatArray:
+        """Return the critic's value before each turn, [N]."""
+        return self.learner.turn_values(data)
+
+    def update(
+        self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float
+    ) -> dict[str, float]:
+        """Update the weights once; see ``Learner.update``."""
+        stream = self.root.child("update").child(step)
+        return self.learner.update(data, advantages, value_targets, progress=progress, stream=stream)
+
+    def imitate(self, episodes: Sequence[Episode]) -> float:
+        """Take one supervised step towards these games' moves; return the loss."""
+        return self.learner.imitate(pack(episodes), self.config.warmup.learning_rate)
+
+    def take_member(self, name: str, keep: int) -> None:
+        """Add a copy of the learner to the league; beyond ``keep`` members the one closest to its neighbours leaves."""
+        self._add_member(name, self.model.clone())
+        while len(self._past) > keep:
+            names = list(self._past)
+            ages = [int(member.rsplit("-", 1)[1]) for member in names]
+            gaps = [ages[i + 1] - ages[i - 1] for i in range(1, len(ages) - 1)]
+            gone = names[1 + gaps.index(min(gaps))] if gaps else names[0]
+            del self._past[gone], self.agents[gone]
+
+    def _add_member(self, name: str, model: LanguageModel) -> None:
+        """Seat a past self under its name."""
+        self._past[name] = model
+        self.agents[name] = self._sit(name, model)
+
+    def files(self) -> dict[str, bytes]:
+        """Return everything that must be saved, as file name -> contents (safetensors and JSON only)."""
+        learner = self.learner
+        files = {"model.safetensors": _pack_tensors(self.model), "optimizer.safetensors": _pack_optimizer(learner.optimizer)}
+        if learner.average is not None:
+            files["average.safetensors"] = _pack_tensors(learner.average)
+        for name, model in self._past.items():
+            files[f"{name}.safetensors"] = _pack_tensors(model)
+        versions = {name: model.version for name, model in self._past.items()}
+        files["engine.json"] = json.dumps({"version": self.model.version, "members": versions}).encode()
+        return files
+
+    def restore(self, folder: Path) -> None:
+        """Take back what ``files`` gave, from a checkpoint folder.
+
+        Raises:
+            CheckpointError: a file is missing or of another model.
+        """
+        try:
+            meta = json.loads((folder / "engine.json").read_bytes())
+            self._read(folder / "model.safetensors", self.model, meta["version"])
+            if self.learner.average is not None:
+                self._read(folder / "average.safetensors", self.learner.average, meta["version"])
+            _unpack_optimizer(self.learner.optimizer, (folder / "optimizer.safetensors").read_bytes())
+            for name in list(self._past):
+                del self._past[name], self.agents[name]
+            for name, version in meta["members"].items():
+                self._add_member(name, self.model.clone())
+                self._read(folder / f"{name}.safetensors", self._past[name], version)
+        except (OSError, KeyError, json.JSONDecodeError, safetensors.SafetensorError) as error:
+            raise CheckpointError(f"The checkpoint {folder} cannot be loaded: {error!r}.") from error
+
+    @staticmethod
+    def _read(path: Path, model: LanguageModel, version: int) -> None:
+        """Load weights from a safetensors file."""
+        model.load_tensors(safetensors.torch.load(path.read_bytes()))
+        model.version = version
+
+    def export(self, folder: Path) -> None:
+        """Write the published policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads."""
+        self.learner.policy.save(folder)
+
+
+def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_values: bool) -> LanguageModel:
+    """Return the model of a configuration: loaded from a folder, or tiny with a vocabulary derived from the games."""
+    if config.model.path:
+        return load_language_model(Path(config.model.path), with_values=with_values)
+    tokenizer = tiny_tokenizer(word for game in games for word in game.vocabulary())
+    network = tiny_model(
+        vocabulary_size=len(tokenizer),
+        stream=root.child("weights"),
+        hidden_size=config.model.hidden_size,
+        layers=config.model.layers,
+        heads=config.model.heads,
+        context=config.model.context,
+    )
+    return LanguageModel(network, tokenizer, with_values=with_values)
+
+
+def _pack_tensors(model: LanguageModel) -> bytes:
+    """Return a model's tensors as safetensors."""
+    data: bytes = safetensors.torch.save({name: tensor.contiguous() for name, tensor in model.tensors().items()})
+    return data
+
+
+def _pack_optimizer(optimizer: torch.optim.Optimizer) -> bytes:
+    """Return an optimiser's state as safetensors, entries named by parameter number and field."""
+    state: Mapping[int, Mapping[str, Any]] = optimizer.state_dict()["state"]
+    tensors = {f"{index}.{key}": torch.as_tensor(value).contiguous() for index, fields in state.items() for key, value in fields.items()}
+    data: bytes = safetensors.torch.save(tensors)
+    return data
+
+
+def _unpack_optimizer(optimizer: torch.optim.Optimizer, data: bytes) -> None:
+    """Load what ``_pack_optimizer`` gave."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, tensor in safetensors.torch.load(data).items():
+        index, _, key = name.partition(".")
+        state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

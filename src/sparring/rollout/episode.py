@@ -1,0 +1,149 @@
+"""One game as it is played: ask the seat whose turn it is, judge the reply, go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sparring.agents.base import Agent, PendingTurn, Reply
+from sparring.rollout.ledger import Ledger
+from sparring.types import Episode, Segment, Turn, TurnEvent
+
+if TYPE_CHECKING:
+    from sparring.rollout.play import EpisodeSpec
+
+class EpisodeInPlay:
+    """A game that is being played: its state, a ledger per token-speaking seat, and the turns so far."""
+
+    __slots__ = ("_drafts", "_final", "_ledgers", "_legal", "_notices", "_own_turns", "_seen", "_tries", "agent_name", "done", "spec", "state")
+
+    def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
+        self.spec = spec
+        self.state = spec.game.reset(spec.deal)
+        self._ledgers = [Ledger(agents[name].renderer) if agents[name].renderer is not None else None for name in spec.seats]
+        self._seen = [0] * spec.game.num_seats  # plies each seat has been told of
+        self._own_turns = [0] * spec.game.num_seats
+        self._drafts: list[_Draft] = []
+        self._tries = 0
+        self._notices: dict[int, str] = {}  # what a seat is still to be told about its last, illegal reply
+        self._final: tuple[tuple[float, ...], int] | None = None
+        self._legal: tuple[str, ...] = ()
+        self.done = self.state.done
+        self.agent_name = "" if self.done else spec.seats[self.state.seat]
+
+    def pending(self) -> PendingTurn:
+        """Return the decision that is due, its text told to the seat."""
+        state, seat = self.state, self.state.seat
+        observation = state.observe(seat, self._seen[seat])
+        self._legal = state.legal_actions()
+        draft = _Draft(seat, observation.key, state.returns)
+        self._drafts.append(draft)
+        stream = self.spec.stream.child(len(self._drafts))
+        ledger = self._ledgers[seat]
+        if ledger is None:
+            return PendingTurn(state=state, seat=seat, stream=stream)
+        ledger.ask(self._text(seat, observation.text))
+        return PendingTurn(state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
+
+    def _text(self, seat: int, text: str) -> str:
+        """Return what the seat is told: news, with a word about its last reply if that was not legal."""
+        notice = self._notices.pop(seat, "")
+        if not notice:
+            return text
+        return notice if self._tries else f"{notice} {text}"
+
+    def advance(self, reply: Reply) -> None:
+        """Judge the reply and go on to the next decision, or to the end."""
+        state, draft, legal = self.state, self._drafts[-1], self._legal
+        seat = draft.seat
+        ledger = self._ledgers[seat]
+        action = state.parse(reply.text)
+        event: TurnEvent = "unparsable" if action is None else "ok" if action in legal else "illegal"
+        draft.legal, draft.reply, draft.event = legal, reply, event
+        draft.turn_index = self._own_turns[seat]
+        draft.segments = ledger.record(reply) if ledger is not None else ()
+        self._own_turns[seat] += 1
+        if event != "ok":
+            action = self._punish(draft, action)
+        if action is not None:
+            draft.action = action
+            self._tries = 0
+            self._seen[seat] = state.plies + 1
+            state.apply(action)
+        self.done = self._final is not None or state.done or len(self._drafts) >= self.spec.game.max_turns
+        if not self.done:
+            self.agent_name = self.spec.seats[state.seat]
+
+    def _punish(self, draft: _Draft, said: str | None) -> str | None:
+        """Apply the game's rule for replies that are no legal action; return what is played instead, if anything."""
+        rule = self.spec.game.illegal
+        draft.penalty = rule.penalty
+        if rule.rule == "forfeit":
+            self._final = (tuple(rule.forfeit_returns(self.spec.game, self.state, draft.seat)), draft.seat)
+            return None
+        if rule.rule == "retry" and self._tries < rule.retries:
+            self._tries += 1
+            self._notices[draft.seat] = self.spec.game.correction(self.state, said)
+            return None
+        chosen = self.spec.stream.child(len(self._drafts)).child("random move").integer(0, len(self._legal))
+        played = self._legal[chosen]
+        self._notices[draft.seat] = self.spec.game.correction(self.state, said, played)
+        return played
+
+    def finish(self) -> Episode:
+        """Return the finished game as a record; a turn's game reward is what its seat earned up to its next turn."""
+        returns, offender = self._final if self._final is not None else (tuple(self.state.returns), None)
+        upcoming = list(returns)
+        turns: list[Turn] = []
+        for draft in reversed(self._drafts):
+            rewards = {"game": upcoming[draft.seat] - draft.returns[draft.seat]}
+            if draft.penalty:
+                rewards["illegal"] = -draft.penalty
+            upcoming[draft.seat] = draft.returns[draft.seat]
+            turns.append(draft.turn(self.spec.seats[draft.seat], rewards))
+        spec = self.spec
+        return Episode(
+            episode_id=spec.episode_id,
+            group_id=spec.group_id,
+            game=spec.game.name,
+            seed=spec.deal.key,
+            roles=spec.game.roles,
+            agents=spec.seats,
+            trained=spec.trained,
+            turns=tuple(reversed(turns)),
+            returns=returns,
+            forfeited_by=offender,
+        )
+
+
+class _Draft:
+    """A turn that is being played; becomes a Turn when the rewards are known."""
+
+    __slots__ = ("action", "event", "key", "legal", "penalty", "reply", "returns", "seat", "segments", "turn_index")
+
+    def __init__(self, seat: int, key: str, returns: list[float]) -> None:
+        self.seat, self.key, self.returns = seat, key, returns
+        self.legal: tuple[str, ...] = ()
+        self.reply = Reply(text="")
+        self.event: TurnEvent = "ok"
+        self.action: str | None = None
+        self.penalty = 0.0
+        self.turn_index = 0
+        self.segments: tuple[Segment, ...] = ()
+
+    def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
+        """Return the finished record."""
+        return Turn(
+            seat=self.seat,
+            turn_index=self.turn_index,
+            agent=agent,
+            state_key=self.key,
+            legal_actions=self.legal,
+            reply=self.reply.text,
+            action=self.action,
+            event=self.event,
+            rewards=rewards,
+            segments=self.segments,
+            truncated=self.reply.truncated,
+            weights_version=self.reply.weights_version,
+        )

@@ -1,0 +1,255 @@
+"""Token-in token-out sampling with torch in this process.
+
+Every distinct context is computed once. Requests with equal ids share one row of the batch, rows part when their
+sampled tokens part, and the keys and values of everything said so far are kept under the exact ids they belong to,
+so a conversation's next turn pays for its new tokens alone. In self-play many games share their openings, which
+makes this much cheaper than one row per game; with all contexts distinct it costs one dictionary look-up per request.
+
+Legend: R requests, B rows (distinct contexts), V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.errors import ModelError
+from sparring.models.language_model import LanguageModel
+from sparring.models.lean import KeyValueCache
+from sparring.rng import uniforms
+from sparring.samplers.truncation import kept_sets, truncate
+from sparring.types import SampleRequest, SampleResult, SamplingParams
+
+Ids = tuple[int, ...]
+SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
+
+
+
+class PrefixCache:
+    """Keys and values by the exact ids they belong to, oldest batches dropped beyond a budget of bytes."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._rows: dict[Ids, tuple[int, int]] = {}  # ids -> (batch number, row)
+        self._batches: OrderedDict[int, tuple[KeyValueCache, list[Ids]]] = OrderedDict()
+        self._next = 0
+
+    def find(self, ids: Ids) -> tuple[KeyValueCache, int] | None:
+        """Return the batch and row that hold these ids, or None."""
+        place = self._rows.get(ids)
+        return None if place is None else (self._batches[place[0]][0], place[1])
+
+    def add(self, batch: KeyValueCache, rows: dict[Ids, int]) -> None:
+        """Keep a batch; ``rows`` says which of its rows holds which ids."""
+        newest = next(reversed(self._batches), None)
+        if newest is None or self._batches[newest][0].tensor is not batch.tensor:
+            self._next += 1
+            newest = self._next
+            self._batches[newest] = (batch, [])
+        for ids, row in rows.items():
+            self._rows[ids] = (newest, row)
+        self._batches[newest][1].extend(rows)
+        while len(self._batches) > 1 and sum(b.bytes for b, _ in self._batches.values()) > self.budget:
+            number, (_, gone) = self._batches.popitem(last=False)
+            for ids in gone:
+                if self._rows.get(ids, (None,))[0] == number:
+                    del self._rows[ids]
+
+    def clear(self) -> None:
+        """Forget everything: the weights have changed."""
+        self._rows.clear()
+        self._batches.clear()
+
+
+class InProcessSampler:
+    """Samples replies from a language model. ``tokens_computed`` counts the positions run through the network."""
+
+    def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
+        self.model = model
+        self.cache = PrefixCache(cache_bytes)
+        self.tokens_computed = 0
+        self._version = model.version
+
+    def refresh(self) -> None:
+        """Drop what was computed with older weights. Call after every update of the model."""
+        self.cache.clear()
+        self._version = self.model.version
+
+    @torch.inference_mode()
+    def sample(self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids) -> list[SampleResult]:
+        """Return one reply per request, in order.
+
+        Draw t of a reply is draw t of the request's own stream, so a reply does not depend on its neighbours.
+
+        Args:
+            requests: R exact contexts with their streams.
+            params: the distribution to draw from; its log-probabilities are the ones returned.
+            stop_ids: a reply ends with the first of these, which is part of it.
+
+        Raises:
+            ModelError: a context and its reply do not fit into the model.
+        """
+        if self.model.version != self._version:
+            self.refresh()
+        longest = max(len(request.ids) for request in requests) + params.max_new_tokens
+        if longest > self.model.context:
+            raise ModelError(f"A conversation of {longest} tokens exceeds the model's context of {self.model.context}; raise model.context.")
+        contexts: dict[Ids, int] = {}
+        known: list[int] = []
+        node = np.empty(len(requests), dtype=np.int64)
+        for index, request in enumerate(requests):
+            row = contexts.setdefault(request.ids, len(contexts))
+            if row == len(known):
+                known.append(request.known)
+            node[index] = row
+        rows = list(contexts)
+        hidden, cache = self._prefill(rows, known, params.max_new_tokens)
+        return self._decode(requests, params, stop_ids, rows, node, hidden, cache)
+
+    @torch.inference_mode()
+    def score(self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
+        """Return the log-probability of whole replies.
+
+        Args:
+            prompts: exact contexts.
+            replies: for each context the replies to score, stop token included, none of them empty.
+            params: the distribution replies would be drawn from.
+
+        Returns:
+            For each context an array [number of its replies] of natural logarithms; -inf where truncation leaves no way.
+        """
+        scores = []
+        for begin in range(0, len(prompts), SCORED_AT_ONCE):
+            chunk = slice(begin, begin + SCORED_AT_ONCE)
+            scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
+        return scores
+
+    def _score(self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
+        """Score a chunk: each context once, then each reply's tokens on top of its context."""
+        if self.model.version != self._version:
+            self.refresh()
+        flat = [reply for group in replies for reply in group]
+        parents = torch.tensor([row for row, group in enumerate(replies) for _ in group], device=self.model.device)
+        width = max(map(len, flat))
+        hidden, cache = self._prefill(prompts, [0] * len(prompts), width)
+        target = torch.tensor([(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device)
+        states = hidden[parents][:, None]
+        if width > 1:
+            branched = KeyValueCache(tensor=cache.tensor.index_select(2, parents))
+            start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
+            states = torch.cat([states, self.model.extend(target[:, :-1], start, branched)], dim=1)
+        logits = self.model.logits(states.flatten(0, 1)).float() / params.temperature
+        log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
+        said = log_p.gather(2, target[:, :, None]).squeeze(2)
+        lengths = torch.tensor([len(reply) for reply in flat], device=self.model.device)
+        outside = torch.arange(width, device=self.model.device) >= lengths[:, None]
+        totals = said.masked_fill(outside, 0.0).double().sum(1).cpu().numpy()
+        return np.split(totals, np.cumsum([len(group) for group in replies])[:-1])
+
+    def _prefill(self, rows: list[Ids], known: list[int], room: int) -> tuple[Tensor, KeyValueCache]:
+        """Return the last hidden state [B, C] and the cache of every context."""
+        places = [self.cache.find(ids[:length]) if length else None for ids, length in zip(rows, known, strict=True)]
+        start = [length if place else 0 for place, length in zip(places, known, strict=True)]
+        new = [len(ids) - begin for ids, begin in zip(rows, start, strict=True)]
+        width = max(new)
+        cache = self.model.new_cache(len(rows), max(max(start) + width, max(map(len, rows)) + room))
+        self._copy_known(places, start, cache)
+        padded = np.zeros((len(rows), width), dtype=np.int64)
+        for row, (ids, begin) in enumerate(zip(rows, start, strict=True)):
+            padded[row, : len(ids) - begin] = ids[begin:]
+        device = self.model.device
+        hidden = self.model.extend(torch.from_numpy(padded).to(device), torch.tensor(start, device=device), cache)
+        self.tokens_computed += sum(new)
+        return hidden[torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1], cache
+
+    @staticmethod
+    def _copy_known(places: list[tuple[KeyValueCache, int] | None], start: list[int], cache: KeyValueCache) -> None:
+        """Copy the cached prefixes of the rows into a new cache, one gather per batch they come from."""
+        sources: dict[int, tuple[KeyValueCache, list[int], list[int]]] = {}
+        for row, place in enumerate(places):
+            if place:
+                _, from_rows, to_rows = sources.setdefault(id(place[0]), (place[0], [], []))
+                from_rows.append(place[1])
+                to_rows.append(row)
+        for batch, from_rows, to_rows in sources.values():
+            length = max(start[row] for row in to_rows)
+            index = torch.tensor(from_rows, device=cache.tensor.device)
+            cache.tensor[:, :, torch.tensor(to_rows, device=cache.tensor.device), :length] = batch.tensor[:, :, index, :length]
+
+    def _decode(
+        self,
+        requests: Sequence[SampleRequest],
+        params: SamplingParams,
+        stop_ids: Ids,
+        rows: list[Ids],
+        node: np.ndarray,
+        hidden: Tensor,
+        cache: KeyValueCache,
+    ) -> list[SampleResult]:
+        """Sample until every reply has ended; ``node[r]`` is the row that request r stands at."""
+        keys = np.array([request.stream for request in requests], dtype=np.uint64)
+        tokens = np.full((len(requests), params.max_new_tokens), -1, dtype=np.int64)
+        logprobs = np.zeros((len(requests), params.max_new_tokens))
+        kept: list[list[Ids]] = [[] for _ in requests]
+        alive = np.arange(len(requests))
+        for step in range(params.max_new_tokens):
+            log_p = truncate(self.model.logits(hidden).float() / params.temperature, top_p=params.top_p, top_k=params.top_k)
+            chosen, chosen_logprobs = _draw(log_p, node[alive], uniforms(keys[alive], step))
+            tokens[alive, step], logprobs[alive, step] = chosen, chosen_logprobs
+            if params.top_p < 1.0 or params.top_k:
+                sets = kept_sets(log_p)
+                for request in alive:
+                    kept[request].append(sets[node[request]])
+            going = ~np.isin(chosen, stop_ids)
+            if step + 1 == params.max_new_tokens:
+                going[:] = False
+            if not going.all():
+                self.cache.add(cache, {rows[row]: row for row in set(node[alive[~going]].tolist())})
+            alive, chosen = alive[going], chosen[going]
+            if not len(alive):
+                break
+            rows, hidden, cache = self._branch(rows, node, alive, chosen, cache)
+        return _results(tokens, logprobs, stop_ids, kept)
+
+    def _branch(
+        self, rows: list[Ids], node: np.ndarray, alive: np.ndarray, chosen: np.ndarray, cache: KeyValueCache
+    ) -> tuple[list[Ids], Tensor, KeyValueCache]:
+        """Extend the rows by the tokens chosen, one row per distinct continuation; updates ``node`` in place."""
+        pairs, inverse = np.unique(np.stack([node[alive], chosen]), axis=1, return_inverse=True)
+        node[alive] = inverse.reshape(-1)
+        parents, new = pairs
+        if len(parents) != len(rows) or (parents != np.arange(len(rows))).any():
+            cache = KeyValueCache(tensor=cache.tensor.index_select(2, torch.from_numpy(parents).to(cache.tensor.device)))
+        start = torch.tensor([len(rows[parent]) for parent in parents], device=self.model.device)
+        rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
+        hidden = self.model.extend(torch.from_numpy(new)[:, None].to(self.model.device), start, cache)
+        self.tokens_computed += len(rows)
+        return rows, hidden[:, 0], cache
+
+
+def _draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return tokens [R] by inverse transform sampling from rows ``node`` of log-probabilities [B, V], and their values."""
+    cumulative = log_p.double().exp().cumsum(-1)
+    index = torch.from_numpy(node).to(log_p.device)
+    target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
+    tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1).clamp_(max=log_p.shape[1] - 1)
+    return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
+
+
+def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list[list[Ids]]) -> list[SampleResult]:
+    """Return the sampled rows as records; -1 marks what was never sampled."""
+    lengths = (tokens >= 0).sum(axis=1).tolist()
+    stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
+    return [
+        SampleResult(ids=tuple(ids[:length]), logprobs=tuple(values[:length]), truncated=not stop, kept=tuple(sets))
+        for ids, values, length, stop, sets in zip(tokens.tolist(), logprobs.tolist(), lengths, stopped, kept, strict=True)
+    ]
+
+
+def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
+    """Sample with torch in this process, computing every distinct context once."""
+    return InProcessSampler(model, cache_bytes=cache_bytes)

@@ -1,0 +1,312 @@
+"""The learner: turn-level advantages to an update of the weights.
+
+Every distinct sequence of a batch runs through the network once; what it gives is then handed to every game that
+went that way. The arithmetic is that of one row per game, at a fraction of the cost in self-play.
+
+Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, C width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.config import LearnerConfig
+from sparring.losses.base import LossBatch
+from sparring.losses.reduction import reduce
+from sparring.models.language_model import LanguageModel
+from sparring.registry import Bound, load
+from sparring.rng import Stream
+from sparring.samplers.truncation import restrict
+from sparring.schedule import Schedule, parse
+from sparring.train.pack import Pack
+from sparring.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedLoss:
+    """A loss plug-in with the schedule of its weight in the sum."""
+
+    bound: Bound
+    weight: Schedule
+
+
+@dataclass(kw_only=True, slots=True)
+class _Slice:
+    """The sequences of one forward pass, as index arrays into a pack."""
+
+    rows: IntArray  # [R] distinct sequences
+    ids: Tensor  # [R, T]
+    row: Tensor  # [K] row of each distinct sampled token
+    position: Tensor  # [K] position of each distinct sampled token
+    target: Tensor  # [K] the token itself
+    kept: list[tuple[int, ...]]  # [K], or empty
+    spread: Tensor  # [M] distinct sampled token of each sampled token
+    tokens: IntArray  # [M] index of each sampled token in the pack
+    sequence: Tensor  # [M] number of each token's sequence within this slice
+    num_sequences: int
+
+
+class Learner:
+    """Holds the optimiser and applies updates. ``average`` is the averaged copy of the weights, if asked for."""
+
+    def __init__(self, model: LanguageModel, config: LearnerConfig, losses: Sequence[WeightedLoss], *, temperature: float) -> None:
+        self.model, self.config, self.losses, self.temperature = model, config, losses, temperature
+        self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
+        self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(), lr=self.learning_rate(0.0), betas=config.betas, weight_decay=config.weight_decay, fused=True
+        )
+        self.average = model.clone() if config.average else None
+        self.reference = model.clone() if "reference_logprobs" in self.needs else None
+
+    @property
+    def policy(self) -> LanguageModel:
+        """The model to evaluate and export: the average of the weights if there is one."""
+        return self.average or self.model
+
+    @torch.no_grad()
+    def turn_values(self, data: Pack) -> FloatArray:
+        """Return the value head's estimate before each turn, [N]."""
+        values = np.zeros(len(data.ask))
+        for rows in self._chunks(data, np.arange(len(data.sequences))):
+            hidden = self.model.hidden(_padded([data.sequences[row] for row in rows]))
+            place = {row: index for index, row in enumerate(rows.tolist())}
+            turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
+            row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
+            values[turns] = self.model.values(hidden[row, torch.from_numpy(data.ask[turns, 1])]).double().numpy()
+        return values
+
+    def update(
+        self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, progress: float, stream: Stream
+    ) -> dict[str, float]:
+        """Run the epochs and minibatches of one step and return its metrics.
+
+        Args:
+            data: the packed episodes.
+            advantages: [M], per sampled token.
+            value_targets: [N], per turn, if a loss needs values.
+            progress: share of the run that is done, in [0, 1]; resolves schedules.
+            stream: orders the minibatches.
+
+        Returns:
+            Means over the updates of every loss's metrics, ``loss``, ``gradient_norm``, ``learning_rate`` and, from the
+            first update alone (the weights are then the sampler's), ``logprob_difference_max`` and ``_mean``.
+        """
+        rate = self.learning_rate(progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        metrics = _Means()
+        for epoch in range(self.config.epochs):
+            order = np.arange(len(data.distinct))
+            if self.config.minibatches > 1:
+                order = stream.child(epoch).generator().permutation(order)
+            for number, chosen in enumerate(np.array_split(order, self.config.minibatches)):
+                if len(chosen):
+                    first = epoch == 0 and number == 0
+                    self._step(data, np.sort(chosen), advantages, value_targets, progress, metrics, first)
+        self.model.version += 1
+        return {**metrics.result(), "learning_rate": rate}
+
+    def imitate(self, data: Pack, learning_rate: float) -> float:
+        """Take one supervised step towards the sampled tokens of a pack; return the mean negative log-likelihood."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        total = 0.0
+        self.optimizer.zero_grad(set_to_none=True)
+        for part in self._slices(data, np.arange(len(data.distinct))):
+            logprobs, _ = self._forward(self.model, part)
+            loss = -logprobs[part.spread].sum() / len(data.turn_of)
+            loss.backward()
+            total += float(loss.detach())
+        self._apply()
+        self.model.version += 1
+        return total
+
+    def _step(
+        self,
+        data: Pack,
+        chosen: IntArray,
+        advantages: FloatArray,
+        value_targets: FloatArray | None,
+        progress: float,
+        metrics: _Means,
+        first: bool,
+    ) -> None:
+        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for."""
+        total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
+        self.optimizer.zero_grad(set_to_none=True)
+        for part in self._slices(data, chosen):
+            batch = self._loss_batch(data, part, advantages, value_targets)
+            by_token = self.config.reduction == "token_mean"
+            share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
+            loss, named = self._total_loss(batch, progress)
+            (loss * share).backward()
+            metrics.add({"loss": float(loss.detach()), **named}, share)
+            if first:
+                difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
+                metrics.add_once("logprob_difference_mean", float(difference.mean()), share)
+                metrics.maximum("logprob_difference_max", float(difference.max()))
+        metrics.add({"gradient_norm": self._apply()}, 1.0)
+
+    def _total_loss(self, batch: LossBatch, progress: float) -> tuple[Tensor, dict[str, float]]:
+        """Return the weighted sum of the loss terms, reduced, and their metrics."""
+        config, named = self.config, {}
+        total = torch.zeros((), dtype=batch.logprobs.dtype)
+        weights: Tensor | None = None
+        for loss in self.losses:
+            term = loss.bound(batch, progress=progress)
+            named.update({f"{loss.bound.plugin.name}/{key}": float(value) for key, value in term.metrics.items()})
+            if term.level == "weight":
+                weights = term.values if weights is None else weights * term.values
+                continue
+            if term.level == "turn":
+                reduced = term.values.mean()
+            else:
+                values = term.values if weights is None or not term.weighted else term.values * weights
+                reduced = reduce(values, batch.sequence, batch.num_sequences, config.reduction, config.reduction_constant)
+            total = total + loss.weight(progress) * reduced
+        return total, named
+
+    def _apply(self) -> float:
+        """Clip the gradient, update weights and their average; return the gradient norm before clipping."""
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_norm)
+        self.optimizer.step()
+        if self.average is not None:
+            with torch.no_grad():
+                pairs = zip(self.average.parameters(), self.model.parameters(), strict=True)
+                for averaged, current in pairs:
+                    averaged.lerp_(current, 1.0 - self.config.average)
+            self.average.version += 1
+        return float(norm)
+
+    def _loss_batch(self, data: Pack, part: _Slice, advantages: FloatArray, value_targets: FloatArray | None) -> LossBatch:
+        """Run the network on a slice and lay out what the losses see."""
+        logprobs, extra = self._forward(self.model, part)
+        reference = None
+        if self.reference is not None:
+            with torch.no_grad():
+                reference = self._forward(self.reference, part)[0][part.spread]
+        sampler = torch.from_numpy(data.logprobs[part.tokens]).to(logprobs.dtype)
+        fields: dict[str, Any] = {name: value[part.spread] for name, value in extra.items() if name in self.needs}
+        turns = data.turn_of[part.tokens]
+        if "values" in self.needs and value_targets is not None:
+            own, first = np.unique(turns, return_index=True)
+            ask = torch.from_numpy(data.ask[own, 1])
+            row = part.row[part.spread[torch.from_numpy(first)]]
+            fields["values"] = self.model.values(extra["hidden"][row, ask])
+            fields["value_targets"] = torch.from_numpy(value_targets[own]).float()
+        return LossBatch(
+            logprobs=logprobs[part.spread],
+            old_logprobs=sampler,
+            sampler_logprobs=sampler,
+            advantages=torch.from_numpy(advantages[part.tokens]).to(logprobs.dtype),
+            sequence=part.sequence,
+            turn=torch.from_numpy(turns),
+            num_sequences=part.num_sequences,
+            reference_logprobs=reference,
+            **fields,
+        )
+
+    def _forward(self, model: LanguageModel, part: _Slice) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return log-probabilities [K] of the sampled tokens, and features over the same logits."""
+        hidden = model.hidden(part.ids)
+        logits = model.logits(hidden[part.row, part.position - 1]).float() / self.temperature
+        if part.kept:
+            logits = restrict(logits, part.kept)
+        logprobs = logits.log_softmax(-1).gather(1, part.target[:, None]).squeeze(1)
+        extra = {name: load("features", name).function(logits) for name in sorted(self.needs & set(FEATURES))}
+        return logprobs, {**extra, "hidden": hidden}
+
+    def _slices(self, data: Pack, chosen: IntArray) -> Iterator[_Slice]:
+        """Yield the chosen sequences in forward passes of at most ``micro_tokens`` tokens."""
+        begin = np.concatenate([[0], np.cumsum(data.tokens)])
+        for rows in self._chunks(data, np.unique(data.distinct[chosen])):
+            sequences = chosen[np.isin(data.distinct[chosen], rows)]
+            yield _slice(data, rows, sequences, begin)
+
+    def _chunks(self, data: Pack, rows: IntArray) -> Iterator[IntArray]:
+        """Yield distinct sequences, shortest first, in chunks whose padded size fits ``micro_tokens``."""
+        lengths = np.array([len(data.sequences[row]) for row in rows])
+        order = np.argsort(lengths, kind="stable")
+        begin = 0
+        for end in range(1, len(order) + 1):
+            if end == len(order) or lengths[order[end]] * (end + 1 - begin) > self.config.micro_tokens:
+                yield rows[order[begin:end]]
+                begin = end
+
+
+FEATURES = ("entropy",)
+
+
+def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> _Slice:
+    """Return the index arrays of a forward pass over ``rows`` for the games ``sequences``."""
+    positions = [data.positions[row] for row in rows]
+    counts = np.array([len(p) for p in positions])
+    offset = np.concatenate([[0], np.cumsum(counts)])
+    place = np.full(len(data.sequences), -1)
+    place[rows] = np.arange(len(rows))
+    which = place[data.distinct[sequences]]
+    lengths = counts[which]
+    ids = _padded([data.sequences[row] for row in rows])
+    row, position = torch.from_numpy(np.repeat(np.arange(len(rows)), counts)), torch.tensor([p for ps in positions for p in ps])
+    return _Slice(
+        rows=rows,
+        ids=ids,
+        row=row,
+        position=position,
+        target=ids[row, position],
+        kept=[ids for row in rows for ids in data.kept[row]],
+        spread=torch.from_numpy(_ranges(offset[which], lengths)),
+        tokens=_ranges(begin[sequences], lengths),
+        sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
+        num_sequences=len(sequences),
+    )
+
+
+def _ranges(start: IntArray, length: IntArray) -> IntArray:
+    """Return the concatenation of ``range(start[i], start[i] + length[i])``."""
+    shift = np.repeat(start - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    ranges: IntArray = np.arange(length.sum()) + shift
+    return ranges
+
+
+def _padded(sequences: Sequence[tuple[int, ...]]) -> Tensor:
+    """Return sequences as int64 [R, T], right-padded with 0."""
+    width = max(map(len, sequences))
+    return torch.tensor([(*ids, *(0,) * (width - len(ids))) for ids in sequences], dtype=torch.int64)
+
+
+class _Means:
+    """Weighted means of metrics over the parts of a step."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._weights: dict[str, float] = {}
+        self._maxima: dict[str, float] = {}
+
+    def add(self, values: Mapping[str, float], weight: float) -> None:
+        """Count these values with this weight."""
+        for name, value in values.items():
+            self.add_once(name, value, weight)
+
+    def add_once(self, name: str, value: float, weight: float) -> None:
+        """Count one value with this weight."""
+        self._sums[name] = self._sums.get(name, 0.0) + value * weight
+        self._weights[name] = self._weights.get(name, 0.0) + weight
+
+    def maximum(self, name: str, value: float) -> None:
+        """Keep the largest of these values."""
+        self._maxima[name] = max(value, self._maxima.get(name, value))
+
+    def result(self) -> dict[str, float]:
+        """Return the means and maxima."""
+        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima}
+
+
+Callback = Callable[[int], None]

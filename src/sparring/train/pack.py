@@ -1,0 +1,112 @@
+"""Episodes to training arrays: the exact ids the model saw and said, and which of them carry loss.
+
+Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K distinct sampled tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from sparring.rollout.table import ordered_turns
+from sparring.types import Episode, FloatArray, IntArray
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pack:
+    """The trained tokens of a batch of episodes, in the row order of their turn table.
+
+    Games that went alike gave equal sequences; each distinct one is kept, and computed, once.
+    """
+
+    sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
+    positions: tuple[Ids, ...]  # [U] positions of the sampled ids in each
+    kept: tuple[tuple[Ids, ...], ...]  # [U] truncation's kept sets per sampled id; empty when nothing was truncated
+    distinct: IntArray  # [S] the distinct sequence of each sequence
+    tokens: IntArray  # [S] number of sampled tokens
+    turn_of: IntArray  # [M] row of the turn table, sequences in order
+    logprobs: FloatArray  # [M] sampler's log-probabilities
+    ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+
+    @property
+    def num_tokens(self) -> int:
+        """All tokens of all sequences, prompts included."""
+        return int(sum(len(self.sequences[index]) for index in self.distinct))
+
+
+def pack(episodes: Sequence[Episode]) -> Pack:
+    """Return the training arrays of the trained seats of these episodes.
+
+    A new sequence opens where a seat, an episode or a sample of a seat ends.
+    """
+    builder = _Builder()
+    opened: tuple[int, int, int] | None = None
+    for row, (episode, turn) in enumerate(ordered_turns(episodes)):
+        key = (episode.episode_id, turn.seat, turn.sample)
+        if key != opened:
+            builder.close()
+            opened = key
+        for segment in turn.segments:
+            if segment.kind == "sampled":
+                builder.sampled(segment.ids, segment.logprobs, segment.kept, row)
+            else:
+                builder.ids.extend(segment.ids)
+    builder.close()
+    return builder.result()
+
+
+class _Builder:
+    """Collects one sequence at a time."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self._positions: list[int] = []
+        self._kept: list[Ids] = []
+        self._asks: list[int] = []
+        self._index: dict[tuple[Ids, Ids], int] = {}
+        self._all_kept: list[tuple[Ids, ...]] = []
+        self._distinct: list[int] = []
+        self._tokens: list[int] = []
+        self._turn_of: list[int] = []
+        self._logprobs: list[Sequence[float]] = []
+        self._ask: list[tuple[int, int]] = []
+
+    def sampled(self, ids: Ids, logprobs: Sequence[float], kept: Sequence[Ids], row: int) -> None:
+        """Append sampled ids of the turn in this row."""
+        begin = len(self.ids)
+        self._asks.append(begin - 1)
+        self._positions.extend(range(begin, begin + len(ids)))
+        self._kept.extend(kept)
+        self._turn_of.extend([row] * len(ids))
+        self._logprobs.append(logprobs)
+        self.ids.extend(ids)
+
+    def close(self) -> None:
+        """End the sequence that is open, if any."""
+        if self.ids:
+            positions = tuple(self._positions)
+            index = self._index.setdefault((tuple(self.ids), positions), len(self._index))
+            if index == len(self._all_kept):
+                self._all_kept.append(tuple(self._kept))
+            self._distinct.append(index)
+            self._tokens.append(len(positions))
+            self._ask.extend((index, ask) for ask in self._asks)
+        self.ids, self._positions, self._kept, self._asks = [], [], [], []
+
+    def result(self) -> Pack:
+        """Return everything collected."""
+        return Pack(
+            sequences=tuple(ids for ids, _ in self._index),
+            positions=tuple(positions for _, positions in self._index),
+            kept=tuple(self._all_kept),
+            distinct=np.array(self._distinct, dtype=np.int64),
+            tokens=np.array(self._tokens, dtype=np.int64),
+            turn_of=np.array(self._turn_of, dtype=np.int64),
+            logprobs=np.fromiter(chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)),
+            ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
+        )

@@ -118,7 +118,7 @@ class LearnerConfig(Strict):
     micro_tokens: Positive = Field(32768, description="tokens per forward pass; bounds memory, changes nothing else")
     reduction: Literal["token_mean", "sequence_mean", "constant"] = Field("token_mean", description="how token losses become one number")
     reduction_constant: float = Field(1.0, gt=0, description="divisor per sequence of the constant reduction")
-    average: float = Field(0.0, ge=0, lt=1, description="decay per update of the average of weights that is evaluated and exported; 0 is off")
+    average: float = Field(0.0, ge=0, lt=1, description="decay per update of the averaged weights that are evaluated and exported; 0 is off")
 
 
 class WarmupConfig(Strict):

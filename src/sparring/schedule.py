@@ -61,7 +61,8 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Schedule(kind="constant", values=(float(value),))
     if not is_schedule(value):
-        raise ConfigError(f"{where}: {value!r} is neither a number nor a schedule; write 0.1 or {{schedule: linear, start: 0.1, end: 0.0}}.")
+        example = "{schedule: linear, start: 0.1, end: 0.0}"
+        raise ConfigError(f"{where}: {value!r} is neither a number nor a schedule; write 0.1 or {example}.")
     kind, fields = value["schedule"], set(value) - {"schedule"}
     if kind == "constant" and fields == {"value"}:
         return parse(value["value"], where)

@@ -51,7 +51,8 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.network.parameters()).device
+        device: torch.device = next(self.network.parameters()).device
+        return device
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield (prefix, module) of everything that is trained."""
@@ -65,8 +66,7 @@ class LanguageModel:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the named tensors of the trained modules (shared storage; tied weights once)."""
-        named = {f"{prefix}.{name}": p.detach() for prefix, module in self.modules() for name, p in module.named_parameters()}
-        return named
+        return {f"{prefix}.{name}": p.detach() for prefix, module in self.modules() for name, p in module.named_parameters()}
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -95,7 +95,8 @@ class LanguageModel:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, C]."""
-        return hidden @ self.network.get_output_embeddings().weight.T
+        weight: Tensor = self.network.get_output_embeddings().weight
+        return hidden @ weight.T
 
     def values(self, hidden: Tensor) -> Tensor:
         """Return the value head's estimate [M] for hidden states [M, C]."""

@@ -9,6 +9,7 @@ Legend: B sequences, T new tokens, P cached positions, C width, H heads, D width
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -95,15 +96,15 @@ def extend(model: GPT2LMHeadModel, ids: Tensor, start: Tensor, cache: KeyValueCa
     return F.layer_norm(x, (width,), body.ln_f.weight, body.ln_f.bias, epsilon).view(batch, length, width)
 
 
-def _project(block: torch.nn.Module, x: Tensor, epsilon: float) -> Tensor:
+def _project(block: Any, x: Tensor, epsilon: float) -> Tensor:
     """Return queries, keys and values of a block for its input [B*T, C] as [B*T, 3C]."""
     normed = F.layer_norm(x, (x.shape[-1],), block.ln_1.weight, block.ln_1.bias, epsilon)
     return torch.addmm(block.attn.c_attn.bias, normed, block.attn.c_attn.weight)
 
 
-def _finish(block: torch.nn.Module, x: Tensor, mixed: Tensor, epsilon: float) -> Tensor:
+def _finish(block: Any, x: Tensor, mixed: Tensor, epsilon: float) -> Tensor:
     """Return a block's output [B*T, C] from its input and the mixed values of its attention."""
     x = x + torch.addmm(block.attn.c_proj.bias, mixed, block.attn.c_proj.weight)
     normed = F.layer_norm(x, (x.shape[-1],), block.ln_2.weight, block.ln_2.bias, epsilon)
-    inner = block.mlp.act(torch.addmm(block.mlp.c_fc.bias, normed, block.mlp.c_fc.weight))
+    inner: Tensor = block.mlp.act(torch.addmm(block.mlp.c_fc.bias, normed, block.mlp.c_fc.weight))
     return x + torch.addmm(block.mlp.c_proj.bias, inner, block.mlp.c_proj.weight)

@@ -15,7 +15,20 @@ if TYPE_CHECKING:
 class EpisodeInPlay:
     """A game that is being played: its state, a ledger per token-speaking seat, and the turns so far."""
 
-    __slots__ = ("_drafts", "_final", "_ledgers", "_legal", "_notices", "_own_turns", "_seen", "_tries", "agent_name", "done", "spec", "state")
+    __slots__ = (
+        "_drafts",
+        "_final",
+        "_ledgers",
+        "_legal",
+        "_notices",
+        "_own_turns",
+        "_seen",
+        "_tries",
+        "agent_name",
+        "done",
+        "spec",
+        "state",
+    )
 
     def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
         self.spec = spec

@@ -97,7 +97,7 @@ class InProcessSampler:
             self.refresh()
         longest = max(len(request.ids) for request in requests) + params.max_new_tokens
         if longest > self.model.context:
-            raise ModelError(f"A conversation of {longest} tokens exceeds the model's context of {self.model.context}; raise model.context.")
+            raise ModelError(f"A conversation of {longest} tokens exceeds the context of {self.model.context}; raise model.context.")
         contexts: dict[Ids, int] = {}
         known: list[int] = []
         node = np.empty(len(requests), dtype=np.int64)

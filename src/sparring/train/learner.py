@@ -8,7 +8,7 @@ Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, C w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from sparring.config import LearnerConfig
 from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
-from sparring.registry import Bound, load
+from sparring.registry import Bound, load, names
 from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import Schedule, parse
@@ -58,6 +58,7 @@ class Learner:
     def __init__(self, model: LanguageModel, config: LearnerConfig, losses: Sequence[WeightedLoss], *, temperature: float) -> None:
         self.model, self.config, self.losses, self.temperature = model, config, losses, temperature
         self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
+        self.features = sorted(self.needs & set(names("features")))
         self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=self.learning_rate(0.0), betas=config.betas, weight_decay=config.weight_decay, fused=True
@@ -99,6 +100,7 @@ class Learner:
             first update alone (the weights are then the sampler's), ``logprob_difference_max`` and ``_mean``.
         """
         rate = self.learning_rate(progress)
+        old = self._old_logprobs(data) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         metrics = _Means()
@@ -109,7 +111,7 @@ class Learner:
             for number, chosen in enumerate(np.array_split(order, self.config.minibatches)):
                 if len(chosen):
                     first = epoch == 0 and number == 0
-                    self._step(data, np.sort(chosen), advantages, value_targets, progress, metrics, first)
+                    self._step(data, np.sort(chosen), (old, advantages, value_targets), progress, metrics, first)
         self.model.version += 1
         return {**metrics.result(), "learning_rate": rate}
 
@@ -122,7 +124,7 @@ class Learner:
         for part in self._slices(data, np.arange(len(data.distinct))):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() / len(data.turn_of)
-            loss.backward()
+            torch.autograd.backward(loss)
             total += float(loss.detach())
         self._apply()
         self.model.version += 1
@@ -132,21 +134,23 @@ class Learner:
         self,
         data: Pack,
         chosen: IntArray,
-        advantages: FloatArray,
-        value_targets: FloatArray | None,
+        columns: tuple[FloatArray, FloatArray, FloatArray | None],
         progress: float,
         metrics: _Means,
         first: bool,
     ) -> None:
-        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for."""
+        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for.
+
+        ``columns`` are the log-probabilities before the step [M], the advantages [M] and the value targets [N].
+        """
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         self.optimizer.zero_grad(set_to_none=True)
         for part in self._slices(data, chosen):
-            batch = self._loss_batch(data, part, advantages, value_targets)
+            batch = self._loss_batch(data, part, *columns)
             by_token = self.config.reduction == "token_mean"
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
             loss, named = self._total_loss(batch, progress)
-            (loss * share).backward()
+            torch.autograd.backward(loss * share)
             metrics.add({"loss": float(loss.detach()), **named}, share)
             if first:
                 difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
@@ -156,20 +160,22 @@ class Learner:
 
     def _total_loss(self, batch: LossBatch, progress: float) -> tuple[Tensor, dict[str, float]]:
         """Return the weighted sum of the loss terms, reduced, and their metrics."""
-        config, named = self.config, {}
+        config = self.config
+        terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
+        named = {f"{loss.bound.plugin.name}/{key}": float(value) for loss, term in terms for key, value in term.metrics.items()}
+        factors = [term.values for _, term in terms if term.level == "weight"]
         total = torch.zeros((), dtype=batch.logprobs.dtype)
-        weights: Tensor | None = None
-        for loss in self.losses:
-            term = loss.bound(batch, progress=progress)
-            named.update({f"{loss.bound.plugin.name}/{key}": float(value) for key, value in term.metrics.items()})
+        for loss, term in terms:
             if term.level == "weight":
-                weights = term.values if weights is None else weights * term.values
                 continue
-            if term.level == "turn":
-                reduced = term.values.mean()
-            else:
-                values = term.values if weights is None or not term.weighted else term.values * weights
-                reduced = reduce(values, batch.sequence, batch.num_sequences, config.reduction, config.reduction_constant)
+            values = term.values
+            for factor in factors if term.weighted else ():
+                values = values * factor
+            reduced = (
+                values.mean()
+                if term.level == "turn"
+                else reduce(values, batch.sequence, batch.num_sequences, config.reduction, config.reduction_constant)
+            )
             total = total + loss.weight(progress) * reduced
         return total, named
 
@@ -185,7 +191,17 @@ class Learner:
             self.average.version += 1
         return float(norm)
 
-    def _loss_batch(self, data: Pack, part: _Slice, advantages: FloatArray, value_targets: FloatArray | None) -> LossBatch:
+    @torch.no_grad()
+    def _old_logprobs(self, data: Pack) -> FloatArray:
+        """Return the learner's own log-probabilities of all sampled tokens, [M], before the step's first update."""
+        old = np.empty(len(data.turn_of))
+        for part in self._slices(data, np.arange(len(data.distinct))):
+            old[part.tokens] = self._forward(self.model, part)[0][part.spread].double().numpy()
+        return old
+
+    def _loss_batch(
+        self, data: Pack, part: _Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None
+    ) -> LossBatch:
         """Run the network on a slice and lay out what the losses see."""
         logprobs, extra = self._forward(self.model, part)
         reference = None
@@ -203,7 +219,7 @@ class Learner:
             fields["value_targets"] = torch.from_numpy(value_targets[own]).float()
         return LossBatch(
             logprobs=logprobs[part.spread],
-            old_logprobs=sampler,
+            old_logprobs=torch.from_numpy(old[part.tokens]).to(logprobs.dtype),
             sampler_logprobs=sampler,
             advantages=torch.from_numpy(advantages[part.tokens]).to(logprobs.dtype),
             sequence=part.sequence,
@@ -220,7 +236,7 @@ class Learner:
         if part.kept:
             logits = restrict(logits, part.kept)
         logprobs = logits.log_softmax(-1).gather(1, part.target[:, None]).squeeze(1)
-        extra = {name: load("features", name).function(logits) for name in sorted(self.needs & set(FEATURES))}
+        extra = {name: load("features", name).function(logits) for name in self.features}
         return logprobs, {**extra, "hidden": hidden}
 
     def _slices(self, data: Pack, chosen: IntArray) -> Iterator[_Slice]:
@@ -239,9 +255,6 @@ class Learner:
             if end == len(order) or lengths[order[end]] * (end + 1 - begin) > self.config.micro_tokens:
                 yield rows[order[begin:end]]
                 begin = end
-
-
-FEATURES = ("entropy",)
 
 
 def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> _Slice:
@@ -307,6 +320,3 @@ class _Means:
     def result(self) -> dict[str, float]:
         """Return the means and maxima."""
         return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima}
-
-
-Callback = Callable[[int], None]

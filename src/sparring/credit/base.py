@@ -1,0 +1,50 @@
+"""What estimators share: checks of the turn table and grouping keys."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.errors import CreditError
+from sparring.ops.groups import group_ids
+from sparring.ops.returns import trajectory_starts, trajectory_sums
+from sparring.types import FloatArray, IntArray, TurnTable
+
+SUPPORT = True
+
+
+def check(turns: TurnTable, method: str, *, needs_value: bool = False) -> None:
+    """Check that an estimator can work on this table.
+
+    Raises:
+        CreditError: a reward or value is not finite, or the column of values is missing.
+    """
+    bad = np.flatnonzero(~np.isfinite(turns.reward))
+    if len(bad):
+        where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
+        raise CreditError(f"credit {method!r}: {where} is not finite; mend the game or reward that gave it.")
+    if needs_value and turns.value is None:
+        raise CreditError(f"credit {method!r} needs the column 'value'; declare NEEDS = {{'values'}} so that the critic is asked.")
+    if turns.value is not None and not np.isfinite(turns.value).all():
+        row = int(np.flatnonzero(~np.isfinite(turns.value))[0])
+        raise CreditError(f"credit {method!r}: the critic's value in row {row} is not finite; lower the learning rate.")
+
+
+def role_groups(turns: TurnTable) -> tuple[IntArray, int]:
+    """Return the (game, role) of every row as ids [N], and their number."""
+    return group_ids(turns.game, turns.role)
+
+
+def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
+    """Return the (group, role) of every row as ids [N], and their number: what a group-relative baseline averages over."""
+    return group_ids(turns.group, turns.role)
+
+
+def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
+    """Return each trajectory's undiscounted return, and its first row."""
+    return trajectory_sums(turns.reward, turns.trajectory), trajectory_starts(turns.trajectory)
+
+
+def spread(values: FloatArray, turns: TurnTable) -> FloatArray:
+    """Return one value per trajectory laid out over its rows, [N]."""
+    starts = trajectory_starts(turns.trajectory)
+    return np.repeat(values, np.diff(np.append(starts, len(turns.trajectory))))

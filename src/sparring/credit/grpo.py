@@ -1,0 +1,54 @@
+"""Credit: group-relative advantages (GRPO, Dr. GRPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts, group_std
+from sparring.types import Credit, TurnTable
+
+PRESETS = {"dr_grpo": {"divide_by_std": False}}
+
+
+def grpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    divide_by_std: bool = True,
+    ddof: int = 1,
+    over: Literal["episodes", "turns"] = "episodes",
+    epsilon: float = 1e-6,
+) -> Credit:
+    """Compare a trajectory's return with the others that started alike.
+
+    What: one advantage per trajectory, the same for all its turns; groups share deal and role.
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play the group mean carries the luck of
+    the deal and nothing else; ``mars`` or ``rae`` fit better.
+    Mathematics: A[i, t] = (R_i - mean_g R) / (std_g R + epsilon); without the division this is Dr. GRPO.
+    Shapes: advantages [N]; statistics per (group, role).
+    Options: ``over`` counts each trajectory once ("episodes") or once per turn, as released code often does ("turns",
+    long games then weigh more); ``ddof`` 1 is the sample deviation.
+    Pitfalls: a group of one, or of equal returns, gives 0.
+    Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO).
+    Verified by: tests/credit/test_grpo.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "grpo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    if over == "turns":
+        values, ids = spread(returns, turns), groups
+    else:
+        values, ids = returns, groups[starts]
+    advantages = centre(values, ids, count)
+    if divide_by_std:
+        advantages = advantages / (group_std(values, ids, count, ddof=ddof) + epsilon)[ids]
+    alone = group_counts(groups[starts], count)[ids] < 2
+    advantages = np.where(alone, 0.0, advantages)
+    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state))

@@ -1,0 +1,83 @@
+"""Credit: turn-level returns with agent-specific normalisation (MARS / MARSHAL)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from sparring.credit.base import check, role_groups
+from sparring.ops.groups import centre, group_ids, group_std
+from sparring.ops.returns import discounted_returns
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
+
+PRESETS = {"as_released": {"variant": "as_released"}}
+
+
+def mars(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    gamma: float = 1.0,
+    scale: Literal["none", "std"] = "none",
+    variant: Literal["paper", "as_released"] = "paper",
+) -> Credit:
+    """Compare what a turn still earned with the mean over the turns of the same role and game.
+
+    What: sum, then normalise. Every turn is judged by the rewards that came after it, against its own role's mean.
+    When to use: the default for self-play; needs no repeated deals, handles roles with different prospects and games
+    with rewards along the way.
+    Mathematics: R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k'];
+    A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p.
+    Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
+    Options: ``scale`` "std" also divides by the role's deviation. ``variant`` "as_released" does what the published
+    code does: subtract the mean per player from turn rewards before summing, whiten token rewards over the batch,
+    sum backwards over tokens, subtract per player the mean of the distinct values over all games, whiten again.
+    Pitfalls: the mean over turns weighs long games more. The released variant's credit depends on the number of
+    tokens that follow, and mixes games; it is there to compare with.
+    Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
+    Verified by: tests/credit/test_mars.py, tests/credit/test_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "mars")
+    if variant == "as_released":
+        return Credit(advantages=_as_released(turns, gamma), state=dict(state), level="token")
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    roles, count = role_groups(turns)
+    advantages = centre(returns, roles, count)
+    if scale == "std":
+        advantages = advantages / (group_std(returns, roles, count, ddof=1) + 1e-6)[roles]
+    return Credit(advantages=advantages, state=dict(state))
+
+
+def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
+    """Return the released code's token advantages, [sum of n_tokens]."""
+    seats, num_seats = group_ids(turns.game, turns.seat)
+    turn_reward = centre(turns.reward, seats, num_seats)
+    ends = np.cumsum(turns.n_tokens) - 1
+    reward = np.zeros(int(turns.n_tokens.sum()))
+    spoken = turns.n_tokens > 0
+    reward[ends[spoken]] = turn_reward[spoken]
+    token_trajectory = np.repeat(turns.trajectory, turns.n_tokens)
+    returns = discounted_returns(_whiten(reward), token_trajectory, gamma=gamma)
+    returns = _minus_mean_of_distinct(returns, np.repeat(turns.seat, turns.n_tokens))
+    return _whiten(returns)
+
+
+def _whiten(values: FloatArray) -> FloatArray:
+    """Return values with mean 0 and sample variance 1 (epsilon 1e-8 under the root)."""
+    if len(values) < 2:
+        return values - values.mean() if len(values) else values
+    return (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
+
+
+def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
+    """Return values minus, per seat, the mean of their distinct values; a seat with a single value gets 0."""
+    result = np.empty_like(values)
+    for seat in np.unique(seats):
+        own = seats == seat
+        result[own] = values[own] - np.unique(values[own]).mean()
+    return result

@@ -1,0 +1,28 @@
+"""Credit: the outcome itself (REINFORCE)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.credit.base import check, spread, trajectory_returns
+from sparring.types import Credit, TurnTable
+
+
+def outcome(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Give every turn its trajectory's whole return.
+
+    What: REINFORCE without a baseline.
+    When to use: as the unbiased reference; its variance is high.
+    Mathematics: A[i, t] = R_i = sum over t of r[i, t].
+    Shapes: advantages [N].
+    Pitfalls: rewards of one sign push all probabilities the same way until sampling sorts it out.
+    Reference: Williams, 1992.
+    Verified by: tests/credit/test_outcome.py, tests/credit/test_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "outcome")
+    returns, _ = trajectory_returns(turns)
+    return Credit(advantages=spread(returns, turns), state=dict(state))

@@ -1,0 +1,31 @@
+"""Credit: leave-one-out baselines (RLOO)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import leave_one_out_mean
+from sparring.types import Credit, TurnTable
+
+
+def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Compare a trajectory's return with the mean of the others that started alike.
+
+    What: one advantage per trajectory; the baseline leaves the trajectory itself out, so it is unbiased.
+    When to use: as ``grpo``, where an unbiased gradient matters more than a fixed scale.
+    Mathematics: A[i, t] = R_i - 1 / (n - 1) * sum over j != i of R_j = n / (n - 1) * (R_i - mean_g R).
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: a group of one gives 0.
+    Reference: Ahmadian et al., 2024; Kool et al., 2019.
+    Verified by: tests/credit/test_rloo.py, tests/credit/test_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "rloo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    baseline = leave_one_out_mean(returns, groups[starts], count)
+    return Credit(advantages=spread(returns - baseline, turns), state=dict(state))

@@ -1,0 +1,107 @@
+"""Ratings from wins, draws and losses: the Bradley-Terry model with Davidson's ties, fitted to all games at once.
+
+With strengths s_i and draw propensity d, a pair's outcomes have weights
+
+    i wins: exp(s_i / 2 - s_j / 2)    draw: exp(d)    j wins: exp(s_j / 2 - s_i / 2)
+
+which is P(i wins) = p_i / (p_i + p_j + nu sqrt(p_i p_j)) with p = exp(s), nu = exp(d) (Davidson, 1970, JASA 65:317).
+The log-likelihood is concave; a Gaussian prior on s keeps the fit finite when a player never loses. Unlike online
+ratings the fit does not depend on the order of the games.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.errors import ConfigError
+from sparring.types import FloatArray, IntArray
+
+ELO = 400.0 / np.log(10.0)
+"""Elo points per unit of s: 400 points are 10 to 1 odds."""
+_MAX_STEPS, _PRECISION = 200, 1e-10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DavidsonFit:
+    """The posterior mode of the strengths (natural-log units, mean 0) and its Gaussian approximation; P players."""
+
+    strengths: FloatArray  # [P]
+    covariance: FloatArray  # [P, P] of the strengths around their mean: inverse curvature at the mode (Laplace)
+    draw: float  # d; negative where little is drawn
+
+
+def fit_davidson(wins: FloatArray | IntArray, draws: FloatArray | IntArray, *, prior_sd: float = 3.0) -> DavidsonFit:
+    """Return the most probable strengths given the counts.
+
+    Args:
+        wins: [P, P] games that the row won against the column; the diagonal is not read.
+        draws: [P, P] symmetric, drawn games of the pair.
+        prior_sd: standard deviation of the prior on strengths and draw propensity, in natural-log units (3.0 is 521 Elo).
+
+    Raises:
+        ConfigError: shapes differ or are not square, a count is negative, or draws are not symmetric.
+    """
+    wins, draws = np.array(wins, dtype=np.float64), np.array(draws, dtype=np.float64)
+    _check(wins, draws)
+    num_players = len(wins)
+    first, second = np.triu_indices(num_players, 1)
+    counts = np.stack([wins[first, second], draws[first, second], wins[second, first]], axis=1)  # [pairs, 3]
+    features = np.zeros((len(first), 3, num_players + 1))  # d log-weight / d parameter; the last parameter is d
+    pairs = np.arange(len(first))
+    features[pairs, 0, first] = features[pairs, 2, second] = 0.5
+    features[pairs, 0, second] = features[pairs, 2, first] = -0.5
+    features[:, 1, -1] = 1.0
+    parameters, information = _newton(counts, features, prior_sd)
+    centre = np.eye(num_players) - 1.0 / num_players
+    return DavidsonFit(
+        strengths=centre @ parameters[:-1],
+        covariance=centre @ np.linalg.inv(information)[:-1, :-1] @ centre,
+        draw=float(parameters[-1]),
+    )
+
+
+def _newton(counts: FloatArray, features: FloatArray, prior_sd: float) -> tuple[FloatArray, FloatArray]:
+    """Return the maximiser of log-likelihood minus |x|^2 / (2 sd^2) and the curvature there, by damped Newton steps."""
+    x = np.zeros(features.shape[-1])
+    value = _objective(x, counts, features, prior_sd)
+    for _ in range(_MAX_STEPS):
+        gradient, information = _derivatives(x, counts, features, prior_sd)
+        step = np.linalg.solve(information, gradient)
+        while (new := _objective(x + step, counts, features, prior_sd)) < value and np.abs(step).max() > _PRECISION:
+            step /= 2.0
+        x, value = x + step, new
+        if np.abs(step).max() <= _PRECISION:
+            break
+    return x, _derivatives(x, counts, features, prior_sd)[1]
+
+
+def _derivatives(x: FloatArray, counts: FloatArray, features: FloatArray, prior_sd: float) -> tuple[FloatArray, FloatArray]:
+    """Return the gradient of the log-posterior, [K], and the negative of its Hessian, [K, K]."""
+    probabilities = _probabilities(features @ x)
+    games = counts.sum(axis=1, keepdims=True)
+    gradient = np.einsum("po,pok->k", counts - games * probabilities, features) - x / prior_sd**2
+    expected = np.einsum("po,pok->pk", probabilities, features)
+    second_moment = np.einsum("po,pok,pol->kl", games * probabilities, features, features)
+    return gradient, second_moment - np.einsum("pk,pl->kl", games * expected, expected) + np.eye(len(x)) / prior_sd**2
+
+
+def _objective(x: FloatArray, counts: FloatArray, features: FloatArray, prior_sd: float) -> float:
+    """Return the log-posterior up to a constant."""
+    return float((counts * np.log(_probabilities(features @ x))).sum() - x @ x / (2.0 * prior_sd**2))
+
+
+def _probabilities(log_weights: FloatArray) -> FloatArray:
+    """Return the softmax over the three outcomes of each pair, [pairs, 3]; kept above the smallest float."""
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+    probabilities: FloatArray = np.maximum(weights / weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    return probabilities
+
+
+def _check(wins: FloatArray, draws: FloatArray) -> None:
+    """Raise ConfigError unless the counts are two square, equal, non-negative tables and draws are symmetric."""
+    if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.shape != draws.shape or len(wins) < 2:
+        raise ConfigError(f"Ratings need wins and draws of one shape [players, players], players >= 2; got {wins.shape} and {draws.shape}.")
+    if (wins < 0).any() or (draws < 0).any() or not np.array_equal(draws, draws.T):
+        raise ConfigError("Ratings need counts that are at least 0, and draws that are symmetric: draws[i, j] == draws[j, i].")

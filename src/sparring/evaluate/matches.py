@@ -1,0 +1,147 @@
+"""Seat-balanced matches: one agent against opponents, the same number of games from every seat, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sparring.agents.base import Agent
+from sparring.errors import ConfigError
+from sparring.games.base import Game
+from sparring.ops.statistics import mean_interval, wilson_interval
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.types import Episode, Interval
+
+_AGENT, _OPPONENT = "agent", "opponent"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """Results of some games, seen by one seat's agent. A win is the single highest return of all seats.
+
+    A draw shares the highest return with another seat; anything else is a loss. So in cooperative games all is a draw.
+    """
+
+    wins: int
+    draws: int
+    losses: int
+    mean_return: Interval  # t interval, in the game's units
+    win: Interval  # Wilson interval of P(win)
+    win_or_draw: Interval  # Wilson interval of P(win or draw)
+    illegal: Interval  # Wilson interval of P(a reply is illegal or unparsable), over the agent's replies
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return self.wins + self.draws + self.losses
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatchReport:
+    """An agent's results against an opponent that fills all other seats; P seats."""
+
+    game: str
+    agent: str
+    opponent: str
+    roles: tuple[str, ...]  # [P]
+    seats: tuple[Record, ...]  # [P] the agent's results from each seat
+    overall: Record
+    opponent_return: float  # mean over games and the opponent's seats, in the game's units
+
+
+def play_matches(
+    game: Game,
+    agent: Agent,
+    opponent: Agent,
+    *,
+    games_per_seat: int,
+    stream: Stream,
+    level: float = 0.95,
+    in_flight: int = 4096,
+    on_finished: Callable[[int], None] | None = None,
+) -> MatchReport:
+    """Play ``games_per_seat`` games with the agent in each seat in turn and the opponent in all others.
+
+    Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so the games are
+    independent and a longer match begins with the same games as a shorter one.
+
+    Args:
+        game: the game.
+        agent: who is measured.
+        opponent: who fills the other seats.
+        games_per_seat: games with the agent in each seat; at least 2, for an interval.
+        stream: what all draws derive from.
+        level: confidence level of the intervals.
+        in_flight: how many games run at the same time.
+        on_finished: called with the number of games that have ended.
+
+    Raises:
+        ConfigError: fewer than 2 games per seat.
+        RolloutError: every game failed.
+    """
+    if games_per_seat < 2:
+        raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
+    specs = [_spec(game, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
+    agents: Mapping[str, Agent] = {_AGENT: agent, _OPPONENT: opponent}
+    episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
+    seats = [[e for e in episodes if e.agents[seat] == _AGENT] for seat in range(game.num_seats)]
+    return MatchReport(
+        game=game.name,
+        agent=agent.name,
+        opponent=opponent.name,
+        roles=tuple(game.roles),
+        seats=tuple(record(played, _AGENT, level=level) for played in seats),
+        overall=record(episodes, _AGENT, level=level),
+        opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == _OPPONENT]),
+    )
+
+
+def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> Record:
+    """Return the results of ``agent``, which sits in exactly one seat of every episode.
+
+    Args:
+        episodes: at least 2, of one game.
+        agent: the name in ``Episode.agents``.
+        level: confidence level of the intervals.
+    """
+    seats = [episode.agents.index(agent) for episode in episodes]
+    outcomes = [outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)]
+    events = [turn.event for episode, seat in zip(episodes, seats, strict=True) for turn in episode.turns if turn.seat == seat]
+    wins, draws, games = outcomes.count(1), outcomes.count(0), len(episodes)
+    return Record(
+        wins=wins,
+        draws=draws,
+        losses=games - wins - draws,
+        mean_return=mean_interval([episode.returns[seat] for episode, seat in zip(episodes, seats, strict=True)], level=level),
+        win=wilson_interval(wins, games, level=level),
+        win_or_draw=wilson_interval(wins + draws, games, level=level),
+        illegal=wilson_interval(sum(event != "ok" for event in events), len(events), level=level),
+    )
+
+
+def outcome(returns: Sequence[float], seat: int) -> int:
+    """Return 1 when the seat alone has the highest return, 0 when it shares it, -1 otherwise."""
+    best = max(returns)
+    if returns[seat] < best:
+        return -1
+    return 1 if sum(value == best for value in returns) == 1 else 0
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean, or 0 for no values (a game with one seat has no opponents)."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def _spec(game: Game, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
+    """Return game ``number`` of the match with the agent in ``seat``."""
+    own = stream.child(seat).child(number)
+    return EpisodeSpec(
+        game=game,
+        episode_id=seat * games_per_seat + number,
+        group_id=seat * games_per_seat + number,
+        deal=own.child("deal"),
+        stream=own.child("play"),
+        seats=tuple(_AGENT if other == seat else _OPPONENT for other in range(game.num_seats)),
+        trained=(False,) * game.num_seats,
+    )

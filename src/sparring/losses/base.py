@@ -1,0 +1,68 @@
+"""What losses are given and what they give back.
+
+Legend: M sampled tokens of the batch, flat; N' turns of the batch that have a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+SUPPORT = True
+LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossBatch:
+    """The sampled tokens of a batch. Only ``logprobs``, ``entropy`` and ``values`` carry gradients.
+
+    A loss that wants one of the optional fields names it in its NEEDS.
+    """
+
+    logprobs: Tensor  # [M] of the learner, now
+    old_logprobs: Tensor  # [M] of the policy before this step's updates
+    sampler_logprobs: Tensor  # [M] as sampled
+    advantages: Tensor  # [M]
+    sequence: Tensor  # [M] int64, number of the token's training sequence
+    turn: Tensor  # [M] int64, row of the turn table
+    num_sequences: int
+    entropy: Tensor | None = None  # [M] of the distribution at each token, nats
+    reference_logprobs: Tensor | None = None  # [M]
+    values: Tensor | None = None  # [N']
+    value_targets: Tensor | None = None  # [N']
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossTerm:
+    """What a loss gives: values to be reduced and weighted, and detached figures to be logged.
+
+    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "weight": no loss of its own but factors [M]
+    for every token loss that lets itself be weighted (``weighted``); they must not carry gradients.
+    """
+
+    values: Tensor
+    level: Literal["token", "turn", "weight"] = "token"
+    weighted: bool = False
+    metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
+
+
+def log_ratio(new: Tensor, old: Tensor) -> Tensor:
+    """Return new - old, clamped so that its exponential is finite."""
+    return (new - old).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+
+
+def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
+    """Return raw figures of a probability ratio, before any clipping.
+
+    ``ratio_mean``, ``ratio_min``, ``ratio_max``, and ``approximate_kl``: mean of ratio - 1 - log(ratio) (k3).
+    """
+    ratio, log_of_ratio = ratio.detach(), log_of_ratio.detach()
+    return {
+        "ratio_mean": ratio.mean(),
+        "ratio_min": ratio.min(),
+        "ratio_max": ratio.max(),
+        "approximate_kl": (ratio - 1.0 - log_of_ratio).mean(),
+    }

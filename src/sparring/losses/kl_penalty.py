@@ -1,0 +1,34 @@
+"""Loss: stay near a reference policy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio
+
+NEEDS = {"reference_logprobs"}
+
+
+def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3") -> LossTerm:
+    """An estimate of the divergence from the reference policy at each sampled token; its weight is the coefficient.
+
+    What: the reference is the policy the run started from (or its renewal, ``learner.reference_every``).
+    When to use: with a pretrained model, to keep its language; with renewal, as a moving magnet that makes play settle.
+    Mathematics: d = log pi_ref - log pi. k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1; k1 and k3 estimate KL(pi || pi_ref)
+    without bias on samples of pi.
+    Shapes: [M] -> [M].
+    Pitfalls: as a loss, the gradient of k1 has mean 0 (it only adds noise), that of k2 is the divergence's own, that of
+    k3 is the reverse divergence's to first order. d is clamped to +-20 and k3 to +-10.
+    Metrics: kl (mean of the chosen estimate, nats).
+    Reference: Schulman, 2020 (approximating KL divergence); verl's low-variance KL for the clamps.
+    Verified by: tests/losses/test_kl_penalty.py.
+    """
+    assert batch.reference_logprobs is not None
+    difference = log_ratio(batch.reference_logprobs, batch.logprobs)
+    if estimator == "k1":
+        values = -difference
+    elif estimator == "k2":
+        values = 0.5 * difference.square()
+    else:
+        values = (difference.exp() - difference - 1.0).clamp(-10.0, 10.0)
+    return LossTerm(values=values, metrics={"kl": values.detach().mean()})

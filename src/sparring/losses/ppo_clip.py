@@ -1,0 +1,46 @@
+"""Loss: PPO's clipped surrogate."""
+
+from __future__ import annotations
+
+import torch
+
+from sparring.errors import ConfigError
+from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+
+PRESETS = {
+    "dapo": {"clip_low": 0.2, "clip_high": 0.28},
+    "dual_clip": {"dual_clip": 3.0},
+}
+
+
+def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2, dual_clip: float | None = None) -> LossTerm:
+    """Policy gradient with the probability ratio held near one.
+
+    What: the pessimistic minimum of the plain and the clipped surrogate, per token.
+    When to use: the default; several updates per step stay safe.
+    Mathematics: rho = pi / pi_old; L_t = -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A); with ``dual_clip`` = c, for
+    A < 0 also L_t = min(L_t, -c A), so that a ratio run wild cannot dominate.
+    Shapes: [M] -> [M].
+    Options: ``clip_high`` above ``clip_low`` is DAPO's clip-higher (preset ``dapo``); ``dual_clip`` must exceed 1 (preset
+    ``dual_clip``: 3).
+    Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is the plain one.
+    Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction (tokens whose gradient is cut).
+    Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip).
+    Verified by: tests/losses/test_ppo_clip.py.
+
+    Raises:
+        ConfigError: a clip width is negative, or dual_clip is not above 1.
+    """
+    if clip_low < 0 or clip_high < 0 or (dual_clip is not None and dual_clip <= 1):
+        raise ConfigError(f"ppo_clip: clip_low={clip_low}, clip_high={clip_high} must be >= 0 and dual_clip={dual_clip} > 1 or null.")
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio, advantages = log_of_ratio.exp(), batch.advantages
+    plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
+    loss = torch.maximum(plain, clipped)
+    cut = clipped > plain
+    if dual_clip is not None:
+        bound = -dual_clip * advantages
+        too_large = (advantages < 0) & (loss > bound)
+        loss, cut = torch.where(too_large, bound, loss), cut | too_large
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.detach().float().mean()}
+    return LossTerm(values=loss, weighted=True, metrics=metrics)

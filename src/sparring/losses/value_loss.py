@@ -1,0 +1,27 @@
+"""Loss: fit the critic."""
+
+from __future__ import annotations
+
+from sparring.losses.base import LossBatch, LossTerm
+
+NEEDS = {"values"}
+
+
+def value_loss(batch: LossBatch) -> LossTerm:
+    """Half the squared difference between the critic's value of a turn and its target.
+
+    What: fits the value head that ``gae`` reads; one term per turn, not per token.
+    When to use: together with ``credit: gae``.
+    Mathematics: L = (V(s) - target)^2 / 2, averaged over turns.
+    Shapes: [N'] -> [N'].
+    Pitfalls: gradients reach the whole network; a weight above 1 lets the critic crowd out the policy.
+    Metrics: error (mean absolute), explained_variance (1 - var(target - V) / var(target)).
+    Reference: Schulman et al., 2017.
+    Verified by: tests/losses/test_value_loss.py.
+    """
+    assert batch.values is not None and batch.value_targets is not None
+    difference = batch.values - batch.value_targets
+    residual, target = difference.detach(), batch.value_targets
+    spread = target.var(unbiased=False).clamp(min=1e-12)
+    metrics = {"error": residual.abs().mean(), "explained_variance": 1.0 - residual.var(unbiased=False) / spread}
+    return LossTerm(values=0.5 * difference.square(), level="turn", metrics=metrics)

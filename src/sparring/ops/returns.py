@@ -1,0 +1,66 @@
+"""Returns and advantages along trajectories, in numpy. N turns; a trajectory is a contiguous run of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.types import FloatArray, IntArray
+
+
+def backward_recurrence(inputs: FloatArray, coefficient: float, trajectory: IntArray) -> FloatArray:
+    """Return x with x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last row.
+
+    Args:
+        inputs: float64 [N].
+        coefficient: the factor, usually gamma or gamma * lambda.
+        trajectory: int64 [N], non-decreasing; equal for the rows of a trajectory.
+
+    Returns:
+        float64 [N]. All trajectories are advanced together, one vector operation per turn index from the end.
+    """
+    result = np.array(inputs, dtype=np.float64)
+    if len(result) == 0 or coefficient == 0.0:
+        return result
+    last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
+    lengths = np.diff(np.append(-1, last))
+    order = np.argsort(-lengths, kind="stable")  # longest first, so that those still running are a prefix
+    rows, lengths = last[order], lengths[order]
+    for distance in range(1, int(lengths[0])):
+        running = int(np.searchsorted(-lengths, -distance, side="left"))  # trajectories longer than ``distance``
+        rows = rows[:running]
+        result[rows - 1] += coefficient * result[rows]
+        rows = rows - 1
+    return result
+
+
+def discounted_returns(reward: FloatArray, trajectory: IntArray, *, gamma: float) -> FloatArray:
+    """Return G[t] = sum over k >= t of gamma^(k-t) reward[k] inside each trajectory, float64 [N]."""
+    return backward_recurrence(reward, gamma, trajectory)
+
+
+def generalised_advantages(
+    reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float
+) -> FloatArray:
+    """Return turn-level generalised advantage estimates, float64 [N].
+
+    delta[t] = reward[t] + gamma * value[t+1] - value[t], with value 0 after the last turn;
+    A[t] = delta[t] + gamma * lam * A[t+1] (Schulman et al., 2016).
+    """
+    following = np.append(value[1:], 0.0)
+    ends = np.append(np.diff(trajectory) != 0, True)
+    delta = reward + gamma * np.where(ends, 0.0, following) - value if len(reward) else reward
+    return backward_recurrence(delta, gamma * lam, trajectory)
+
+
+def trajectory_starts(trajectory: IntArray) -> IntArray:
+    """Return the first row of each trajectory, in order."""
+    if not len(trajectory):
+        return np.zeros(0, dtype=np.int64)
+    starts: IntArray = np.flatnonzero(np.append(True, np.diff(trajectory) != 0))
+    return starts
+
+
+def trajectory_sums(values: FloatArray, trajectory: IntArray) -> FloatArray:
+    """Return the sum of each trajectory's rows, in order of the trajectories."""
+    starts = trajectory_starts(trajectory)
+    return np.add.reduceat(values, starts) if len(starts) else np.zeros(0)

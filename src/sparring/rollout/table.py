@@ -1,0 +1,81 @@
+"""Episodes to the turn table that credit works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sparring.types import Episode, Turn, TurnTable
+
+
+def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]:
+    """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index)."""
+    for episode in episodes:
+        by_seat: list[list[Turn]] = [[] for _ in episode.trained]
+        for turn in episode.turns:
+            by_seat[turn.seat].append(turn)
+        for seat, turns in enumerate(by_seat):
+            if episode.trained[seat]:
+                for turn in turns:
+                    yield episode, turn
+
+
+def turn_table(episodes: Sequence[Episode]) -> TurnTable:
+    """Return the columns of the trained seats' turns, one row per turn in the order of ``ordered_turns``."""
+    games, roles, agents, keys = _Names(), _Names(), _Names(), _Names()
+    rows = []
+    trajectory, previous = -1, (-1, -1)
+    for episode, turn in ordered_turns(episodes):
+        current = (episode.episode_id, turn.seat)
+        trajectory += current != previous
+        previous = current
+        rows.append(
+            (
+                episode.episode_id,
+                episode.group_id,
+                trajectory,
+                games[episode.game],
+                roles[episode.roles[turn.seat]],
+                turn.seat,
+                agents[turn.agent],
+                turn.turn_index,
+                keys[turn.state_key],
+                sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled"),
+                turn.event == "ok",
+                sum(turn.rewards.values()),
+            )
+        )
+    integers = np.array([row[:-1] for row in rows], dtype=np.int64).reshape(-1, 11).T.copy()
+    ends = np.append(np.diff(integers[2]) != 0, True) if rows else np.zeros(0, dtype=bool)
+    return TurnTable(
+        episode=integers[0],
+        group=integers[1],
+        trajectory=integers[2],
+        game=integers[3],
+        role=integers[4],
+        seat=integers[5],
+        agent=integers[6],
+        turn_index=integers[7],
+        state_key=integers[8],
+        n_tokens=integers[9],
+        legal=integers[10].astype(bool),
+        reward=np.array([row[-1] for row in rows], dtype=np.float64),
+        done=ends,
+        game_names=games.names,
+        role_names=roles.names,
+        agent_names=agents.names,
+    )
+
+
+class _Names(dict[str, int]):
+    """Numbers names in order of appearance."""
+
+    def __missing__(self, name: str) -> int:
+        self[name] = len(self)
+        return self[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names by number."""
+        return tuple(self)

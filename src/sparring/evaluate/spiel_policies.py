@@ -55,4 +55,4 @@ def cfr_average(game: Game, info_states: InfoStates, *, iterations: int) -> Tabu
     solver = pyspiel.CFRSolver(game.spiel)
     for _ in range(iterations):
         solver.evaluate_and_update_policy()
-    return from_spiel(info_states, solver.average_policy())
+    return from_spiel(info_states, solver.tabular_average_policy())

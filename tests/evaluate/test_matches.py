@@ -1,0 +1,138 @@
+"""Seat-balanced matches: counting, balance, streams, and errors."""
+
+import pytest
+
+from sparring.agents.base import TextAgent
+from sparring.errors import ConfigError
+from sparring.evaluate.matches import outcome, play_matches
+from sparring.games.catalogue import make_game
+from sparring.ops.statistics import mean_interval, wilson_interval
+from sparring.rng import Stream
+
+
+class First(TextAgent):
+    """Plays the first legal action, and remembers who sat where."""
+
+    def __init__(self, name="first"):
+        super().__init__(name)
+        self.seen = []
+
+    def choose(self, state, seat, stream):
+        self.seen.append((seat, tuple(state.spiel.history())))
+        return state.legal_actions()[0]
+
+
+class Uniform(TextAgent):
+    """Plays legal actions at random."""
+
+    def choose(self, state, seat, stream):
+        legal = state.legal_actions()
+        return legal[stream.integer(0, len(legal))]
+
+
+class Nonsense(TextAgent):
+    """Never says an action."""
+
+    def choose(self, state, seat, stream):
+        return "zzz"
+
+
+def match(name, agent, opponent, games=5, options=None, seed=0, **more):
+    game = make_game(name, options=options or {})
+    return play_matches(game, agent, opponent, games_per_seat=games, stream=Stream.from_seed(seed), **more)
+
+
+def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
+    report = match("tic_tac_toe", First("a"), First("b"))  # X takes a diagonal: cells 3, 5 and 7
+    assert (report.game, report.agent, report.opponent, report.roles) == ("tic_tac_toe", "a", "b", ("X", "O"))
+    first, second = report.seats
+    assert (first.wins, first.draws, first.losses, first.games) == (5, 0, 0, 5)
+    assert (second.wins, second.draws, second.losses, second.games) == (0, 0, 5, 5)
+    assert first.mean_return == mean_interval([1.0] * 5)
+    assert (report.overall.wins, report.overall.losses, report.overall.mean_return.mean) == (5, 5, 0.0)
+    assert report.overall.win == wilson_interval(5, 10)
+    assert report.opponent_return == 0.0
+    assert report.overall.illegal == wilson_interval(0, 35)  # 4 own turns as X, 3 as O, 5 games each
+
+
+def test_replies_that_are_no_action_are_counted_and_lose():
+    report = match("tic_tac_toe", Nonsense("mute"), First())
+    assert report.overall.losses == 10
+    assert (report.overall.illegal.mean, report.overall.illegal.count) == (1.0, 10)
+    assert report.overall.mean_return.mean == -1.0
+    assert report.opponent_return == 1.0
+
+
+def test_the_opponents_illegal_replies_are_not_the_agents():
+    report = match("tic_tac_toe", First(), Nonsense("mute"))
+    assert report.overall.wins == 10
+    assert (report.overall.illegal.mean, report.overall.illegal.count) == (0.0, 5)
+
+
+@pytest.mark.parametrize("players", [2, 3])
+def test_the_agent_sits_in_every_seat_equally_often(players):
+    agent = Uniform("u")
+    report = match("kuhn_poker", agent, Uniform("v"), games=7, options={"players": players})
+    assert [record.games for record in report.seats] == [7] * players
+    assert report.overall.games == 7 * players
+    total = report.overall.mean_return.mean + (players - 1) * report.opponent_return
+    assert total == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_agent_may_meet_itself():
+    agent = First()
+    report = match("tic_tac_toe", agent, agent)
+    assert (report.overall.wins, report.overall.losses) == (5, 5)
+
+
+def test_seeds_bind_and_a_longer_match_begins_with_the_same_games():
+    def deals(games, seed=0):
+        agent = First()
+        match("kuhn_poker", agent, First("other"), games=games, seed=seed)
+        return [history for seat, history in agent.seen if seat == 0 and len(history) == 2]
+
+    assert deals(40) == deals(40)
+    assert deals(40)[:10] == deals(10)
+    assert deals(40) != deals(40, seed=1)
+    assert len(set(deals(40))) == 6  # every deal of two cards of three
+
+
+def test_deals_differ_between_the_seats():
+    agent = First()
+    match("kuhn_poker", agent, First("other"), games=40)
+    by_seat = [[history[:2] for seat, history in agent.seen if seat == wanted and len(history) == 2 + wanted] for wanted in (0, 1)]
+    assert len(by_seat[0]) == len(by_seat[1]) == 40
+    assert by_seat[0] != by_seat[1]
+
+
+def test_the_level_reaches_every_interval():
+    report = match("kuhn_poker", Uniform("u"), Uniform("v"), level=0.8)
+    for record in (*report.seats, report.overall):
+        assert {record.mean_return.level, record.win.level, record.win_or_draw.level, record.illegal.level} == {0.8}
+
+
+def test_uniform_play_of_kuhn_earns_its_exact_value():
+    report = match("kuhn_poker", Uniform("u"), Uniform("v"), games=2000)
+    for record, value in zip(report.seats, (1 / 8, -1 / 8), strict=True):
+        assert record.mean_return.low < value < record.mean_return.high
+
+
+def test_progress_is_told():
+    told = []
+    match("kuhn_poker", First(), First("b"), games=3, on_finished=told.append)
+    assert told[-1] == 6
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("games", [1, 0, -3])
+def test_too_few_games_are_refused(games):
+    with pytest.raises(ConfigError, match=rf"2 or more games from each seat, got games_per_seat={games}"):
+        match("kuhn_poker", First(), First("b"), games=games)
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [((1.0, -1.0), (1, -1)), ((0.0, 0.0), (0, 0)), ((2.0, 2.0, -4.0), (0, 0, -1)), ((5.0, 1.0, 1.0), (1, -1, -1)), ((-1.0, -2.0), (1, -1))],
+)
+def test_who_won(returns, expected):
+    assert tuple(outcome(returns, seat) for seat in range(len(returns))) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -74,8 +74,10 @@ def league_table(
         pairs += [(second, first) for first, second in pairs]
     reports: dict[tuple[str, str], MatchReport] = {}
     for pair in pairs:
-        own = stream.child(pair[0]).child(pair[1])
-        reports[pair] = play_matches(game, players[pair[0]], players[pair[1]], games_per_seat=games_per_seat, stream=own, level=level)
+        agent, opponent = pair
+        own = stream.child(agent).child(opponent)
+        report = play_matches(game, players[agent], players[opponent], games_per_seat=games_per_seat, stream=own, level=level)
+        reports[pair] = replace(report, agent=agent, opponent=opponent)
         if on_match is not None:
             on_match(len(reports), len(pairs))
     return build_table(game.name, reports, level=level)

@@ -12,6 +12,7 @@ import torch
 
 from sparring import registry
 from sparring.agents.base import Agent
+from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.errors import CheckpointError
@@ -50,7 +51,10 @@ class LocalEngine:
             max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
         )
         self.learner = Learner(self.model, config.learner, losses, temperature=rollout.temperature)
-        self.agents: dict[str, Agent] = {LEARNER: self._sit(LEARNER, self.model)}
+        self.agents: dict[str, Agent] = {
+            LEARNER: self._sit(LEARNER, self.model),
+            "demonstrator": demonstrator(renderer=self.renderer),
+        }
         self._past: dict[str, LanguageModel] = {}
 
     def _sit(self, name: str, model: LanguageModel) -> PolicyAgent:

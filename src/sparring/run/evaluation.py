@@ -1,0 +1,79 @@
+"""What is measured while training: exact exploitability where enumeration allows, matches against bots.
+
+Metrics, per game G:
+    nash_conv/G                  sum over seats of what a best response would gain, in the game's units; 0 at equilibrium
+    exploitability/G/ROLE        one seat's gain by a best response
+    illegal_mass/G               mean over information states of the probability of no legal action
+    illegal_mass_reached/G       the same, weighted by how often play reaches them
+    optimality_gap/G             cooperative games: best joint value minus the policy's
+    match/G/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sparring.config import EvaluationConfig
+from sparring.errors import TooLargeError
+from sparring.evaluate.exploitability import nash_conv
+from sparring.evaluate.info_states import InfoStates, enumerate_info_states
+from sparring.evaluate.matches import MatchReport, play_matches
+from sparring.games.base import Game
+from sparring.rng import Stream
+
+log = logging.getLogger(__name__)
+
+
+class Evaluator:
+    """Measures a policy on the games of a run. ``notes`` says what could not be measured, and what to use instead."""
+
+    def __init__(self, games: list[Game], config: EvaluationConfig) -> None:
+        self.games, self.config = games, config
+        self.notes: list[str] = []
+        self._info_states: dict[str, InfoStates] = {}
+        for game in games if config.exact else ():
+            try:
+                self._info_states[game.name] = enumerate_info_states(game, limit=config.max_states)
+            except TooLargeError as error:
+                self.notes.append(str(error))
+                log.info("%s", error)
+        self._opponents = [(entry, entry.bind("agents")()) for entry in config.opponents]
+
+    def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
+        """Return the metrics listed above for an agent that can also score actions."""
+        metrics: dict[str, float] = {}
+        for game in self.games:
+            if game.name in self._info_states:
+                metrics.update(self._exact(game, policy))
+            for entry, bot in self._opponents:
+                own = stream.child(game.name).child(entry.name)
+                report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own)
+                metrics.update(match_metrics(game.name, entry.name, report))
+        return metrics
+
+    def _exact(self, game: Game, policy: Any) -> dict[str, float]:
+        """Return what enumeration says."""
+        report = nash_conv(game, self._info_states[game.name], policy)
+        metrics = {
+            f"nash_conv/{game.name}": report.nash_conv,
+            f"illegal_mass/{game.name}": report.illegal_mass,
+            f"illegal_mass_reached/{game.name}": report.illegal_mass_reached,
+        }
+        metrics.update({f"exploitability/{game.name}/{role}": gain for role, gain in zip(game.roles, report.gains, strict=True)})
+        if report.optimality_gap is not None:
+            metrics[f"optimality_gap/{game.name}"] = report.optimality_gap
+        return metrics
+
+
+def match_metrics(game: str, opponent: str, report: MatchReport) -> dict[str, float]:
+    """Return the figures of a match report, per role."""
+    metrics = {}
+    for role, record in zip(report.roles, report.seats, strict=True):
+        prefix = f"match/{game}/{opponent}/{role}"
+        for name, interval in (("win", record.win), ("win_or_draw", record.win_or_draw), ("return", record.mean_return)):
+            metrics[f"{prefix}/{name}"] = interval.mean
+            metrics[f"{prefix}/{name}_low"] = interval.low
+            metrics[f"{prefix}/{name}_high"] = interval.high
+        metrics[f"{prefix}/illegal"] = record.illegal.mean
+    return metrics

@@ -1,0 +1,193 @@
+"""The whole algorithm on one page.
+
+    for each step:  seat -> play -> credit -> update -> league -> measure -> record -> checkpoint
+
+A run is a function of (config, seed, code). All of its state is in the checkpoint: weights, optimiser, averages, past
+selves, the estimator's running state. Streams hold no state, and what was written after a checkpoint is cut off before
+the run goes on from it, so a run that was killed ends with the same weights and figures as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sparring import registry
+from sparring.config import RunConfig
+from sparring.errors import RunError
+from sparring.league.matchmakers.base import PAST
+from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.store import EpisodeStore
+from sparring.run import checkpoint
+from sparring.run.evaluation import Evaluator
+from sparring.run.events import MetricsWriter
+from sparring.run.folder import RunFolder
+from sparring.run.signals import GracefulStop
+from sparring.run.step import Engine, Methods, play_round
+from sparring.types import Episode
+
+
+class SavingEngine(Engine, Protocol):
+    """An engine that can also save itself, keep past selves and imitate."""
+
+    def files(self) -> dict[str, bytes]:
+        """Return everything to be saved, by file name."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Take back what ``files`` gave."""
+        ...
+
+    def take_member(self, name: str, keep: int) -> None:
+        """Add a copy of the learner to the league."""
+        ...
+
+    def imitate(self, episodes: list[Episode]) -> float:
+        """Take one supervised step towards these games' moves."""
+        ...
+
+    def agent(self, name: str) -> Any:
+        """Return an agent by name; "policy" is the published policy."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepReport:
+    """What happened in a step, for whoever watches."""
+
+    step: int  # steps done
+    steps: int  # steps of the run
+    metrics: Mapping[str, float]
+    seconds: float  # wall-clock time of the step
+    games: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """How a run ended: its last figures of each name, and whether all steps were done."""
+
+    steps: int
+    finished: bool
+    metrics: Mapping[str, float]
+    folder: Path
+
+
+def train(
+    config: RunConfig,
+    engine: SavingEngine,
+    folder: RunFolder,
+    *,
+    resume: bool = False,
+    watch: Callable[[StepReport], None] | None = None,
+    stop: GracefulStop | None = None,
+) -> Summary:
+    """Train until all steps are done or a stop is requested; every path leaves a checkpoint to go on from.
+
+    Args:
+        config: the resolved configuration.
+        engine: runs the model; freshly made from ``config``.
+        folder: the run folder, locked by the caller.
+        resume: go on from the folder's last good checkpoint (from the start, if there is none yet).
+        watch: called after every step.
+        stop: asked after every step whether to save and leave.
+
+    Raises:
+        RunError: the folder cannot be written or read.
+        RolloutError: games fail beyond all retries.
+    """
+    methods = Methods.of(config)
+    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+    step, credit_state, notes = _restore(engine, folder, resume)
+    writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
+    writer.truncate_after(step)
+    store.truncate_after(step)
+    notes += tuple(evaluator.notes)
+    latest: dict[str, float] = writer.latest()
+    try:
+        if step == 0:
+            warm_up(config, engine)
+        while step < config.steps and not (stop is not None and stop.requested):
+            began = time.perf_counter()
+            outcome = play_round(config, engine, methods, step, credit_state)
+            credit_state = outcome.credit_state
+            step += 1
+            metrics, timing = outcome.metrics, outcome.timing
+            if config.league.every and step % config.league.every == 0:
+                engine.take_member(f"{PAST}{step:06d}", config.league.keep)
+            if step % config.evaluation.every == 0 or step in (1, config.steps):
+                stream = engine.root.child("evaluation").child(step)
+                metrics = {**metrics, **evaluator.measure(engine.agent("policy"), stream)}
+                timing = {**timing, "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"]}
+            if config.store.every and step % config.store.every == 0:
+                store.append(step, outcome.episodes)
+            writer.write(step, metrics, timing)
+            latest.update(metrics)
+            if step % config.checkpoint.every == 0 or step == config.steps:
+                save(config, engine, folder, step, credit_state)
+            if watch is not None:
+                seconds = time.perf_counter() - began
+                watch(StepReport(step=step, steps=config.steps, metrics=metrics, seconds=seconds, games=len(outcome.episodes), notes=notes))
+                notes = ()
+        if step < config.steps and step % config.checkpoint.every:
+            save(config, engine, folder, step, credit_state)
+    finally:
+        writer.close()
+    return Summary(steps=step, finished=step == config.steps, metrics=latest, folder=folder.path)
+
+
+def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any]) -> None:
+    """Write a checkpoint of everything after ``step`` steps."""
+    checkpoint.save(folder.path, step, engine.files(), {"credit": dict(credit_state)}, keep=config.checkpoint.keep)
+
+
+def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int, dict[str, Any], tuple[str, ...]]:
+    """Return the step, the estimator's state and notes to go on from."""
+    found = checkpoint.load_latest(folder.path) if resume else None
+    if found is None:
+        return 0, {}, ("No checkpoint yet: starting from the beginning.",) if resume else ()
+    engine.restore(found.path)
+    return found.step, dict(found.state["credit"]), found.notes
+
+
+def warm_up(config: RunConfig, engine: SavingEngine) -> None:
+    """Imitate random legal play for ``warmup.updates`` updates."""
+    root = engine.root.child("warmup")
+    for update in range(config.warmup.updates):
+        specs = []
+        for number in range(config.warmup.games):
+            stream = root.child(update).child(number)
+            game = engine.games[number % len(engine.games)][0]
+            specs.append(
+                EpisodeSpec(
+                    game=game,
+                    episode_id=number,
+                    group_id=number,
+                    deal=stream.child("deal"),
+                    stream=stream.child("play"),
+                    seats=("demonstrator",) * game.num_seats,
+                    trained=(True,) * game.num_seats,
+                )
+            )
+        engine.imitate(engine.play(specs, RolloutCounts()))
+
+
+def describe(config: RunConfig) -> str:
+    """Return the plan of a run as JSON: what would be played, with which methods, and how many games in all."""
+    plan = {
+        "recipe": config.name,
+        "games": [game.name for game in config.games],
+        "steps": config.steps,
+        "games_in_all": config.steps * config.rollout.games_per_step,
+        "credit": registry.load("credit", config.credit.name).summary,
+        "losses": [loss.name for loss in config.losses],
+        "matchmaker": config.matchmaker.name,
+    }
+    return json.dumps(plan, indent=2)
+
+
+__all__ = ["RunError", "StepReport", "Summary", "describe", "save", "train", "warm_up"]

@@ -1,0 +1,150 @@
+"""One round of the algorithm: seat, play, credit, update."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from sparring.config import RunConfig
+from sparring.errors import RolloutError
+from sparring.games.base import Game
+from sparring.league.starts import starts
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.table import turn_table
+from sparring.run.measures import rollout_metrics
+from sparring.types import Credit, Episode, FloatArray
+
+
+class Engine(Protocol):
+    """What the loop asks of whatever runs the model; ``engine/local.py`` does it in one process."""
+
+    root: Stream
+    games: list[tuple[Game, float]]
+    needs_values: bool
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names of the past selves, oldest first."""
+        ...
+
+    def play(self, specs: list[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
+        """Play these games."""
+        ...
+
+    def pack(self, episodes: list[Episode]) -> Any:
+        """Return training arrays; they have ``turn_of`` [M] and ``num_tokens``."""
+        ...
+
+    def values(self, data: Any) -> FloatArray:
+        """Return the critic's value before each turn, [N]."""
+        ...
+
+    def update(self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float) -> dict[str, float]:
+        """Update the weights; return metrics."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Methods:
+    """The plug-ins of a run that the loop calls itself."""
+
+    matchmaker: Bound
+    selection: Bound
+    credit: Bound
+
+    @classmethod
+    def of(cls, config: RunConfig) -> Methods:
+        """Bind the plug-ins that a configuration names."""
+        return cls(
+            matchmaker=config.matchmaker.bind("league.matchmakers"),
+            selection=config.selection.bind("selection"),
+            credit=config.credit.bind("credit"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """What one round gave: its episodes, figures, wall-clock times, and the estimator's state after it."""
+
+    episodes: list[Episode]
+    metrics: dict[str, float]
+    timing: dict[str, float]
+    credit_state: dict[str, Any]
+
+
+def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, credit_state: Mapping[str, Any]) -> Round:
+    """Play the games of one step and learn from them.
+
+    Metrics besides those of ``measures.py`` and of the losses: ``kept_share`` (turns left by selection),
+    ``advantage_std``, ``retried_games``, ``dropped_groups``, ``distinct_share`` (distinct sequences among all).
+    Timing: ``seconds/play``, ``seconds/credit``, ``seconds/update``, ``tokens_per_second`` (all tokens trained on, over
+    the whole round), ``games_per_second``.
+
+    Raises:
+        RolloutError: no game could be played.
+    """
+    clock = [time.perf_counter()]
+    progress = step / config.steps
+    specs = starts(
+        step,
+        games=engine.games,
+        rollout=config.rollout,
+        matchmaker=methods.matchmaker,
+        members=engine.members,
+        root=engine.root,
+        progress=progress,
+    )
+    counts = RolloutCounts()
+    episodes = engine.play(specs, counts)
+    clock.append(time.perf_counter())
+    kept, kept_share = _select(episodes, methods.selection, progress)
+    data = engine.pack(kept)
+    turns = turn_table(kept)
+    if engine.needs_values:
+        turns = replace(turns, value=engine.values(data))
+    credit: Credit = methods.credit(turns, credit_state, progress=progress)
+    advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
+    clock.append(time.perf_counter())
+    learned = engine.update(data, advantages, credit.value_targets, step=step, progress=progress) if kept else {}
+    clock.append(time.perf_counter())
+    metrics = {
+        **rollout_metrics(episodes),
+        **{f"credit/{name}": value for name, value in credit.metrics.items()},
+        **learned,
+        "kept_share": kept_share,
+        "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
+        "distinct_share": len(data.sequences) / max(len(data.distinct), 1),
+        "retried_games": float(counts.retried),
+        "dropped_groups": float(len(counts.dropped_groups)),
+    }
+    return Round(episodes=episodes, metrics=metrics, timing=_timing(clock, len(episodes), data.num_tokens), credit_state=credit.state)
+
+
+def _select(episodes: list[Episode], selection: Bound, progress: float) -> tuple[list[Episode], float]:
+    """Return the episodes that selection leaves (all seats of an episode stay together), and the share of turns kept."""
+    if not episodes:
+        raise RolloutError("No game of this step could be played; the log says why.")
+    turns = turn_table(episodes)
+    mask = selection(turns, progress=progress)
+    if mask.all():
+        return episodes, 1.0
+    alive = set(turns.episode[mask].tolist())
+    return [episode for episode in episodes if episode.episode_id in alive], float(mask.mean())
+
+
+def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:
+    """Return seconds per phase and rates of a round."""
+    total = max(clock[-1] - clock[0], 1e-9)
+    phases = dict(zip(("play", "credit", "update"), np.diff(clock).tolist(), strict=True))
+    return {
+        **{f"seconds/{name}": value for name, value in phases.items()},
+        "seconds/round": total,
+        "tokens_per_second": tokens / total,
+        "games_per_second": games / total,
+    }

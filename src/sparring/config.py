@@ -118,7 +118,7 @@ class LearnerConfig(Strict):
     micro_tokens: Positive = Field(32768, description="tokens per forward pass; bounds memory, changes nothing else")
     reduction: Literal["token_mean", "sequence_mean", "constant"] = Field("token_mean", description="how token losses become one number")
     reduction_constant: float = Field(1.0, gt=0, description="divisor per sequence of the constant reduction")
-    average: float = Field(0.0, ge=0, lt=1, description="decay per update of the averaged weights that are evaluated and exported; 0 is off")
+    average: float = Field(0.0, ge=0, lt=1, description="decay per update of the averaged weights that are evaluated and exported; 0: off")
 
 
 class WarmupConfig(Strict):
@@ -187,6 +187,14 @@ class RunConfig(Strict):
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     store: StoreConfig = StoreConfig()
+
+    @model_validator(mode="after")
+    def _games_differ(self) -> RunConfig:
+        names = [game.name for game in self.games]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"game {twice[0]!r} is listed twice; metrics and baselines are kept by the game's name")
+        return self
 
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""

@@ -12,6 +12,7 @@ A plug-in module may also declare:
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import typing
@@ -148,17 +149,24 @@ def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, pres
     for key in merged:
         if key not in plugin.options:
             raise UnknownNameError(f"option of {where}", key, plugin.options)
-    hints = typing.get_type_hints(plugin.function)
+    hints = typing.get_type_hints(plugin.function, include_extras=True)
     schedules, plain = {}, {}
     for key, value in merged.items():
-        if is_schedule(value) and hints.get(key) is float:
+        if is_schedule(value) and _is_float(hints.get(key)):
             schedules[key] = parse(value, f"{where}, option {key!r}")
         else:
             plain[key] = value
     return Bound(plugin=plugin, options=_checked(plugin, hints, plain, schedules, where), schedules=schedules)
 
 
-def _checked(plugin: Plugin, hints: Mapping[str, Any], plain: Mapping[str, Any], scheduled: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _is_float(hint: Any) -> bool:
+    """Return whether an annotation is float, with or without limits."""
+    return hint is float or (typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is float)
+
+
+def _checked(
+    plugin: Plugin, hints: Mapping[str, Any], plain: Mapping[str, Any], scheduled: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """Return options with defaults filled in and types checked by pydantic, scheduled ones left out."""
     fields: dict[str, Any] = {}
     for key, parameter in plugin.options.items():

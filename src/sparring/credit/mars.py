@@ -70,8 +70,9 @@ def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
 def _whiten(values: FloatArray) -> FloatArray:
     """Return values with mean 0 and sample variance 1 (epsilon 1e-8 under the root)."""
     if len(values) < 2:
-        return values - values.mean() if len(values) else values
-    return (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
+        return np.zeros_like(values)
+    whitened: FloatArray = (values - values.mean()) / np.sqrt(values.var(ddof=1) + 1e-8)
+    return whitened
 
 
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:

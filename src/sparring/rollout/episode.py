@@ -83,7 +83,7 @@ class EpisodeInPlay:
             self._tries = 0
             self._seen[seat] = state.plies + 1
             state.apply(action)
-        self.done = self._final is not None or state.done or len(self._drafts) >= self.spec.game.max_turns
+        self.done = self._final is not None or state.done or state.plies >= self.spec.game.max_turns
         if not self.done:
             self.agent_name = self.spec.seats[state.seat]
 

@@ -15,7 +15,7 @@ import logging
 from typing import Any
 
 from sparring.config import EvaluationConfig
-from sparring.errors import TooLargeError
+from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import InfoStates, enumerate_info_states
 from sparring.evaluate.matches import MatchReport, play_matches
@@ -35,7 +35,7 @@ class Evaluator:
         for game in games if config.exact else ():
             try:
                 self._info_states[game.name] = enumerate_info_states(game, limit=config.max_states)
-            except TooLargeError as error:
+            except GameError as error:  # too many states, or rules without information states
                 self.notes.append(str(error))
                 log.info("%s", error)
         self._opponents = [(entry, entry.bind("agents")()) for entry in config.opponents]

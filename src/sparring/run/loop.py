@@ -9,16 +9,13 @@ the run goes on from it, so a run that was killed ends with the same weights and
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from sparring import registry
 from sparring.config import RunConfig
-from sparring.errors import RunError
 from sparring.league.matchmakers.base import PAST
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.store import EpisodeStore
@@ -174,20 +171,3 @@ def warm_up(config: RunConfig, engine: SavingEngine) -> None:
                 )
             )
         engine.imitate(engine.play(specs, RolloutCounts()))
-
-
-def describe(config: RunConfig) -> str:
-    """Return the plan of a run as JSON: what would be played, with which methods, and how many games in all."""
-    plan = {
-        "recipe": config.name,
-        "games": [game.name for game in config.games],
-        "steps": config.steps,
-        "games_in_all": config.steps * config.rollout.games_per_step,
-        "credit": registry.load("credit", config.credit.name).summary,
-        "losses": [loss.name for loss in config.losses],
-        "matchmaker": config.matchmaker.name,
-    }
-    return json.dumps(plan, indent=2)
-
-
-__all__ = ["RunError", "StepReport", "Summary", "describe", "save", "train", "warm_up"]

@@ -45,7 +45,9 @@ class Engine(Protocol):
         """Return the critic's value before each turn, [N]."""
         ...
 
-    def update(self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float) -> dict[str, float]:
+    def update(
+        self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float
+    ) -> dict[str, float]:
         """Update the weights; return metrics."""
         ...
 

@@ -1,0 +1,15 @@
+"""sparring report"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparring.report.html import write_report
+
+
+def report(run: Annotated[Path, typer.Argument(help="Run folder.")]) -> None:
+    """Write report.html, the curves of a run on one page."""
+    print(f"Wrote {write_report(run)}.")

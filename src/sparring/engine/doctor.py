@@ -1,0 +1,42 @@
+"""A look at the machine, and a round of training to prove that it works."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from importlib import metadata
+from typing import Any
+
+import torch
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.run.step import Methods, play_round
+
+PACKAGES = ("torch", "transformers", "open_spiel", "numpy", "pyarrow", "tensorboard")
+
+
+def examine() -> dict[str, Any]:
+    """Return versions, threads and the rate of a small round of Kuhn poker; ``healthy`` says whether all of it worked."""
+    findings: dict[str, Any] = {
+        "python": sys.version.split()[0],
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "cuda": torch.cuda.is_available(),
+        **{name: metadata.version(name) for name in PACKAGES},
+    }
+    config = resolve({"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}})
+    engine, methods = LocalEngine(config), Methods.of(config)
+    state: dict[str, Any] = {}
+    began, games, difference = time.perf_counter(), 0, 0.0
+    for step in range(config.steps):
+        outcome = play_round(config, engine, methods, step, state)
+        state, games = outcome.credit_state, games + len(outcome.episodes)
+        difference = max(difference, outcome.metrics["logprob_difference_max"])
+    findings["games_per_second"] = round(games / (time.perf_counter() - began))
+    findings["logprob_difference"] = difference
+    findings["healthy"] = difference < 1e-4
+    return findings

@@ -1,0 +1,31 @@
+"""A run folder back to a model that plays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sparring.config import RunConfig, resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import RunError
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
+
+
+def load_run(path: Path, step: int | None = None) -> tuple[RunConfig, LocalEngine, int]:
+    """Return a run's configuration, an engine with its weights, and the step they are from.
+
+    Args:
+        path: the run folder.
+        step: a checkpoint's step; None takes the newest good one.
+
+    Raises:
+        RunError: no such run, or it has no checkpoint yet.
+        CheckpointError: the checkpoint is damaged or does not exist.
+    """
+    config = resolve(RunFolder.open(path).config())
+    found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
+    if found is None:
+        raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
+    engine = LocalEngine(config)
+    engine.restore(found.path)
+    return config, engine, found.step

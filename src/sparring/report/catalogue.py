@@ -1,0 +1,75 @@
+"""What there is: games, methods, recipes and metrics, read from the code that makes them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import Any
+
+from sparring import registry
+from sparring.config import load_recipe, recipe_names, resolve, to_yaml
+from sparring.errors import UnknownNameError
+
+METHOD_SLOTS = ("credit", "losses", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
+KINDS = ("games", "methods", "recipes", *METHOD_SLOTS)
+METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "train.learner")
+
+
+def entries(kind: str) -> list[dict[str, str]]:
+    """Return name, kind and one line about everything of a kind in ``KINDS``."""
+    if kind == "recipes":
+        return [{"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")} for name in recipe_names()]
+    slots = METHOD_SLOTS if kind == "methods" else (kind,)
+    found = [registry.load(slot, name) for slot in slots for name in registry.names(slot)]
+    return [{"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary} for plugin in found]
+
+
+def explanation(name: str) -> str:
+    """Return what is known about a plug-in, game, recipe or metric.
+
+    Raises:
+        UnknownNameError: nothing has this name.
+    """
+    texts = [describe_plugin(registry.load(slot, name)) for slot in registry.SLOTS if name in registry.names(slot)]
+    if name in recipe_names():
+        texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
+    metrics = glossary()
+    texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if key == name or _matches(key, name)]
+    if not texts:
+        known = {*recipe_names(), *metrics, *(n for slot in registry.SLOTS for n in registry.names(slot))}
+        raise UnknownNameError("name", name, known, "See `sparring list games|methods|recipes`.")
+    return "\n\n".join(texts)
+
+
+def describe_plugin(plugin: registry.Plugin) -> str:
+    """Return a plug-in's docstring, options and presets as text."""
+    lines = [f"{registry.SLOTS[plugin.slot]} {plugin.name}", "", inspect.getdoc(plugin.function) or ""]
+    for name, parameter in plugin.options.items():
+        default = "required" if parameter.default is inspect.Parameter.empty else f"default {parameter.default!r}"
+        lines.append(f"  option {name}: {parameter.annotation}, {default}")
+    lines += [f"  preset {name}: {dict(options)}" for name, options in plugin.presets.items()]
+    return "\n".join(lines)
+
+
+def glossary() -> dict[str, str]:
+    """Return the documented metrics: name -> meaning, read from the tables in the modules that make them."""
+    found: dict[str, str] = {}
+    for source in METRIC_SOURCES:
+        text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
+        found.update({key: meaning.strip() for key, meaning in re.findall(r"^ {4}(\S+) {2,}(\S.*)$", text, re.MULTILINE)})
+    return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for anything."""
+    parts = [r"[^/]+" if part.isupper() else re.escape(part) for part in pattern.split("/") if part != "..."]
+    return re.fullmatch("/".join(parts) + ("/.*" if pattern.endswith("...") else ""), name) is not None
+
+
+def options_of(plugin: registry.Plugin) -> list[dict[str, Any]]:
+    """Return name, type and default of a plug-in's options."""
+    return [
+        {"name": name, "type": str(p.annotation), "default": "required" if p.default is inspect.Parameter.empty else repr(p.default)}
+        for name, p in plugin.options.items()
+    ]

@@ -1,0 +1,107 @@
+"""report.html: the curves of a run on one page that needs nothing else. Everything is escaped."""
+
+from __future__ import annotations
+
+import html
+import math
+from pathlib import Path
+from typing import Any
+
+from sparring.ops.files import write_bytes_atomic
+from sparring.report.catalogue import glossary
+from sparring.report.svg import Series, line_chart
+from sparring.run.events import METRICS, TIMING, read_lines
+from sparring.run.folder import CONFIG, RunFolder
+
+STYLE = """
+:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
+body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 1.5rem; }
+figure { margin: 0; } svg { width: 100%; height: auto; }
+table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; }
+pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; border-radius: .4rem; }
+"""
+
+CHARTS = (
+    ("Exploitability", ("nash_conv/", "optimality_gap/"), "exact, in the game's units; 0 is equilibrium"),
+    ("Return per role", ("return/",), "mean over self-play games"),
+    ("Matches", ("match/",), "share of wins and draws against bots"),
+    ("Legal replies", ("legal_rate", "forfeit_rate", "illegal_mass/"), "shares"),
+    ("Entropy", ("entropy_bonus/entropy",), "nats per token"),
+    ("Sampler against learner", ("logprob_difference_max", "logprob_difference_mean"), "difference of log-probabilities"),
+    ("Gradient norm", ("gradient_norm",), "before clipping"),
+    ("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
+)
+
+
+def write_report(path: Path) -> Path:
+    """Write ``report.html`` into a run folder and return its path.
+
+    Raises:
+        RunError: this is no run folder, or it cannot be written.
+    """
+    folder = RunFolder.open(path)
+    config, lines = folder.config(), read_lines(path / METRICS)
+    name = html.escape(str(config.get("name", "run")))
+    body = [f"<h1>{name}</h1>", f"<p>{html.escape(str(config.get('summary', '')))}</p>", _summary(lines, read_lines(path / TIMING))]
+    body.append('<div class="charts">')
+    for title, prefixes, note in CHARTS:
+        chosen = _series(lines, prefixes)
+        if chosen:
+            body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
+    body += ["</div>", _match_table(lines), _glossary(lines)]
+    body.append(f"<h2>Configuration</h2><pre>{html.escape((path / CONFIG).read_text(encoding='utf-8'))}</pre>")
+    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>{"".join(body)}</html>'
+    target = path / "report.html"
+    write_bytes_atomic(target, page.encode())
+    return target
+
+
+def _series(lines: list[dict[str, Any]], prefixes: tuple[str, ...]) -> list[Series]:
+    """Return the series whose metric starts with one of the prefixes; of matches, only the share of wins and draws."""
+    names = sorted({key for line in lines for key in line if key.startswith(prefixes)})
+    names = [name for name in names if not name.startswith("match/") or name.endswith("/win_or_draw")]
+    points = {name: [(line["step"], line[name]) for line in lines if line.get(name) is not None] for name in names}
+    return [Series(name=name, points=values) for name, values in points.items() if values]
+
+
+def _summary(lines: list[dict[str, Any]], timing: list[dict[str, Any]]) -> str:
+    """Return a sentence about the run's length and speed."""
+    if not lines:
+        return "<p>No step has been recorded yet.</p>"
+    seconds = sum(line.get("seconds/round") or 0.0 for line in timing) + sum(line.get("seconds/evaluation") or 0.0 for line in timing)
+    return f"<p>{lines[-1]['step']} steps in {seconds:.0f} s of training and measuring.</p>"
+
+
+def _match_table(lines: list[dict[str, Any]]) -> str:
+    """Return the latest match results, with their intervals, as a table."""
+    latest: dict[str, Any] = {}
+    for line in lines:
+        latest.update({key: value for key, value in line.items() if key.startswith("match/")})
+    seats = sorted({key.rsplit("/", 1)[0] for key in latest})
+    if not seats:
+        return ""
+    rows = []
+    for seat in seats:
+        _, game, opponent, role = seat.split("/")
+        cells = [game, opponent, role, *(_interval(latest, seat, name) for name in ("win", "win_or_draw", "return"))]
+        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+    head = "".join(f"<th>{name}</th>" for name in ("game", "opponent", "seat", "win", "win or draw", "return"))
+    return f"<h2>Latest matches, 95 % intervals</h2><table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _interval(values: dict[str, Any], seat: str, name: str) -> str:
+    """Return an interval as text."""
+    mean, low, high = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
+    if mean is None:
+        return "-"
+    ends = [math.nan if end is None else end for end in (low, high)]
+    return f"{mean:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+
+
+def _glossary(lines: list[dict[str, Any]]) -> str:
+    """Return what the metrics mean."""
+    if not lines:
+        return ""
+    rows = "".join(f"<tr><td><code>{html.escape(key)}</code></td><td>{html.escape(text)}</td></tr>" for key, text in glossary().items())
+    return f"<details><summary>What the metrics mean</summary><table>{rows}</table></details>"

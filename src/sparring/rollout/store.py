@@ -1,0 +1,195 @@
+"""The episode store: Parquet parts, one row per turn, whole or absent, queryable with DuckDB.
+
+    SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparring.ops.files import disk_errors, write_bytes_atomic
+from sparring.types import Episode, Segment, Turn
+
+log = logging.getLogger(__name__)
+
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("episode_id", pa.int64()),
+        ("group_id", pa.int64()),
+        ("game", pa.string()),
+        ("seed", pa.uint64()),
+        ("seat", pa.int16()),
+        ("role", pa.string()),
+        ("agent", pa.string()),
+        ("trained", pa.bool_()),
+        ("turn_index", pa.int32()),
+        ("state_key", pa.string()),
+        ("legal_actions", pa.list_(pa.string())),
+        ("reply", pa.string()),
+        ("action", pa.string()),
+        ("event", pa.string()),
+        ("reward_names", pa.list_(pa.string())),
+        ("reward_values", pa.list_(pa.float64())),
+        ("seat_return", pa.float64()),
+        ("segment_kinds", pa.list_(pa.string())),
+        ("segment_lengths", pa.list_(pa.int32())),
+        ("ids", pa.list_(pa.int32())),
+        ("logprobs", pa.list_(pa.float64())),
+        ("kept", pa.list_(pa.list_(pa.int32()))),
+        ("truncated", pa.bool_()),
+        ("weights_version", pa.int64()),
+        ("sample", pa.int32()),
+        ("forfeited_by", pa.int16()),
+        ("returns", pa.list_(pa.float64())),
+        ("roles", pa.list_(pa.string())),
+        ("agents", pa.list_(pa.string())),
+        ("trained_seats", pa.list_(pa.bool_())),
+    ]
+)
+
+
+class EpisodeStore:
+    """A folder of Parquet parts, one per stored step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def append(self, step: int, episodes: Sequence[Episode]) -> Path:
+        """Write the episodes of a step as one part; a part of the same step is replaced.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        with disk_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
+        rows = [_row(step, episode, turn) for episode in episodes for turn in episode.turns]
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd")
+        path = self.folder / f"part-{step:06d}.parquet"
+        write_bytes_atomic(path, sink.getvalue().to_pybytes())
+        return path
+
+    def truncate_after(self, step: int) -> None:
+        """Remove the parts of later steps."""
+        for path in self._parts():
+            if int(path.stem.rpartition("-")[2]) > step:
+                path.unlink()
+
+    def read(self) -> pa.Table:
+        """Return all rows in order; parts that cannot be read are left out, with a warning that counts them."""
+        tables, bad = [], []
+        for path in self._parts():
+            try:
+                tables.append(pq.read_table(path, schema=SCHEMA))
+            except (pa.ArrowException, OSError, ValueError):
+                bad.append(path.name)
+        if bad:
+            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + len(tables), self.folder, bad)
+        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
+
+    def episodes(self) -> Iterator[tuple[int, Episode]]:
+        """Yield (step, episode) of everything that can be read, as it was written."""
+        rows: list[dict[str, Any]] = []
+        for row in self.read().to_pylist():
+            if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):
+                yield rows[0]["step"], _episode(rows)
+                rows = []
+            rows.append(row)
+        if rows:
+            yield rows[0]["step"], _episode(rows)
+
+    def _parts(self) -> list[Path]:
+        """Return the parts, oldest first."""
+        return sorted(path for path in self.folder.glob("part-*.parquet") if path.stem.rpartition("-")[2].isdigit())
+
+
+def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
+    """Return a turn as the values of a row, in the schema's order."""
+    seat, segments = turn.seat, turn.segments
+    return (
+        step,
+        episode.episode_id,
+        episode.group_id,
+        episode.game,
+        episode.seed,
+        seat,
+        episode.roles[seat],
+        turn.agent,
+        episode.trained[seat],
+        turn.turn_index,
+        turn.state_key,
+        turn.legal_actions,
+        turn.reply,
+        turn.action,
+        turn.event,
+        list(turn.rewards),
+        list(turn.rewards.values()),
+        episode.returns[seat],
+        [segment.kind for segment in segments],
+        [len(segment.ids) for segment in segments],
+        [index for segment in segments for index in segment.ids],
+        [value for segment in segments for value in segment.logprobs],
+        [ids for segment in segments for ids in segment.kept],
+        turn.truncated,
+        turn.weights_version,
+        turn.sample,
+        episode.forfeited_by,
+        episode.returns,
+        episode.roles,
+        episode.agents,
+        episode.trained,
+    )
+
+
+def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
+    """Return the episode whose turns these rows are."""
+    first = rows[0]
+    return Episode(
+        episode_id=first["episode_id"],
+        group_id=first["group_id"],
+        game=first["game"],
+        seed=first["seed"],
+        roles=tuple(first["roles"]),
+        agents=tuple(first["agents"]),
+        trained=tuple(first["trained_seats"]),
+        turns=tuple(_turn(row) for row in rows),
+        returns=tuple(first["returns"]),
+        forfeited_by=first["forfeited_by"],
+    )
+
+
+def _turn(row: dict[str, Any]) -> Turn:
+    """Return the turn of a row."""
+    segments, at, said = [], 0, 0
+    for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
+        ids = tuple(row["ids"][at : at + length])
+        at += length
+        sampled = length if kind == "sampled" else 0
+        logprobs = tuple(row["logprobs"][said : said + sampled])
+        kept = tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        said += sampled
+        segments.append(Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept))
+    return Turn(
+        seat=row["seat"],
+        turn_index=row["turn_index"],
+        agent=row["agent"],
+        state_key=row["state_key"],
+        legal_actions=tuple(row["legal_actions"]),
+        reply=row["reply"],
+        action=row["action"],
+        event=row["event"],
+        rewards=dict(zip(row["reward_names"], row["reward_values"], strict=True)),
+        segments=tuple(segments),
+        sample=row["sample"],
+        truncated=row["truncated"],
+        weights_version=row["weights_version"],
+    )

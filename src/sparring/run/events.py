@@ -1,0 +1,88 @@
+"""Figures as they come: metrics.jsonl (a function of config, seed and code), timing.jsonl (wall clock), TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from sparring.ops.files import disk_errors, write_bytes_atomic
+
+METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
+
+
+class MetricsWriter:
+    """Appends one line per step to each file. A torn last line is dropped when a run goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with disk_errors(folder):
+            (folder / "tensorboard").mkdir(exist_ok=True)
+            self._events = EventFileWriter(str(folder / "tensorboard"))
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the lines of later steps, and a torn last line; tell TensorBoard to forget them too."""
+        if step:
+            self._events.add_event(Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START)))
+        for name in (METRICS, TIMING):
+            path = self.folder / name
+            lines = [line for line in _lines(path) if line["step"] <= step]
+            data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
+            if not path.exists() or path.read_bytes() != data:
+                write_bytes_atomic(path, data)
+
+    def write(self, step: int, metrics: Mapping[str, float], timing: Mapping[str, float]) -> None:
+        """Append a step's figures to both files and to TensorBoard.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        for name, values in ((METRICS, metrics), (TIMING, timing)):
+            line = json.dumps({"step": step, **{key: _plain(value) for key, value in values.items()}}, sort_keys=True)
+            with disk_errors(self.folder / name), open(self.folder / name, "a", encoding="utf-8") as stream:
+                stream.write(line + "\n")
+        scalars = {**metrics, **timing}.items()
+        summary = Summary(value=[Summary.Value(tag=key, simple_value=value) for key, value in scalars if math.isfinite(value)])
+        self._events.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def latest(self) -> dict[str, float]:
+        """Return the last value of every metric written so far."""
+        values: dict[str, float] = {}
+        for line in read_lines(self.folder / METRICS):
+            values.update(line)
+        values.pop("step", None)
+        return values
+
+    def close(self) -> None:
+        """Flush and close the TensorBoard file."""
+        self._events.close()
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a metrics file; a torn last line is left out, a missing file is empty."""
+    return list(_lines(path))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the whole lines of a file of JSON objects."""
+    if not path.is_file():
+        return
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            return  # torn by a kill in the middle of a write; what follows cannot be trusted either
+        if isinstance(line, dict) and "step" in line:
+            yield line
+
+
+def _plain(value: float) -> float | None:
+    """Return a number as JSON can hold it: not-a-number and infinities become null."""
+    return float(value) if math.isfinite(value) else None

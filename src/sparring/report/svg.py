@@ -43,7 +43,7 @@ def line_chart(series: Sequence[Series], *, title: str, note: str = "", x_label:
     out.append(f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{html.escape(note)}</text>')
     for tick in ticks_y:
         y = y_at(tick)
-        out.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" opacity=".15"/>')
+        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>')
         out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
     out += [f'<text x="{x_at(tick):.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>' for tick in ticks_x]
     out.append(f'<text x="{WIDTH - RIGHT}" y="{bottom + 30}" text-anchor="end" opacity=".7">{html.escape(x_label)}</text>')
@@ -56,7 +56,8 @@ def line_chart(series: Sequence[Series], *, title: str, note: str = "", x_label:
         out.append(f'<text x="{x + 17:.0f}" y="{y - 3}">{html.escape(line.name)} = {line.points[-1][1]:.4g}</text>')
     size = f'viewBox="0 0 {WIDTH} {HEIGHT + legend + 6}"'
     colour = ' style="background:#fff;color:#222"' if standalone else ""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="system-ui, sans-serif" font-size="11" fill="currentColor"'
+    font = 'font-family="system-ui, sans-serif" font-size="11" fill="currentColor"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" {font}'
     return f"{head}{colour}>{''.join(out)}</svg>"
 
 

@@ -8,7 +8,7 @@ Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, C w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import Schedule, parse
 from sparring.train.pack import Pack
+from sparring.train.slices import Slice, chunks, padded, slices
 from sparring.types import FloatArray, IntArray
 
 
@@ -34,22 +35,6 @@ class WeightedLoss:
 
     bound: Bound
     weight: Schedule
-
-
-@dataclass(kw_only=True, slots=True)
-class _Slice:
-    """The sequences of one forward pass, as index arrays into a pack."""
-
-    rows: IntArray  # [R] distinct sequences
-    ids: Tensor  # [R, T]
-    row: Tensor  # [K] row of each distinct sampled token
-    position: Tensor  # [K] position of each distinct sampled token
-    target: Tensor  # [K] the token itself
-    kept: list[tuple[int, ...]]  # [K], or empty
-    spread: Tensor  # [M] distinct sampled token of each sampled token
-    tokens: IntArray  # [M] index of each sampled token in the pack
-    sequence: Tensor  # [M] number of each token's sequence within this slice
-    num_sequences: int
 
 
 class Learner:
@@ -75,8 +60,8 @@ class Learner:
     def turn_values(self, data: Pack) -> FloatArray:
         """Return the value head's estimate before each turn, [N]."""
         values = np.zeros(len(data.ask))
-        for rows in self._chunks(data, np.arange(len(data.sequences))):
-            hidden = self.model.hidden(_padded([data.sequences[row] for row in rows]))
+        for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens):
+            hidden = self.model.hidden(padded([data.sequences[row] for row in rows]))
             place = {row: index for index, row in enumerate(rows.tolist())}
             turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
             row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
@@ -121,7 +106,7 @@ class Learner:
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._slices(data, np.arange(len(data.distinct))):
+        for part in slices(data, np.arange(len(data.distinct)), self.config.micro_tokens):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() / len(data.turn_of)
             torch.autograd.backward(loss)
@@ -145,7 +130,7 @@ class Learner:
         """
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._slices(data, chosen):
+        for part in slices(data, chosen, self.config.micro_tokens):
             batch = self._loss_batch(data, part, *columns)
             by_token = self.config.reduction == "token_mean"
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
@@ -195,12 +180,12 @@ class Learner:
     def _old_logprobs(self, data: Pack) -> FloatArray:
         """Return the learner's own log-probabilities of all sampled tokens, [M], before the step's first update."""
         old = np.empty(len(data.turn_of))
-        for part in self._slices(data, np.arange(len(data.distinct))):
+        for part in slices(data, np.arange(len(data.distinct)), self.config.micro_tokens):
             old[part.tokens] = self._forward(self.model, part)[0][part.spread].double().numpy()
         return old
 
     def _loss_batch(
-        self, data: Pack, part: _Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None
+        self, data: Pack, part: Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None
     ) -> LossBatch:
         """Run the network on a slice and lay out what the losses see."""
         logprobs, extra = self._forward(self.model, part)
@@ -229,7 +214,7 @@ class Learner:
             **fields,
         )
 
-    def _forward(self, model: LanguageModel, part: _Slice) -> tuple[Tensor, dict[str, Tensor]]:
+    def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
         """Return log-probabilities [K] of the sampled tokens, and features over the same logits."""
         hidden = model.hidden(part.ids)
         logits = model.logits(hidden[part.row, part.position - 1]).float() / self.temperature
@@ -238,61 +223,6 @@ class Learner:
         logprobs = logits.log_softmax(-1).gather(1, part.target[:, None]).squeeze(1)
         extra = {name: load("features", name).function(logits) for name in self.features}
         return logprobs, {**extra, "hidden": hidden}
-
-    def _slices(self, data: Pack, chosen: IntArray) -> Iterator[_Slice]:
-        """Yield the chosen sequences in forward passes of at most ``micro_tokens`` tokens."""
-        begin = np.concatenate([[0], np.cumsum(data.tokens)])
-        for rows in self._chunks(data, np.unique(data.distinct[chosen])):
-            sequences = chosen[np.isin(data.distinct[chosen], rows)]
-            yield _slice(data, rows, sequences, begin)
-
-    def _chunks(self, data: Pack, rows: IntArray) -> Iterator[IntArray]:
-        """Yield distinct sequences, shortest first, in chunks whose padded size fits ``micro_tokens``."""
-        lengths = np.array([len(data.sequences[row]) for row in rows])
-        order = np.argsort(lengths, kind="stable")
-        begin = 0
-        for end in range(1, len(order) + 1):
-            if end == len(order) or lengths[order[end]] * (end + 1 - begin) > self.config.micro_tokens:
-                yield rows[order[begin:end]]
-                begin = end
-
-
-def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> _Slice:
-    """Return the index arrays of a forward pass over ``rows`` for the games ``sequences``."""
-    positions = [data.positions[row] for row in rows]
-    counts = np.array([len(p) for p in positions])
-    offset = np.concatenate([[0], np.cumsum(counts)])
-    place = np.full(len(data.sequences), -1)
-    place[rows] = np.arange(len(rows))
-    which = place[data.distinct[sequences]]
-    lengths = counts[which]
-    ids = _padded([data.sequences[row] for row in rows])
-    row, position = torch.from_numpy(np.repeat(np.arange(len(rows)), counts)), torch.tensor([p for ps in positions for p in ps])
-    return _Slice(
-        rows=rows,
-        ids=ids,
-        row=row,
-        position=position,
-        target=ids[row, position],
-        kept=[ids for row in rows for ids in data.kept[row]],
-        spread=torch.from_numpy(_ranges(offset[which], lengths)),
-        tokens=_ranges(begin[sequences], lengths),
-        sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
-        num_sequences=len(sequences),
-    )
-
-
-def _ranges(start: IntArray, length: IntArray) -> IntArray:
-    """Return the concatenation of ``range(start[i], start[i] + length[i])``."""
-    shift = np.repeat(start - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
-    ranges: IntArray = np.arange(length.sum()) + shift
-    return ranges
-
-
-def _padded(sequences: Sequence[tuple[int, ...]]) -> Tensor:
-    """Return sequences as int64 [R, T], right-padded with 0."""
-    width = max(map(len, sequences))
-    return torch.tensor([(*ids, *(0,) * (width - len(ids))) for ids in sequences], dtype=torch.int64)
 
 
 class _Means:

@@ -1,0 +1,43 @@
+# Everything sets itself up: a virtual environment in .venv, versions pinned by constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: setup demo test test-slow check lint types examples docs docs-check clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(STAMP)
+
+demo: setup
+	$(BIN)/sparring train demo --run runs/demo --overwrite
+
+test: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+
+test-slow: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
+
+lint: setup
+	$(BIN)/ruff check .
+
+types: setup
+	$(BIN)/mypy
+
+examples: setup
+	set -e; for example in examples/*.py; do echo "$$example"; OMP_NUM_THREADS=1 $(BIN)/python "$$example"; done
+
+docs: setup
+	$(BIN)/python docs/generate.py
+
+docs-check: setup
+	$(BIN)/python docs/generate.py --check
+
+check: lint types test test-slow examples docs-check
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,7 +2,11 @@
 
 import ast
 
-ORDER = ["types", "errors", "schedule", "rng", "registry", "config", "ops", "games", "render", "models", "samplers", "agents", "rollout", "roles", "knowledge", "rewards", "oracles", "credit", "features", "losses", "selection", "train", "league", "evaluate", "run", "engine", "report", "recipes", "cli"]
+ORDER = [
+    *("types", "errors", "schedule", "rng", "registry", "config", "ops", "games", "render", "models", "samplers", "agents"),
+    *("rollout", "roles", "knowledge", "rewards", "oracles", "credit", "features", "losses", "selection", "train", "league"),
+    *("evaluate", "run", "engine", "report", "recipes", "cli"),
+]
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "train", "engine"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
 GLOBAL_RNG = {"seed", "rand", "randn", "randint", "choice", "normal", "uniform", "shuffle", "permutation", "random", "manual_seed"}

@@ -1,0 +1,94 @@
+"""What every advantage estimator must hold, for every file found in the slot."""
+
+import copy
+import inspect
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.errors import CreditError
+from sparring.types import TurnTable
+
+NAMES = registry.names("credit")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
+ROOT = Path(__file__).parents[2]
+
+
+def random_table(lengths, seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    size, count = sum(lengths), len(lengths)
+
+    def column(per_trajectory):
+        return np.repeat(np.asarray(per_trajectory, dtype=np.int64), lengths)
+
+    ends = np.zeros(size, dtype=bool)
+    if size:
+        ends[np.cumsum(lengths) - 1] = True
+    return TurnTable(
+        episode=column(np.arange(count) // 2),
+        group=column(np.arange(count) // 4),
+        trajectory=column(np.arange(count)),
+        game=column(generator.integers(0, 2, count)),
+        role=column(np.arange(count) % 2),
+        seat=column(np.arange(count) % 2),
+        agent=column(np.zeros(count)),
+        turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
+        reward=generator.normal(size=size),
+        done=ends,
+        state_key=generator.integers(0, 5, size),
+        legal=np.ones(size, dtype=bool),
+        n_tokens=generator.integers(1, 4, size),
+        value=generator.normal(size=size),
+        game_names=("a", "b"),
+        role_names=("x", "y"),
+        agent_names=("learner",),
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=25, deadline=None)
+@given(lengths=st.lists(st.integers(1, 4), max_size=12), seed=st.integers(0, 10**6))
+def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
+    plugin = registry.load("credit", name)
+    for preset in (None, *plugin.presets):
+        turns, state = random_table(lengths, seed), {}
+        before = copy.deepcopy(turns)
+        estimate = registry.bind("credit", name, preset=preset)
+        credit = estimate(turns, state)
+        rows = len(turns.reward) if credit.level == "turn" else int(turns.n_tokens.sum())
+        assert credit.advantages.shape == (rows,)
+        assert np.isfinite(credit.advantages).all()
+        assert state == {}
+        for field in ("reward", "value", "group", "n_tokens"):
+            assert np.array_equal(getattr(turns, field), getattr(before, field))
+        again = estimate(turns, json.loads(json.dumps(state)))
+        assert np.array_equal(credit.advantages, again.advantages)
+        json.dumps(credit.state)
+        if "values" in plugin.needs:
+            assert credit.value_targets is not None
+            assert credit.value_targets.shape == turns.reward.shape
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_rewards_that_are_no_numbers_are_refused(name, bad):
+    turns = random_table([2, 1], 0)
+    turns.reward[1] = bad
+    with pytest.raises(CreditError, match="row 1"):
+        registry.bind("credit", name)(turns, {})
+
+
+@pytest.mark.parametrize("slot", ["credit", "losses", "selection"])
+def test_docstrings_have_the_headings_and_their_tests_exist(slot):
+    for name in registry.names(slot):
+        text = inspect.getdoc(registry.load(slot, name).function)
+        wanted = HEADINGS[:2] + HEADINGS[4:] if slot == "selection" else HEADINGS
+        missing = [heading for heading in wanted if heading not in text]
+        assert not missing, (name, missing)
+        for path in text.partition("Verified by:")[2].split("\n\n")[0].replace("\n", " ").rstrip(". ").split(","):
+            assert (ROOT / path.strip().rstrip(".")).is_file(), path

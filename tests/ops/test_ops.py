@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.ops import groups, returns, statistics
+from sparring.rng import Stream
+
+VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1, max_size=20)
+
+
+@given(VALUES)
+def test_group_statistics_equal_the_naive_ones(pairs):
+    values, keys = np.array([v for v, _ in pairs]), np.array([k for _, k in pairs])
+    ids, count = groups.group_ids(keys)
+    mean, deviation, others = (
+        groups.group_mean(values, ids, count),
+        groups.group_std(values, ids, count),
+        groups.leave_one_out_mean(values, ids, count),
+    )
+    for row, key in enumerate(keys):
+        own = values[keys == key]
+        assert mean[ids[row]] == pytest.approx(own.mean(), abs=1e-6)
+        assert deviation[ids[row]] == pytest.approx(own.std(ddof=1) if len(own) > 1 else 0.0, rel=1e-6, abs=1e-4)
+        rest = np.delete(values, row)[np.delete(keys, row) == key]
+        assert others[row] == pytest.approx(rest.mean() if len(rest) else values[row], abs=1e-5)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-(10**12), 10**12)), min_size=1, max_size=20))
+def test_group_ids_are_equal_exactly_where_all_columns_are(rows):
+    first, second = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
+    ids, count = groups.group_ids(first, second)
+    assert count == len(set(rows)) == len(set(ids.tolist()))
+    assert all((ids[i] == ids[j]) == (rows[i] == rows[j]) for i in range(len(rows)) for j in range(len(rows)))
+
+
+@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=6), max_size=6), st.floats(0, 1))
+def test_returns_equal_a_loop(rewards, gamma):
+    trajectory = np.repeat(np.arange(len(rewards)), [len(r) for r in rewards]).astype(np.int64)
+    expected = [sum(gamma**k * r for k, r in enumerate(turns[t:])) for turns in rewards for t in range(len(turns))]
+    flat = np.array([r for turns in rewards for r in turns])
+    assert returns.discounted_returns(flat, trajectory, gamma=gamma) == pytest.approx(np.array(expected), abs=1e-9)
+    assert returns.trajectory_sums(flat, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
+
+
+def test_returns_do_not_change_their_input():
+    reward = np.ones(3)
+    returns.discounted_returns(reward, np.zeros(3, dtype=np.int64), gamma=1.0)
+    assert reward.tolist() == [1, 1, 1]
+
+
+def test_wilson_against_published_values():
+    # Newcombe (1998), table I: 81 of 263 and 0 of 20
+    interval = statistics.wilson_interval(81, 263)
+    assert (interval.low, interval.high) == (pytest.approx(0.2553, abs=1e-4), pytest.approx(0.3662, abs=1e-4))
+    nothing = statistics.wilson_interval(0, 20)
+    assert (nothing.low, nothing.high) == (0.0, pytest.approx(0.1611, abs=1e-4))
+    assert statistics.wilson_interval(20, 20).high == 1.0
+    assert (statistics.wilson_interval(0, 0).low, statistics.wilson_interval(0, 0).high) == (0.0, 1.0)
+
+
+def test_mean_interval_equals_scipy():
+    data = np.array([1.0, 2.0, 4.0, 9.0])
+    low, high = scipy.stats.t.interval(0.9, 3, loc=data.mean(), scale=scipy.stats.sem(data))
+    interval = statistics.mean_interval(data, level=0.9)
+    assert (interval.mean, interval.low, interval.high) == (4.0, pytest.approx(low), pytest.approx(high))
+    assert statistics.mean_interval([1.0]).low == -np.inf
+    assert np.isnan(statistics.mean_interval([]).mean)
+
+
+def test_bootstrap_is_reproducible_and_covers_the_mean():
+    data = np.arange(50.0)
+    first = statistics.bootstrap_interval(data, np.mean, stream=Stream.from_seed(0))
+    assert first == statistics.bootstrap_interval(data, np.mean, stream=Stream.from_seed(0))
+    assert first.low < 24.5 < first.high
+    assert first.high - first.low == pytest.approx(2 * 1.96 * data.std() / 50**0.5, rel=0.15)

@@ -66,8 +66,9 @@ def hidden_states(model: GPT2LMHeadModel, ids: Tensor) -> Tensor:
     return F.layer_norm(x, (width,), body.ln_f.weight, body.ln_f.bias, epsilon).view(batch, length, width)
 
 
+@torch.no_grad()
 def extend(model: GPT2LMHeadModel, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
-    """Append tokens to cached sequences and return their last hidden states.
+    """Append tokens to cached sequences and return their last hidden states, without gradients.
 
     Args:
         model: the network.

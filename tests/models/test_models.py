@@ -1,0 +1,126 @@
+"""The tiny model and its lean forward."""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from sparring.errors import ModelError
+from sparring.features.entropy import entropy
+from sparring.models import lean
+from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.rng import Stream
+
+WORDS = ("bet", "pass", "J", "Q", "K")
+
+
+def build(seed=0, **sizes):
+    tokenizer = tiny_tokenizer(WORDS)
+    return LanguageModel(tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), **sizes), tokenizer)
+
+
+def some_ids(batch, length, vocabulary=10, seed=0):
+    return torch.randint(0, vocabulary, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"hidden_size": 48, "layers": 3, "heads": 3}, {"layers": 1, "heads": 1}])
+def test_lean_forward_equals_hugging_face(sizes):
+    model, ids = build(**sizes), some_ids(3, 11)
+    expected = model.network(ids, attention_mask=torch.ones_like(ids)).logits
+    logits = model.logits(model.hidden(ids).flatten(0, 1)).view_as(expected)
+    assert torch.allclose(logits, expected, atol=1e-5)
+
+
+def test_lean_gradients_equal_hugging_face():
+    model, ids = build(), some_ids(2, 7)
+    gradients = []
+    for forward in (lambda: model.network(ids, attention_mask=torch.ones_like(ids)).logits, lambda: model.logits(model.hidden(ids))):
+        model.network.zero_grad()
+        forward().log_softmax(-1)[..., 3].sum().backward()
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    for first, second in zip(*gradients, strict=True):
+        assert torch.allclose(first, second, atol=1e-4)
+
+
+@pytest.mark.parametrize("chunks", [[11], [1] * 11, [4, 1, 6], [5, 6]])
+def test_extending_in_any_chunks_equals_the_whole(chunks):
+    model, ids = build(), some_ids(3, 11)
+    whole, cache, at, parts = model.hidden(ids), model.new_cache(3, 14), 0, []
+    for size in chunks:
+        parts.append(model.extend(ids[:, at : at + size], torch.full((3,), at), cache))
+        at += size
+    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
+
+
+def test_rows_of_different_lengths_do_not_see_each_others_padding():
+    model, ids = build(), some_ids(2, 9)
+    cache = model.new_cache(2, 16)
+    model.extend(ids[:, :5], torch.tensor([0, 0]), cache)  # row 1 uses 3 of these 5; the rest is padding
+    hidden = model.extend(ids[:, 5:7], torch.tensor([5, 3]), cache)
+    alone = torch.cat([ids[1, :3], ids[1, 5:7]])[None]
+    assert torch.allclose(hidden[1], model.hidden(alone)[0, 3:], atol=1e-5)
+    assert torch.allclose(hidden[0], model.hidden(ids[:1, :7])[0, 5:], atol=1e-5)
+
+
+def test_gelu_is_supported_and_dropout_is_not():
+    network = build().network
+    network.config.activation_function = "gelu_new"
+    assert lean.supports(network)
+    network.config.attn_pdrop = 0.1
+    assert not lean.supports(network)
+    with pytest.raises(ModelError, match="GPT2LMHeadModel"):
+        LanguageModel(network, None)
+
+
+def test_sizes_and_seeds():
+    model = build()
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(109_000, abs=500)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), build().parameters(), strict=True))
+    assert not torch.equal(next(iter(model.parameters())), next(iter(build(1).parameters())))
+
+
+def test_the_first_policy_is_close_to_uniform():
+    model = build()
+    logits = model.logits(model.hidden(some_ids(4, 6)).flatten(0, 1))
+    assert entropy(logits).mean() > 0.75 * math.log(logits.shape[1])
+
+
+def test_every_hugging_face_tool_loads_what_is_saved(tmp_path):
+    model = build()
+    model.save(tmp_path)
+    network, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    ids = torch.tensor([tokenizer("bet pass K")["input_ids"]])
+    assert ids.shape == (1, 3)
+    again = load_language_model(tmp_path)
+    assert torch.allclose(network(ids).logits[0], again.logits(model.hidden(ids)[0]), atol=1e-5)
+    assert tokenizer.get_vocab() == model.tokenizer.get_vocab()
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        load_language_model(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_language_model(tmp_path)
+
+
+def test_a_damaged_weights_file_is_refused(tmp_path):
+    build().save(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"\x80\x04pickle?")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_language_model(tmp_path)
+
+
+def test_weights_of_another_model_are_refused():
+    with pytest.raises(ModelError, match="another model"):
+        build().load_tensors(build(layers=1).tensors())
+
+
+def test_a_clone_has_weights_of_its_own():
+    model = build()
+    other = model.clone()
+    with torch.no_grad():
+        next(iter(model.parameters())).add_(1.0)
+    assert not torch.equal(next(iter(model.parameters())), next(iter(other.parameters())))

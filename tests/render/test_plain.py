@@ -9,9 +9,8 @@ from sparring.render.plain import plain
 TOKENIZER = tiny_tokenizer(["bet", "pass", "K"])
 RENDERER = plain(TOKENIZER)
 SPECIAL_IDS = {TOKENIZER.get_vocab()[token] for token in SPECIAL} - {RENDERER.unknown}
-FOREIGN = st.lists(st.sampled_from([*SPECIAL, "bet", "K", "<|im_end|>", "<end><ask>", "</s>", "zzz"]) | st.text(max_size=5), max_size=10).map(
-    " ".join
-)
+WORDS = st.sampled_from([*SPECIAL, "bet", "K", "<|im_end|>", "<end><ask>", "</s>", "zzz"])
+FOREIGN = st.lists(WORDS | st.text(max_size=5), max_size=10).map(" ".join)
 
 
 @given(FOREIGN)

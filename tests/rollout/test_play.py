@@ -73,7 +73,7 @@ def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_to
                         assert ids in sent
                         assert len(segment.logprobs) == len(segment.ids)
                     ids += segment.ids
-                assert [s.kind for s in turn.segments][0] == ("context" if turn.turn_index else "prompt")
+                assert turn.segments[0].kind == ("context" if turn.turn_index else "prompt")
         for seat, value in enumerate(episode.returns):
             earned = sum(turn.rewards["game"] for turn in episode.turns if turn.seat == seat)
             if any(turn.seat == seat for turn in episode.turns):
@@ -220,7 +220,7 @@ def test_the_turn_table_lines_up_with_the_episodes():
     assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)
     assert turns.reward.tolist() == [sum(turn.rewards.values()) for _, turn in rows]
     assert set(turns.seat.tolist()) == {0}
-    assert turns.done.sum() == len({row for row in turns.trajectory.tolist()})
+    assert turns.done.sum() == len(set(turns.trajectory.tolist()))
     assert turns.n_tokens.tolist() == [sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
     keys = {}
     for (_, turn), key in zip(rows, turns.state_key.tolist(), strict=True):

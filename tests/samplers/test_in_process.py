@@ -21,7 +21,8 @@ STOP = (2,)
 def requests(contexts, seed=0, known=None):
     root = Stream.from_seed(seed)
     known = known or [0] * len(contexts)
-    return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in enumerate(zip(contexts, known, strict=True))]
+    pairs = enumerate(zip(contexts, known, strict=True))
+    return [SampleRequest(ids=tuple(ids), stream=root.child(i).key, known=k) for i, (ids, k) in pairs]
 
 
 def replay(ids, reply, params, kept=()):

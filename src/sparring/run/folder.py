@@ -16,7 +16,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from sparring.errors import LockedError, RunError
-from sparring.ops.files import disk_errors, write_bytes_atomic, write_json_atomic
+from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic, write_json_atomic
 
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FORMAT = 1
@@ -45,7 +45,7 @@ class RunFolder:
         """
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder with --run.")
-        if path.is_dir() and any(path.iterdir()):
+        if path.is_dir() and any(not entry.name.startswith(TEMPORARY) for entry in path.iterdir()):
             if not (path / MARKER).is_file():
                 raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
             if not overwrite:
@@ -55,8 +55,8 @@ class RunFolder:
                 _clear(path)
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
+        write_json_atomic(path / MARKER, {"format": FORMAT})  # first, so that a kill from here on leaves a folder that is ours
         write_bytes_atomic(path / CONFIG, config_yaml.encode())
-        write_json_atomic(path / MARKER, {"format": FORMAT})
         return cls(path)
 
     @classmethod

@@ -1,0 +1,200 @@
+"""The loop: bit-equal runs, kills at any write and any instant, stops, and what it records."""
+
+import io
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from sparring.config import resolve, to_yaml
+from sparring.engine.local import LocalEngine
+from sparring.ops import files
+from sparring.report.progress import Watcher
+from sparring.run import checkpoint
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.signals import GracefulStop
+
+CONFIG = {
+    "name": "test",
+    "steps": 6,
+    "threads": 1,
+    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 16, "layers": 1, "heads": 2},
+    "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},
+    "league": {"every": 2, "keep": 2},
+    "credit": {"name": "rae"},
+    "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}],
+    "learner": {"average": 0.9, "minibatches": 2},
+    "warmup": {"updates": 2, "games": 8},
+    "evaluation": {"every": 3, "opponents": [{"name": "random", "games_per_seat": 4}]},
+    "checkpoint": {"every": 2},
+    "store": {"every": 1},
+}
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
+
+
+def run(path, *, resume=False, stop=None, watch=None, **changes):
+    config = resolve({**CONFIG, **changes})
+    folder = RunFolder.open(path) if resume and (path / "config.yaml").exists() and (path / "sparring-run.json").exists() else None
+    folder = folder or RunFolder.create(path, to_yaml(config), overwrite=path.exists())
+    with folder:
+        return train(config, LocalEngine(config), folder, resume=resume, stop=stop, watch=watch)
+
+
+def fingerprint(path):
+    """Everything a run leaves that must be a function of (config, seed, code)."""
+    latest = checkpoint.load_latest(path)
+    kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    parts = {file.name: file.read_bytes() for file in sorted((path / "episodes").glob("part-*.parquet"))}
+    return (path / "metrics.jsonl").read_bytes(), kept, parts
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    path = tmp_path_factory.mktemp("reference") / "run"
+    assert run(path).finished
+    return fingerprint(path)
+
+
+def test_two_runs_are_bit_equal_and_another_seed_is_not(tmp_path, reference):
+    run(tmp_path / "again")
+    assert fingerprint(tmp_path / "again") == reference
+    run(tmp_path / "other", seed=1)
+    assert fingerprint(tmp_path / "other")[0] != reference[0]
+
+
+def test_the_checkpoint_holds_everything(reference):
+    assert set(reference[1]) == {
+        "manifest.json",
+        "state.json",
+        "engine.json",
+        "model.safetensors",
+        "average.safetensors",
+        "optimizer.safetensors",
+        "past-000002.safetensors",
+        "past-000006.safetensors",
+    }
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 5])
+def test_a_stop_saves_and_going_on_gives_the_same_run(tmp_path, reference, after):
+    with GracefulStop() as stop:
+
+        def watch(report):
+            stop.requested = report.step == after
+
+        summary = run(tmp_path / "run", stop=stop, watch=watch)
+    assert (summary.steps, summary.finished) == (after, False)
+    assert run(tmp_path / "run", resume=True).finished
+    assert fingerprint(tmp_path / "run") == reference
+
+
+def test_a_finished_run_resumed_changes_nothing_and_more_steps_go_on(tmp_path, reference):
+    run(tmp_path / "run")
+    assert run(tmp_path / "run", resume=True).finished
+    assert fingerprint(tmp_path / "run")[1:] == reference[1:]
+    assert run(tmp_path / "run", resume=True, steps=7).steps == 7
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, reference):
+    run(tmp_path / "run")
+    newest = checkpoint.load_latest(tmp_path / "run").path
+    (newest / "model.safetensors").write_bytes(b"damaged")
+    notes = []
+    run(tmp_path / "run", resume=True, watch=lambda report: notes.extend(report.notes))
+    assert "is damaged" in notes[0]
+    assert fingerprint(tmp_path / "run") == reference
+
+
+def test_a_kill_at_every_write_gives_the_same_run(tmp_path, monkeypatch, reference):
+    """Raise at the k-th call that touches the disk, for k spread over the whole run; then go on to the end."""
+    calls = [0, None]
+
+    def patched(function):
+        def call(*args, **kwargs):
+            calls[0] += 1
+            if calls[0] == calls[1]:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    def attempt(path, at, resume):
+        calls[:] = [0, at]
+        with monkeypatch.context() as patch:
+            for name in ("replace", "rename", "fsync"):
+                patch.setattr(os, name, patched(getattr(os, name)))
+            patch.setattr(files, "open", patched(open), raising=False)
+            try:
+                run(path, resume=resume)
+            except Killed:
+                return False
+            return True
+
+    assert attempt(tmp_path / "count", None, False)
+    total = calls[0]
+    assert total > 60
+    for at in [*range(1, 12), *range(12, total, 9)]:
+        path = tmp_path / str(at)
+        assert not attempt(path, at, False)
+        run(path, resume=True)
+        assert fingerprint(path) == reference, f"killed at write {at} of {total}"
+
+
+def child(path):
+    run(Path(path), resume=True)
+
+
+@pytest.mark.slow
+def test_kill_nine_at_twenty_random_instants_gives_the_same_run(tmp_path, reference):
+    """SIGKILL a real process again and again; every life of it is a resume of the last."""
+    fork = multiprocessing.get_context("fork")
+    began = time.monotonic()
+    process = fork.Process(target=child, args=(str(tmp_path / "whole"),))
+    process.start()
+    process.join()
+    lifetime = time.monotonic() - began
+    for number in range(20):
+        path = tmp_path / f"killed{number}"
+        process = fork.Process(target=child, args=(str(path),))
+        process.start()
+        time.sleep(lifetime * (number + 0.5) / 20)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        run(path, resume=True)
+        assert fingerprint(path) == reference, f"killed after {lifetime * (number + 0.5) / 20:.2f} s"
+
+
+def test_what_is_recorded(tmp_path):
+    reports = []
+    summary = run(tmp_path / "run", watch=reports.append)
+    lines = read_lines(tmp_path / "run" / "metrics.jsonl")
+    assert [line["step"] for line in lines] == list(range(1, 7)) == [report.step for report in reports]
+    assert "nash_conv/kuhn_poker" in lines[0] and "nash_conv/kuhn_poker" not in lines[1]
+    assert all(line["logprob_difference_max"] < 1e-4 for line in lines)
+    assert summary.metrics["match/kuhn_poker/random/first/win_or_draw_low"] <= summary.metrics["match/kuhn_poker/random/first/win_or_draw"]
+    assert not any("seconds" in key for line in lines for key in line)
+
+
+def test_a_game_too_large_for_enumeration_is_noted_and_trained_all_the_same(tmp_path):
+    reports = []
+    run(tmp_path / "run", watch=reports.append, games=[{"name": "tic_tac_toe"}], evaluation={"every": 3, "max_states": 50}, steps=2)
+    assert "tic_tac_toe" in reports[0].notes[0]
+    assert not any(key.startswith("nash_conv") for key in reports[0].metrics)
+
+
+def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
+    stream = io.StringIO()
+    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+        run(tmp_path / "run", watch=watcher)
+    text = stream.getvalue()
+    assert "games/s" in text and "s left" in text and "NashConv kuhn_poker" in text and "step 6/6" in text

@@ -30,8 +30,8 @@ def play(
     if game is not None and game not in names:
         raise UnknownNameError("game of this run", game, names)
     entry = config.games[names.index(game or names[0])]
-    # a person may mistype: ask again instead of ending the game
-    rules = make_game(entry.name, options=entry.options, illegal={"rule": "retry", "retries": 100})
+    # anyone may mistype: ask again a few times instead of ending the game
+    rules = make_game(entry.name, options=entry.options, illegal={"rule": "retry", "retries": 5})
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {entry.name} has seats 0 to {rules.num_seats - 1}.")
     seats = tuple("you" if index == seat else PUBLISHED for index in range(rules.num_seats))

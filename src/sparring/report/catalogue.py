@@ -57,7 +57,11 @@ def glossary() -> dict[str, str]:
     found: dict[str, str] = {}
     for source in METRIC_SOURCES:
         text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
-        found.update({key: meaning.strip() for key, meaning in re.findall(r"^ {4}(\S+) {2,}(\S.*)$", text, re.MULTILINE)})
+        found.update({key: meaning.strip() for key, meaning in re.findall(r"^ {4}(\S+) {1,}(\S.*)$", text, re.MULTILINE)})
+    for name in registry.names("losses"):
+        text = inspect.getdoc(registry.load("losses", name).function) or ""
+        if "\nMetrics:" in text:
+            found[f"{name}/..."] = " ".join(text.partition("\nMetrics:")[2].partition("\nReference:")[0].split())
     return found
 
 

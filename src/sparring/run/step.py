@@ -1,4 +1,21 @@
-"""One round of the algorithm: seat, play, credit, update."""
+"""One round of the algorithm: seat, play, credit, update.
+
+Metrics:
+    kept_share              share of turns that selection left
+    advantage_std           standard deviation of the advantages over tokens
+    distinct_share          distinct sequences among all; the rest is computed once and shared
+    retried_games           games that failed and began anew
+    dropped_groups          groups given up because a game failed beyond its retries
+    credit/...              figures of the advantage estimator, such as its baselines
+Timing, in timing.jsonl:
+    seconds/play            playing the games
+    seconds/credit          turn table, values, advantages, packing
+    seconds/update          updating the weights
+    seconds/round           the three together
+    seconds/evaluation      measuring, in steps that do
+    tokens_per_second       all tokens trained on, prompts included, over the whole round
+    games_per_second        games over the whole round
+"""
 
 from __future__ import annotations
 
@@ -82,11 +99,6 @@ class Round:
 
 def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, credit_state: Mapping[str, Any]) -> Round:
     """Play the games of one step and learn from them.
-
-    Metrics besides those of ``measures.py`` and of the losses: ``kept_share`` (turns left by selection),
-    ``advantage_std``, ``retried_games``, ``dropped_groups``, ``distinct_share`` (distinct sequences among all).
-    Timing: ``seconds/play``, ``seconds/credit``, ``seconds/update``, ``tokens_per_second`` (all tokens trained on, over
-    the whole round), ``games_per_second``.
 
     Raises:
         RolloutError: no game could be played.

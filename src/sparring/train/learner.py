@@ -3,6 +3,13 @@
 Every distinct sequence of a batch runs through the network once; what it gives is then handed to every game that
 went that way. The arithmetic is that of one row per game, at a fraction of the cost in self-play.
 
+Metrics, means over the updates of a step:
+    loss                    weighted sum of the loss terms, reduced
+    gradient_norm           of all weights, before clipping
+    learning_rate           the optimiser's step size
+    logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when the weights are equal
+    logprob_difference_mean mean of the same
+
 Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, C width, V vocabulary.
 """
 
@@ -81,8 +88,7 @@ class Learner:
             stream: orders the minibatches.
 
         Returns:
-            Means over the updates of every loss's metrics, ``loss``, ``gradient_norm``, ``learning_rate`` and, from the
-            first update alone (the weights are then the sampler's), ``logprob_difference_max`` and ``_mean``.
+            The metrics of this module, and every loss's own under LOSS/NAME.
         """
         rate = self.learning_rate(progress)
         old = self._old_logprobs(data) if "old_logprobs" in self.needs else data.logprobs

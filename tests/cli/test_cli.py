@@ -1,0 +1,193 @@
+"""The command line as people use it, through the installed entry point's application."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import SparringError
+
+QUICK = ["steps=3", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "evaluation.every=2"]
+QUICK += ["checkpoint.every=2", "threads=1"]
+
+
+def call(*arguments, text=None):
+    """Return the outcome of a command; SparringErrors are what main() turns into one line."""
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "run"
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+def test_train_ends_with_figures_as_json(tmp_path):
+    outcome = call("train", "demo", *QUICK, "--run", tmp_path / "run", "--json")
+    summary = json.loads(outcome.stdout.splitlines()[-1])
+    assert summary["finished"] and summary["steps"] == 3
+    assert 0 <= summary["metrics"]["nash_conv/kuhn_poker"] < 4
+
+
+def test_a_run_folder_has_everything(trained):
+    for name in ("config.yaml", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "report.html"):
+        assert (trained / name).exists(), name
+
+
+def test_the_resolved_configuration_runs_verbatim(trained, tmp_path):
+    outcome = call("train", trained / "config.yaml", "--run", tmp_path / "again")
+    assert outcome.exit_code == 0, outcome.output
+    assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
+
+
+def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
+    outcome = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--run", tmp_path / "run")
+    assert '"games_in_all": 614400' in outcome.stdout
+    assert "seed: 3" in outcome.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_without_a_recipe_goes_on(trained):
+    outcome = call("train", "--run", trained, "--resume", "steps=4")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Done: 4 steps" in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "khun-tiny"], "Did you mean 'kuhn-tiny'"),
+        (["train"], "Name a recipe"),
+        (["train", "kuhn-tiny", "lerner.epochs=2"], "Did you mean 'learner'"),
+        (["train", "kuhn-tiny", "learner.epoch=2"], "Did you mean 'epochs'"),
+        (["train", "kuhn-tiny", "learner.epochs=two"], "learner.epochs"),
+        (["train", "kuhn-tiny", "credit.name=marz"], "Did you mean 'mars'"),
+        (["train", "kuhn-tiny", "credit.gama=1"], "Did you mean 'gamma'"),
+        (["train", "kuhn-tiny", "credit.gamma=high"], "option 'gamma'"),
+        (["train", "kuhn-tiny", "losses.5.weight=1"], "not an index"),
+        (["train", "kuhn-tiny", "seed"], "must look like"),
+        (["train", "kuhn-tiny", "rollout.group_size=5"], "must divide"),
+        (["train", "kuhn-tiny", "games.0.name=khun_poker", "--run", "{tmp}/x"], "kuhn_poker"),
+        (["train", "kuhn-tiny", "games.0.illegal.rule=forfiet", "--run", "{tmp}/x"], "forfeit"),
+        (["train", "kuhn-tiny", "model.path={tmp}", "--run", "{tmp}/x"], "no config.json"),
+        (["train", "--resume", "--run", "{tmp}/nowhere"], "no run folder"),
+        (["evaluate", "{tmp}/nowhere"], "no run folder"),
+        (["evaluate", "{tmp}"], "not a run folder"),
+        (["report", "{tmp}"], "not a run folder"),
+        (["play", "{tmp}/nowhere"], "no run folder"),
+        (["list", "gmes"], "Did you mean 'games'"),
+        (["explain", "grpoo"], "Did you mean 'grpo'"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):
+    (tmp_path / "something").write_text("")
+    outcome = call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert isinstance(outcome.exception, SparringError), outcome.output
+    assert message in str(outcome.exception)
+    assert "\n" not in str(outcome.exception)
+
+
+def test_main_prints_the_line_and_exits_with_two(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["sparring", "train", "khun-tiny"])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err.startswith("error: Unknown recipe 'khun-tiny'.")
+
+
+def test_an_existing_run_is_not_overwritten_by_accident(trained):
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", trained)
+    assert "--overwrite" in str(outcome.exception)
+
+
+def test_resume_with_another_configuration_is_refused(trained):
+    outcome = call("train", "--run", trained, "--resume", "seed=9")
+    assert "seed differ" in str(outcome.exception)
+
+
+def test_evaluate_measures(trained):
+    outcome = call("evaluate", trained, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads(outcome.stdout)
+    assert {row["opponent"] for row in result["matches"]} == {"random", "cfr"}
+    assert {row["role"] for row in result["matches"]} == {"first", "second"}
+    low, high = (result["matches"][0]["intervals"]["win"][end] for end in ("low", "high"))
+    assert 0 <= low < high <= 1
+    assert result["figures"]["nash_conv/kuhn_poker"] > 0
+    assert "random" in call("evaluate", trained, "--games", 4, "--no-exact").stdout
+
+
+def test_evaluate_again_gives_the_same_figures(trained):
+    first, second = (call("evaluate", trained, "--games", 10, "--json").stdout for _ in range(2))
+    assert first == second
+
+
+def test_the_league_is_rated(trained):
+    result = json.loads(call("evaluate", trained, "--games", 4, "--league", "--json").stdout)
+    assert {row["name"] for row in result["league"][0]["rows"]} == {"policy", "random"}
+
+
+def test_an_unknown_bot_is_refused(trained):
+    assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
+
+
+def test_a_person_plays(trained):
+    outcome = call("play", trained, text="what\nbet\npass\nbet\npass\nbet\n")
+    assert outcome.exit_code == 0, outcome.output
+    assert "Returns: first" in outcome.stdout
+    assert "left the game" in call("play", trained, text="").stdout
+    assert "seats 0 to 1" in str(call("play", trained, "--seat", 2).exception)
+
+
+def test_export_loads_with_transformers(trained, tmp_path):
+    outcome = call("export", trained, tmp_path / "model")
+    assert outcome.exit_code == 0, outcome.output
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path / "model"), AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert model.config.vocab_size == len(tokenizer)
+    assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
+
+
+@pytest.mark.parametrize("what", ["games", "methods", "recipes", "credit", "losses"])
+def test_lists(what):
+    rows = json.loads(call("list", what, "--json").stdout)
+    assert rows and all(row["summary"] for row in rows), rows
+    assert rows[0]["name"] in call("list", what).stdout
+
+
+@pytest.mark.parametrize("name", ["mars", "ppo_clip", "kuhn_poker", "demo", "legal_rate", "nash_conv/kuhn_poker", "mixed"])
+def test_explanations(name):
+    outcome = call("explain", name)
+    assert outcome.exit_code == 0
+    assert len(outcome.stdout) > 40
+
+
+def test_doctor():
+    findings = json.loads(call("doctor", "--json").stdout)
+    assert findings["healthy"] and findings["games_per_second"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number):
+    command = [sys.executable, "-c", "from sparring.cli import main; main()", "train", "kuhn-tiny", "steps=5000", "checkpoint.every=100000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([*command, "--run", str(tmp_path / "run")], stdout=subprocess.PIPE, text=True, env=environment)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    for _ in range(600):
+        if metrics.is_file() and metrics.read_text().count("\n") > 2:
+            break
+        time.sleep(0.1)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert f"sparring train --run {tmp_path / 'run'} --resume" in output
+    assert list((tmp_path / "run" / "checkpoints").glob("step_*"))

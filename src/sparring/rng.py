@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 _MASK = (1 << 64) - 1
+_SALT = 0x5851F42D4C957F2D  # keeps children apart from draws
 _GAMMA = 0x9E3779B97F4A7C15  # the increment of SplitMix64 (Steele, Lea and Flood, 2014)
 
 
@@ -46,7 +47,12 @@ class Stream:
         if isinstance(name, str):
             digest = hashlib.blake2b(name.encode(), digest_size=8, key=self.key.to_bytes(8, "little")).digest()
             return Stream(int.from_bytes(digest, "little"))
-        return Stream(_mix(_mix(self.key ^ 0x5851F42D4C957F2D) + (name + 1) * _GAMMA & _MASK))
+        value = ((self.key ^ _SALT) + (name + 1) * _GAMMA) & _MASK
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK  # _mix, inlined: this runs once per turn of every game
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+        child = object.__new__(Stream)
+        child.key = value ^ (value >> 31)
+        return child
 
     def uniform(self, counter: int) -> float:
         """Return draw number ``counter``, uniform in [0, 1)."""

@@ -1,4 +1,6 @@
-"""Every record that crosses a layer: frozen, keyword-only, shapes beside the fields, no logic.
+"""Every record that crosses a layer: frozen, made by keyword, shapes beside the fields, no logic.
+
+Records that are made at every turn of every game are named tuples, which cost a third of a frozen dataclass.
 
 Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens of a batch,
 S training sequences, V vocabulary entries.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +24,7 @@ TurnEvent = Literal["ok", "illegal", "unparsable"]
 """What became of a reply: a legal action, a well-formed but illegal one, or no action at all."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """What one seat is told at its turn.
 
     ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the seat's
@@ -49,8 +50,7 @@ class Segment:
     kept: tuple[tuple[int, ...], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One decision of one seat.
 
     ``segments`` is empty for agents that do not speak in tokens. ``sample`` numbers the training samples of

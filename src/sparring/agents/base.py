@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sparring.games.base import State
 from sparring.rng import Stream
@@ -13,8 +12,7 @@ from sparring.rng import Stream
 SUPPORT = True
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PendingTurn:
+class PendingTurn(NamedTuple):
     """One decision that is due.
 
     ``ids`` are the exact token ids of the seat's conversation so far, for agents with a renderer, else empty.
@@ -28,8 +26,7 @@ class PendingTurn:
     known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """What an agent said. Token agents also give the sampled ids and their log-probabilities."""
 
     text: str

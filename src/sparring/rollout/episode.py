@@ -49,8 +49,7 @@ class EpisodeInPlay:
         state, seat = self.state, self.state.seat
         observation = state.observe(seat, self._seen[seat])
         self._legal = state.legal_actions()
-        draft = _Draft(seat, observation.key, state.returns)
-        self._drafts.append(draft)
+        self._drafts.append(_Draft(seat, self._own_turns[seat], observation.key, state.returns))
         stream = self.spec.stream.child(len(self._drafts))
         ledger = self._ledgers[seat]
         if ledger is None:
@@ -73,7 +72,6 @@ class EpisodeInPlay:
         action = state.parse(reply.text)
         event: TurnEvent = "unparsable" if action is None else "ok" if action in legal else "illegal"
         draft.legal, draft.reply, draft.event = legal, reply, event
-        draft.turn_index = self._own_turns[seat]
         draft.segments = ledger.record(reply) if ledger is not None else ()
         self._own_turns[seat] += 1
         if event != "ok":
@@ -134,15 +132,15 @@ class _Draft:
 
     __slots__ = ("action", "event", "key", "legal", "penalty", "reply", "returns", "seat", "segments", "turn_index")
 
-    def __init__(self, seat: int, key: str, returns: list[float]) -> None:
-        self.seat, self.key, self.returns = seat, key, returns
-        self.legal: tuple[str, ...] = ()
-        self.reply = Reply(text="")
-        self.event: TurnEvent = "ok"
+    legal: tuple[str, ...]
+    reply: Reply
+    event: TurnEvent
+    segments: tuple[Segment, ...]
+
+    def __init__(self, seat: int, turn_index: int, key: str, returns: list[float]) -> None:
+        self.seat, self.turn_index, self.key, self.returns = seat, turn_index, key, returns
         self.action: str | None = None
         self.penalty = 0.0
-        self.turn_index = 0
-        self.segments: tuple[Segment, ...] = ()
 
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the finished record."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sparring.agents.base import Agent
 from sparring.errors import GameError, RolloutError, SparringError
 from sparring.games.base import Game
+from sparring.ops.collector import paused_collector
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.types import Episode
@@ -67,6 +68,22 @@ def play(
         RolloutError: every group failed.
     """
     counts = counts if counts is not None else RolloutCounts()
+    with paused_collector():
+        finished = _play_all(specs, agents, in_flight, retries, counts, on_finished)
+    if specs and counts.dropped_groups and not any(e.group_id not in counts.dropped_groups for e in finished.values()):
+        raise RolloutError(f"All {len(counts.dropped_groups)} groups failed beyond {retries} retries; the log says why each game failed.")
+    return [finished[index] for index in sorted(finished) if finished[index].group_id not in counts.dropped_groups]
+
+
+def _play_all(
+    specs: Sequence[EpisodeSpec],
+    agents: Mapping[str, Agent],
+    in_flight: int,
+    retries: int,
+    counts: RolloutCounts,
+    on_finished: Callable[[int], None] | None,
+) -> dict[int, Episode]:
+    """Return the episodes that came to an end, by their place in ``specs``."""
     waiting = list(enumerate(specs))[::-1]
     running: list[tuple[int, EpisodeInPlay, int]] = []
     finished: dict[int, Episode] = {}
@@ -90,9 +107,7 @@ def play(
         running = survivors
         if on_finished is not None:
             on_finished(len(finished))
-    if specs and len(counts.dropped_groups) and not any(e.group_id not in counts.dropped_groups for e in finished.values()):
-        raise RolloutError(f"All {len(counts.dropped_groups)} groups failed beyond {retries} retries; the log says why each game failed.")
-    return [finished[index] for index in sorted(finished) if finished[index].group_id not in counts.dropped_groups]
+    return finished
 
 
 def _wave(running: Sequence[tuple[int, EpisodeInPlay, int]], agents: Mapping[str, Agent]) -> set[int]:
@@ -105,31 +120,22 @@ def _wave(running: Sequence[tuple[int, EpisodeInPlay, int]], agents: Mapping[str
     for name, episodes in due.items():
         ready, turns = [], []
         for episode in episodes:
-            with _Guard(episode, failed):
+            try:
                 turns.append(episode.pending())
                 ready.append(episode)
+            except Exception as error:
+                _note(episode, error, failed)
         for episode, reply in zip(ready, agents[name].act(turns) if turns else (), strict=True):
-            with _Guard(episode, failed):
+            try:
                 episode.advance(reply)
+            except Exception as error:
+                _note(episode, error, failed)
     return failed
 
 
-class _Guard:
-    """Turns an exception of a game's code into a failed game; errors of configuration or model pass through."""
-
-    __slots__ = ("episode", "failed")
-
-    def __init__(self, episode: EpisodeInPlay, failed: set[int]) -> None:
-        self.episode, self.failed = episode, failed
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if error is None:
-            return False
-        if not isinstance(error, Exception) or (isinstance(error, SparringError) and not isinstance(error, GameError)):
-            return False
-        log.warning("Game %s of episode %d failed: %r", self.episode.spec.game.name, self.episode.spec.episode_id, error)
-        self.failed.add(id(self.episode))
-        return True
+def _note(episode: EpisodeInPlay, error: Exception, failed: set[int]) -> None:
+    """Count an exception of a game's code as a failed game; errors of configuration or model are raised again."""
+    if isinstance(error, SparringError) and not isinstance(error, GameError):
+        raise error
+    log.warning("Game %s of episode %d failed: %r", episode.spec.game.name, episode.spec.episode_id, error)
+    failed.add(id(episode))

@@ -1,0 +1,26 @@
+"""Train a tiny language model on Kuhn poker for a few seconds, from Python, and measure it exactly."""
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.run.evaluation import Evaluator
+from sparring.run.step import Methods, play_round
+
+config = resolve(
+    {
+        "games": [{"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}],
+        "steps": 60,
+        "rollout": {"games_per_step": 256},
+        "credit": {"name": "mars"},
+        "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.2}],
+        "learner": {"learning_rate": 0.002, "minibatches": 4, "average": 0.95},
+    }
+)
+engine, methods = LocalEngine(config), Methods.of(config)
+evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+credit_state: dict = {}
+for step in range(config.steps):
+    outcome = play_round(config, engine, methods, step, credit_state)
+    credit_state = outcome.credit_state
+    if (step + 1) % 20 == 0:
+        measured = evaluator.measure(engine.agent("policy"), engine.root)
+        print(f"step {step + 1}: legal {outcome.metrics['legal_rate']:.3f}, NashConv {measured['nash_conv/kuhn_poker']:.3f}")

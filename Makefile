@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-slow check lint types examples docs docs-check clean
+.PHONY: setup demo test test-slow check lint types examples docs docs-check benchmark clean
 
 setup: $(STAMP)
 
@@ -38,6 +38,17 @@ docs-check: setup
 	$(BIN)/python docs/generate.py --check
 
 check: lint types test test-slow examples docs-check
+
+PEERS := .venv-peers
+
+$(PEERS)/.installed:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet torch==2.13.0
+	$(PEERS)/bin/python -m pip install --quiet trl==1.16.0 textarena==0.7.4
+	touch $@
+
+benchmark: setup $(PEERS)/.installed
+	cd benchmarks && set -e; for name in games training_step efficiency; do ../$(BIN)/python $$name.py; done
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ from the modules that make metrics, and the tables of README.md from the registr
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import re
 import sys
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from sparring import registry
 from sparring.config import RunConfig, load_recipe, recipe_names
+from sparring.errors import SparringError
 from sparring.games.catalogue import make_game
 from sparring.report.catalogue import METHOD_SLOTS, glossary, options_of
 
@@ -27,7 +29,7 @@ def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring with headings, then options and presets."""
     text = inspect.getdoc(plugin.function) or ""
     for heading in HEADINGS:
-        text = re.sub(rf"^{heading}:[ \n]", f"\n**{heading}.** ", text, flags=re.MULTILINE)
+        text = re.sub(rf"\n*^{heading}:\s+(\S)", lambda m, h=heading: f"\n\n**{h}.** {m[1] if h == 'Mathematics' else m[1].upper()}", text, flags=re.MULTILINE)
     lines = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · `src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}.py`", "", text]
     options = options_of(plugin)
     if options:
@@ -66,26 +68,47 @@ def metrics_page() -> str:
 
 def methods_table() -> str:
     """Return the table of methods for the README."""
-    rows = ["| slot | method | what it does |", "|---|---|---|"]
+    rows = ["| slot | method | what it does | status |", "|---|---|---|---|"]
     for slot in METHOD_SLOTS:
         for name in registry.names(slot):
             plugin = registry.load(slot, name)
-            rows.append(f"| {registry.SLOTS[slot]} | [`{name}`](docs/methods/{slot}-{name}.md) | {plugin.summary} |")
+            rows.append(f"| {registry.SLOTS[slot]} | [`{name}`](docs/methods/{slot}-{name}.md) | {plugin.summary} | {status(plugin)} |")
     return "\n".join(rows)
+
+
+def status(plugin: registry.Plugin) -> str:
+    """Return how a plug-in is verified: by how many test files of its own, and what its docstring warns of."""
+    text = inspect.getdoc(plugin.function) or ""
+    own = {str(path) for path in (ROOT / "tests").rglob(f"test_{plugin.name}.py")}
+    named = {str(ROOT / name) for name in re.findall(r"tests/\S+?\.py", text)}
+    return f"{len(own | named)} test files" + (", known pitfalls" if "Pitfalls:" in text else "") if own | named else "contract tests"
 
 
 def games_table() -> str:
     """Return the table of games for the README."""
-    rows = ["| game | seats | hidden information | payoffs | recipes |", "|---|---|---|---|---|"]
+    rows = ["| game | seats | hidden information | payoffs | recipes | status |", "|---|---|---|---|---|---|"]
     trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
     for name in registry.names("games"):
         game = make_game(name)
         kind = game.spiel.get_type()
         hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"
         payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
+        golden = "golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else "contract tests"
         recipes = ", ".join(f"`{recipe}`" for recipe in sorted(trained) if name in trained[recipe])
-        rows.append(f"| `{name}` | {kind.min_num_players}-{kind.max_num_players} | {hidden} | {payoffs} | {recipes or '-'} |")
+        rows.append(f"| `{name}` | {seats(name)} | {hidden} | {payoffs} | {recipes or '-'} | {golden} |")
     return "\n".join(rows)
+
+
+def seats(name: str) -> str:
+    """Return the numbers of seats a game can be played with."""
+    if "players" not in registry.load("games", name).options:
+        return str(make_game(name).num_seats)
+    found = []
+    for players in range(2, 6):
+        with contextlib.suppress(SparringError):
+            make_game(name, options={"players": players})
+            found.append(str(players))
+    return ", ".join(found)
 
 
 def pages() -> dict[Path, str]:

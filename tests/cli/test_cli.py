@@ -136,6 +136,11 @@ def test_the_league_is_rated(trained):
     assert {row["name"] for row in result["league"][0]["rows"]} == {"policy", "random"}
 
 
+def test_the_first_chart_can_be_had_as_a_file(trained, tmp_path):
+    assert call("report", trained, "--svg", tmp_path / "chart.svg").exit_code == 0
+    assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
+
+
 def test_an_unknown_bot_is_refused(trained):
     assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 

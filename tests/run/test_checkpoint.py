@@ -38,15 +38,15 @@ def test_only_the_newest_are_kept(tmp_path):
     assert checkpoint.steps(tmp_path) == [3, 4]
 
 
-def killing(monkeypatch, at):
-    """Raise Killed at call number ``at`` of anything that touches the disk; return the counter."""
+def killing(monkeypatch, at, error=Killed):
+    """Raise at call number ``at`` of anything that touches the disk; return the counter."""
     calls = [0]
 
     def patched(function):
         def call(*args, **kwargs):
             calls[0] += 1
             if calls[0] == at:
-                raise Killed
+                raise error
             return function(*args, **kwargs)
 
         return call
@@ -72,12 +72,78 @@ def test_a_kill_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, sa
                 finished = True
             except Killed:
                 pass
-        found = checkpoint.load_latest(folder)
-        assert found is not None or same_step  # replacing a step in place may lose it only to a kill between two renames
-        if found is not None:
-            assert read(folder)[1] in (OLD, NEW)
-            assert not list((folder / "checkpoints").glob(".tmp-*"))
+        assert read(folder)[1] in (OLD, NEW)
+        write(folder, 7, NEW)
+        assert not list((folder / "checkpoints").glob(".tmp-*"))
     assert at > 8  # there were that many places to be killed at
+
+
+@pytest.mark.parametrize("same_step", [False, True])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_write_that_fails_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, code):
+    at, finished = 0, False
+    while not finished:
+        at += 1
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        write(folder, 5, OLD)
+        with monkeypatch.context() as patch:
+            killing(patch, at, OSError(code, "fails"))
+            try:
+                write(folder, 5 if same_step else 6, NEW)
+                finished = True
+            except OSError:
+                assert code == errno.EIO
+            except RunError as error:
+                assert "disk is full" in str(error)
+        assert read(folder)[1] in (OLD, NEW)
+        assert not list((folder / "checkpoints").glob(".tmp-*"))
+
+
+def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path):
+    write(tmp_path, 1, OLD)
+    path = write(tmp_path, 2, NEW)
+    for name in (*NEW, "state.json", "manifest.json"):
+        data = (path / name).read_bytes()
+        for place in range(8 * len(data)):
+            byte = data[place // 8] ^ 1 << place % 8
+            (path / name).write_bytes(data[: place // 8] + bytes([byte]) + data[place // 8 + 1 :])
+            assert checkpoint.load_latest(tmp_path).step == 1, (name, place)
+        (path / name).write_bytes(data)
+    assert read(tmp_path) == (2, NEW, {"step": 2})
+
+
+@pytest.mark.parametrize("manifest", [[], {"format": 1, "step": 2, "files": []}, {"format": 1, "step": 2, "files": {}}, {"format": 1}, 7])
+def test_a_manifest_of_another_shape_is_damage(tmp_path, manifest):
+    write(tmp_path, 1, OLD)
+    (write(tmp_path, 2, NEW) / "manifest.json").write_text(json.dumps(manifest))
+    assert checkpoint.load_latest(tmp_path).step == 1
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
+    write(tmp_path, 4, OLD)
+    for step in (6, 8):
+        (write(tmp_path, step, NEW) / "a.bin").write_bytes(b"?")
+        write(tmp_path, 4, OLD)
+        (tmp_path / "checkpoints" / f"step_{step:06d}").mkdir(exist_ok=True)
+    checkpoint.save(tmp_path, 5, NEW, {"step": 5}, keep=keep)
+    assert read(tmp_path) == (5, NEW, {"step": 5})
+    assert checkpoint.steps(tmp_path) == [4, 5][-keep:]  # what is later than the step saved was passed over: it is cut off
+
+
+def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):
+    """`sparring evaluate` may read a run folder while its trainer is in the middle of a save."""
+    write(tmp_path, 1, OLD)
+    rename = os.rename
+
+    def read_meanwhile(*args):
+        assert checkpoint.load_latest(tmp_path).step == 1
+        return rename(*args)
+
+    monkeypatch.setattr(os, "rename", read_meanwhile)
+    write(tmp_path, 2, NEW)
+    assert read(tmp_path) == (2, NEW, {"step": 2})
 
 
 @pytest.mark.parametrize("name", ["a.bin", "b.bin", "state.json", "manifest.json"])

@@ -7,9 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sparring.report.html import write_report
+from sparring.report.html import write_chart, write_report
 
 
-def report(run: Annotated[Path, typer.Argument(help="Run folder.")]) -> None:
+def report(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    svg: Annotated[Path | None, typer.Option(help="Also write the first chart to this file.")] = None,
+) -> None:
     """Write report.html, the curves of a run on one page."""
     print(f"Wrote {write_report(run)}.")
+    if svg is not None:
+        print(f"Wrote {write_chart(run, svg)}.")

@@ -23,6 +23,7 @@ pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; border-radius: .
 """
 
 CHARTS = (
+    ("Learning", ("nash_conv/", "return/", "legal_rate"), "exact exploitability next to reward and legality"),
     ("Exploitability", ("nash_conv/", "optimality_gap/"), "exact, in the game's units; 0 is equilibrium"),
     ("Return per role", ("return/",), "mean over self-play games"),
     ("Matches", ("match/",), "share of wins and draws against bots"),
@@ -54,6 +55,19 @@ def write_report(path: Path) -> Path:
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>{"".join(body)}</html>'
     target = path / "report.html"
     write_bytes_atomic(target, page.encode())
+    return target
+
+
+def write_chart(path: Path, target: Path) -> Path:
+    """Write a run's first chart as an SVG file of its own and return its path.
+
+    Raises:
+        RunError: this is no run folder, or the file cannot be written.
+    """
+    RunFolder.open(path)
+    title, prefixes, note = CHARTS[0]
+    chart = line_chart(_series(read_lines(path / METRICS), prefixes), title=title, note=note, standalone=True)
+    write_bytes_atomic(target, (chart + "\n").encode())
     return target
 
 

@@ -1,0 +1,55 @@
+"""What the benchmarks share: repeated timing, the machine, result files."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ROOT / ".venv-peers" / "bin" / "python"
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def median_seconds(work: Callable[[], Any], *, repeats: int = 9, warm_up: int = 2) -> float:
+    """Return the median time of a call."""
+    for _ in range(warm_up):
+        work()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def ask_peer(script: str, *arguments: Any) -> Any:
+    """Run a script of this folder in the peers' environment and return the JSON on its last line.
+
+    Raises:
+        SystemExit: the environment is missing.
+    """
+    if not PEERS.exists():
+        sys.exit("The peers' environment is missing; run `make benchmark`, which makes it.")
+    command = [str(PEERS), str(ROOT / "benchmarks" / script), *map(str, arguments)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(output.strip().splitlines()[-1])
+
+
+def record(name: str, rows: list[dict[str, Any]]) -> None:
+    """Print rows as a table and keep them in results/NAME.json with the machine and the command."""
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    command = f"python benchmarks/{Path(sys.argv[0]).name}"
+    (RESULTS / f"{name}.json").write_text(json.dumps({"command": command, "machine": machine, "rows": rows}, indent=2) + "\n")
+    columns = list(rows[0])
+    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns) + " |")

@@ -1,0 +1,88 @@
+"""Tokens per second of the whole loop next to the bare model on the same shapes, one row per game and seat.
+
+Bare: for every wave of turns one cached pass over its new tokens and one per further sampled token, then one forward and
+backward over all sequences and AdamW. The loop does the same work and everything around it, but runs every context that
+games share only once, so where games repeat each other it can be faster than bare.
+"""
+
+import time
+
+import torch
+from common import median_seconds, record
+
+from sparring.config import apply_overrides, load_recipe, resolve
+from sparring.engine.local import LocalEngine
+from sparring.rollout.table import ordered_turns
+from sparring.run.step import Methods, play_round
+from sparring.train.pack import pack
+from sparring.train.slices import padded
+
+WARM_UP, MEASURED = 30, 10
+
+
+def waves(episodes):
+    """Return (rows, new tokens, cached length, sampled tokens) of every wave of trained turns."""
+    found = {}
+    lengths = {}
+    for episode, turn in ordered_turns(episodes):
+        told = sum(len(s.ids) for s in turn.segments if s.kind in ("prompt", "context"))
+        said = sum(len(s.ids) for s in turn.segments if s.kind == "sampled")
+        key = (episode.episode_id, turn.seat)
+        wave = found.setdefault((turn.seat, turn.turn_index), [0, 0, 0, 0])
+        wave[0] += 1
+        wave[1], wave[2], wave[3] = max(wave[1], told), max(wave[2], lengths.get(key, 0)), max(wave[3], said)
+        lengths[key] = lengths.get(key, 0) + told + said
+    return list(found.values())
+
+
+def bare_seconds(engine, episodes):
+    """Return the time of the bare model on the shapes of these episodes."""
+    model, data, shapes = engine.model.clone(), pack(episodes), waves(episodes)
+    ids = padded([data.sequences[index] for index in data.distinct])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def work():
+        with torch.inference_mode():
+            for rows, told, cached, said in shapes:
+                cache = model.new_cache(rows, cached + told + said)
+                start = torch.full((rows,), cached)
+                hidden = model.extend(torch.zeros((rows, told), dtype=torch.int64), start, cache)[:, -1]
+                for number in range(said):
+                    model.logits(hidden).softmax(-1)
+                    if number + 1 < said:
+                        hidden = model.extend(torch.zeros((rows, 1), dtype=torch.int64), start + told + number, cache)[:, 0]
+        optimizer.zero_grad(set_to_none=True)
+        for chunk in ids.split(max(1, 32768 // ids.shape[1])):
+            model.logits(model.hidden(chunk).flatten(0, 1)).log_softmax(-1).mean().backward()
+        optimizer.step()
+
+    return median_seconds(work, repeats=5)
+
+
+def row(recipe, *overrides):
+    """Return tokens per second of a recipe's loop, after a warm-up, and of the bare model."""
+    config = resolve(apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides]))
+    engine, methods, state = LocalEngine(config), Methods.of(config), {}
+    for step in range(WARM_UP):
+        state = play_round(config, engine, methods, step, state).credit_state
+    times, tokens, outcome = [], 0, None
+    for step in range(WARM_UP, WARM_UP + MEASURED):
+        began = time.perf_counter()
+        outcome = play_round(config, engine, methods, step, state)
+        times.append(time.perf_counter() - began)
+        tokens = sum(len(s.ids) for _, turn in ordered_turns(outcome.episodes) for s in turn.segments)
+    ours, bare = sorted(times)[MEASURED // 2], bare_seconds(engine, outcome.episodes)
+    return {
+        "recipe": recipe,
+        "overrides": " ".join(overrides) or "-",
+        "tokens/s": tokens / ours,
+        "bare tokens/s": tokens / bare,
+        "efficiency": bare / ours,
+        "aim": 0.6,
+        "distinct share": outcome.metrics["distinct_share"],
+    }
+
+
+if __name__ == "__main__":
+    mirror = "matchmaker={name: mirror}"
+    record("efficiency", [row("kuhn-tiny"), row("leduc-tiny"), row("tictactoe-tiny", mirror), row("tictactoe-tiny", mirror, "model.hidden_size=256")])

@@ -1,0 +1,42 @@
+"""Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in the same run."""
+
+from common import ask_peer, median_seconds, record
+
+from sparring.agents.random import random
+from sparring.games.catalogue import make_game
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+
+GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}
+NUM_GAMES = 2000
+
+
+def rate(name):
+    """Return turns per second of our whole rollout: specs, deals, observations, legal actions, parsing, records."""
+    game, root, turns = make_game(name), Stream.from_seed(0), []
+
+    def work():
+        specs = [
+            EpisodeSpec(
+                game=game,
+                episode_id=number,
+                group_id=number,
+                deal=root.child(number),
+                stream=root.child(number).child("play"),
+                seats=("random",) * 2,
+                trained=(True, True),
+            )
+            for number in range(NUM_GAMES)
+        ]
+        turns.append(sum(len(episode.turns) for episode in play(specs, {"random": random()})))
+
+    seconds = median_seconds(work, repeats=5)
+    return turns[-1] / seconds
+
+
+rows = []
+for ours, theirs in GAMES.items():
+    first, peer, second = rate(ours), ask_peer("peer_games.py", theirs), rate(ours)
+    mine = (first + second) / 2
+    rows.append({"game": ours, "turns/s": mine, "TextArena turns/s": peer["turns_per_second"], "ratio": mine / peer["turns_per_second"]})
+record("games", rows)

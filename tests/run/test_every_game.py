@@ -1,0 +1,73 @@
+"""Every game trains, from two to four seats, hand-written or by OpenSpiel's name, and under every rule for illegal replies."""
+
+import pytest
+
+from sparring import registry
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.run.evaluation import Evaluator
+from sparring.run.step import Methods, play_round
+
+SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]
+BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
+
+
+def rounds(game, options, *, illegal=None, steps=2, **changes):
+    config = resolve(
+        {
+            "games": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
+            "steps": steps,
+            "threads": 1,
+            "rollout": {"games_per_step": 8},
+            "model": {"hidden_size": 16, "layers": 1, "heads": 2, "context": 2048},
+            "evaluation": {"max_states": 2000, "opponents": [{"name": "random", "games_per_seat": 2}]},
+            **changes,
+        }
+    )
+    engine, state = LocalEngine(config), {}
+    for step in range(config.steps):
+        outcome = play_round(config, engine, Methods.of(config), step, state)
+        state = outcome.credit_state
+        assert outcome.metrics["logprob_difference_max"] < 1e-4
+        assert outcome.metrics["retried_games"] == 0
+    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+    return outcome, evaluator.measure(engine.agent("policy"), engine.root), engine
+
+
+@pytest.mark.parametrize(("game", "options"), [*((name, {}) for name in registry.names("games")), *SEATS, *BY_NAME])
+def test_it_trains_and_is_measured(game, options):
+    outcome, measured, engine = rounds(game, options)
+    seats = engine.games[0][0].num_seats
+    assert len(outcome.episodes[0].returns) == seats
+    assert sum(name.startswith("match/") and name.endswith("/win") for name in measured) == seats
+
+
+@pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
+@pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
+def test_every_rule_for_illegal_replies(rule, payoff):
+    outcome, _, _ = rounds("kuhn_poker", {"players": 3}, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5})
+    assert outcome.metrics["legal_rate"] < 1
+    assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
+
+
+@pytest.mark.parametrize("name", registry.names("credit"))
+def test_every_estimator_runs_in_the_loop(name):
+    losses = [{"name": "ppo_clip"}]
+    if "values" in registry.load("credit", name).needs:
+        losses.append({"name": "value_loss"})
+    for preset in (None, *registry.load("credit", name).presets):
+        credit = {"name": name, "preset": preset}
+        outcome, _, _ = rounds("leduc_poker", {}, credit=credit, losses=losses, rollout={"games_per_step": 8, "group_size": 4})
+        assert outcome.metrics["gradient_norm"] > 0
+
+
+def test_several_games_in_one_run_and_dropping_dull_groups():
+    config = {
+        "games": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
+        "selection": {"name": "equal_groups", "policy": "drop"},
+        "rollout": {"games_per_step": 24, "group_size": 4},
+    }
+    outcome, measured, _ = rounds("kuhn_poker", {}, **config)
+    assert {episode.game for episode in outcome.episodes} == {"kuhn_poker", "tiny_hanabi", "tic_tac_toe"}
+    assert 0 <= outcome.metrics["kept_share"] < 1
+    assert {"nash_conv/kuhn_poker", "optimality_gap/tiny_hanabi"} <= set(measured)

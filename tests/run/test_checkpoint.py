@@ -1,5 +1,6 @@
 """Checkpoints survive anything that happens while they are written, and notice anything that happened after."""
 
+import contextlib
 import errno
 import json
 import os
@@ -81,23 +82,19 @@ def test_a_kill_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, sa
 @pytest.mark.parametrize("same_step", [False, True])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, code):
-    at, finished = 0, False
-    while not finished:
+    at, calls = 0, [0]
+    while calls[0] >= at:
         at += 1
         folder = tmp_path / str(at)
         folder.mkdir()
         write(folder, 5, OLD)
         with monkeypatch.context() as patch:
-            killing(patch, at, OSError(code, "fails"))
-            try:
+            calls = killing(patch, at, OSError(code, "fails"))
+            with contextlib.suppress(RunError) if code == errno.ENOSPC else contextlib.suppress(OSError):
                 write(folder, 5 if same_step else 6, NEW)
-                finished = True
-            except OSError:
-                assert code == errno.EIO
-            except RunError as error:
-                assert "disk is full" in str(error)
         assert read(folder)[1] in (OLD, NEW)
         assert not list((folder / "checkpoints").glob(".tmp-*"))
+    assert at > 8
 
 
 def test_every_flipped_bit_is_noticed_or_changes_nothing(tmp_path):
@@ -122,11 +119,10 @@ def test_a_manifest_of_another_shape_is_damage(tmp_path, manifest):
 
 @pytest.mark.parametrize("keep", [1, 2])
 def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
-    write(tmp_path, 4, OLD)
-    for step in (6, 8):
-        (write(tmp_path, step, NEW) / "a.bin").write_bytes(b"?")
-        write(tmp_path, 4, OLD)
-        (tmp_path / "checkpoints" / f"step_{step:06d}").mkdir(exist_ok=True)
+    for step in (4, 6, 8):
+        path = checkpoint.save(tmp_path, step, OLD, {"step": step}, keep=9)
+        if step > 4:
+            (path / "a.bin").write_bytes(b"?")
     checkpoint.save(tmp_path, 5, NEW, {"step": 5}, keep=keep)
     assert read(tmp_path) == (5, NEW, {"step": 5})
     assert checkpoint.steps(tmp_path) == [4, 5][-keep:]  # what is later than the step saved was passed over: it is cut off

@@ -1,6 +1,11 @@
 import logging
+import multiprocessing
+import os
+import signal
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sparring.agents.random import random
@@ -8,6 +13,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.games.catalogue import make_game
 from sparring.league.starts import starts
+from sparring.ops import files
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
@@ -59,6 +65,66 @@ def test_a_torn_part_is_left_out_with_a_warning(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert [step for step, _ in store.episodes()] == [1] * len(played)
     assert "1 of 2 parts" in caplog.text
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_folder_fit_to_query(tmp_path, monkeypatch):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+
+    def killed(path, data):
+        path.write_bytes(data[:40])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def child():
+        monkeypatch.setattr(files, "write_synced", killed)
+        store.append(2, played)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    left = {path.name for path in (tmp_path / "episodes").iterdir()}
+    assert len(left) == 2  # the part and the leftover
+    rows = store.read().num_rows
+    assert duckdb.sql(f"SELECT count(*) FROM '{tmp_path}/episodes/*.parquet'").fetchall() == [(rows,)]
+    store.truncate_after(1)
+    assert [path.name for path in (tmp_path / "episodes").iterdir()] == ["part-000001.parquet"]
+
+
+@pytest.mark.parametrize("name", ["part-000002.parquet", "notes.parquet"])
+@pytest.mark.parametrize("kind", ["table", "text", "folder"])
+def test_a_foreign_file_is_left_out_with_a_warning(tmp_path, caplog, name, kind):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    store.append(1, played)
+    path = tmp_path / "episodes" / name
+    if kind == "table":
+        pq.write_table(pa.table({"step": [1, 2], "x": [1, 2]}), path)
+    elif kind == "text":
+        path.write_text("shopping list")
+    else:
+        path.mkdir()
+    with caplog.at_level(logging.WARNING):
+        assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert "1 of 2 parts" in caplog.text and name in caplog.text
+
+
+def test_a_flipped_byte_is_noticed_or_changes_nothing(tmp_path):
+    """Pages carry checksums, so damage in the columns cannot pass for data."""
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    path = store.append(1, played)
+    whole, data = store.read(), path.read_bytes()
+    pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # what lies before the footer
+    for place in range(4, pages, max(pages // 300, 1)):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        damaged = store.read()
+        assert damaged.num_rows == 0 or damaged.equals(whole), place
+
+
+def test_parts_are_in_order_of_steps_beyond_a_million(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes()
+    for step in (999_999, 1_000_000):
+        store.append(step, played[:1])
+    assert [step for step, _ in store.episodes()] == [999_999, 1_000_000]
 
 
 def test_later_steps_are_cut_off_and_a_step_is_written_once(tmp_path):

@@ -40,7 +40,7 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
     Raises:
         RunError: the disk is full or not writable; nothing is left behind.
     """
-    temporary = path.with_name(TEMPORARY + path.name)
+    temporary = path.with_name(f"{TEMPORARY}{path.name}~")  # no pattern for whole files, such as *.parquet, may match it
     with disk_errors(path):
         try:
             write_synced(temporary, data)

@@ -1,11 +1,12 @@
 """The episode store: Parquet parts, one row per turn, whole or absent, queryable with DuckDB.
 
-    SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
+SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_index = 0 GROUP BY role
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparring.ops.files import disk_errors, write_bytes_atomic
+from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic
 from sparring.types import Episode, Segment, Turn
 
 log = logging.getLogger(__name__)
+_NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
 SCHEMA = pa.schema(
     [
@@ -73,23 +75,26 @@ class EpisodeStore:
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
         arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd")
+        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd", write_page_checksum=True)
         path = self.folder / f"part-{step:06d}.parquet"
         write_bytes_atomic(path, sink.getvalue().to_pybytes())
         return path
 
     def truncate_after(self, step: int) -> None:
-        """Remove the parts of later steps."""
-        for path in self._parts():
-            if int(path.stem.rpartition("-")[2]) > step:
+        """Remove the parts of later steps, and what a kill left of unfinished ones."""
+        for number, path in self._parts():
+            if number > step and path.is_file():
                 path.unlink()
+        for path in self.folder.glob(f"{TEMPORARY}*"):
+            path.unlink()
 
     def read(self) -> pa.Table:
-        """Return all rows in order; parts that cannot be read are left out, with a warning that counts them."""
-        tables, bad = [], []
-        for path in self._parts():
+        """Return all rows in order of steps; what is torn or no part of ours is left out, with a warning that counts it."""
+        tables = []
+        bad = sorted({path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in self._parts()})
+        for _, path in self._parts():
             try:
-                tables.append(pq.read_table(path, schema=SCHEMA))
+                tables.append(_read(path))
             except (pa.ArrowException, OSError, ValueError):
                 bad.append(path.name)
         if bad:
@@ -107,9 +112,22 @@ class EpisodeStore:
         if rows:
             yield rows[0]["step"], _episode(rows)
 
-    def _parts(self) -> list[Path]:
-        """Return the parts, oldest first."""
-        return sorted(path for path in self.folder.glob("part-*.parquet") if path.stem.rpartition("-")[2].isdigit())
+    def _parts(self) -> list[tuple[int, Path]]:
+        """Return (step, path) of everything that is named like a part, oldest first."""
+        return sorted((int(match[1]), path) for path in self.folder.glob("part-*") if (match := _NAME.fullmatch(path.name)))
+
+
+def _read(path: Path) -> pa.Table:
+    """Return the rows of one part.
+
+    Raises:
+        ValueError: it is no part of ours.
+        pa.ArrowException, OSError: it is torn or damaged.
+    """
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        if not file.schema_arrow.equals(SCHEMA):
+            raise ValueError(f"{path} has other columns than an episode store")
+        return file.read()
 
 
 def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:

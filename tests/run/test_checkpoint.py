@@ -218,3 +218,18 @@ def test_an_atomic_write_is_the_old_or_the_new_contents(tmp_path, monkeypatch):
                 pass
         assert path.read_bytes() in (b"old", b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_what_was_recorded_is_on_the_disk_before_the_checkpoint_that_vouches_for_it(tmp_path, monkeypatch):
+    """After a power cut a run goes on from the checkpoint's step: the figures up to it must have survived, too."""
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
+    events, fsync, rename = [], os.fsync, os.rename
+    monkeypatch.setattr(
+        os, "fsync", lambda number: events.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}"))) or fsync(number)
+    )
+    monkeypatch.setattr(os, "rename", lambda old, new: events.append("rename") or rename(old, new))
+    write(tmp_path, 1, OLD)
+    renamed = events.index("rename")
+    assert set(events[:renamed]) >= {"metrics.jsonl", "a.bin", "b.bin", "state.json", "manifest.json", ".tmp-step_000001"}
+    assert events.index("manifest.json") > max(map(events.index, ("a.bin", "b.bin", "state.json")))
+    assert "checkpoints" in events[renamed:]

@@ -1,8 +1,17 @@
+import errno
 import json
+import logging
 import math
+import multiprocessing
+import os
+import signal
+import time
 
+import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from sparring.errors import RunError
+from sparring.run import events
 from sparring.run.events import METRICS, TIMING, MetricsWriter, read_lines
 
 
@@ -58,6 +67,115 @@ def test_tensorboard_reads_the_curves_and_forgets_what_was_cut(tmp_path):
     writer.truncate_after(1)
     writer.write(2, {"a": 9.0}, {})
     writer.close()
-    events = EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("a")] == [(1, 1.0), (2, 9.0)]
+    assert curves(tmp_path) == [(1, 1.0), (2, 9.0)]
+
+
+def curves(folder, name="a"):
+    accumulator = EventAccumulator(str(folder / "tensorboard"))
+    accumulator.Reload()
+    return [(event.step, event.value) for event in accumulator.Scalars(name)]
+
+
+def in_a_child(function):
+    """Run in a process that is killed where the function ends: nothing is closed or flushed."""
+
+    def child():
+        function()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_tensorboard_loses_and_doubles_nothing_when_a_run_is_killed_and_goes_on(tmp_path, kept):
+    def first_life():
+        writer = MetricsWriter(tmp_path)
+        writer.truncate_after(0)
+        for step in (1, 2, 3):
+            writer.write(step, {"a": float(step)}, {})
+
+    in_a_child(first_life)
+    time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
+    writer = MetricsWriter(tmp_path)
+    writer.truncate_after(kept)
+    for step in range(kept + 1, 5):
+        writer.write(step, {"a": float(step)}, {})
+    writer.close()
+    assert curves(tmp_path) == [(step, float(step)) for step in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("where", ["metrics", "tensorboard"])
+def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch, where):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, {"a": 1.0}, {"b": 1.0})
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if where == "metrics":
+            patch.setattr(events, "open", full, raising=False)
+        else:
+            patch.setattr(writer._events, "add_event", full)
+        with pytest.raises(RunError, match="disk is full"):
+            writer.write(2, {"a": 2.0}, {"b": 2.0})
+    writer = MetricsWriter(tmp_path)
+    writer.truncate_after(1)
+    writer.write(2, {"a": 2.0}, {"b": 2.0})
+    writer.close()
+    assert [line["a"] for line in read_lines(tmp_path / METRICS)] == [1.0, 2.0]
+
+
+def test_a_disk_that_is_full_when_tensorboard_is_closed_is_said(tmp_path, monkeypatch):
+    writer = MetricsWriter(tmp_path)
+
+    def full():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer._events, "close", full)
+    with pytest.raises(RunError, match="disk is full"):
+        writer.close()
+
+
+@pytest.mark.parametrize("cut", range(1, 60))
+def test_wherever_the_last_line_is_torn_the_run_goes_on_with_the_same_bytes(tmp_path, cut):
+    path = written(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    writer = MetricsWriter(tmp_path)
+    writer.truncate_after(1)
+    writer.write(2, {"b": 2 / 3, "a": 1.0}, {"seconds": 0.5})
+    writer.write(3, {"b": 3 / 3, "a": 1.0}, {"seconds": 0.5})
+    writer.close()
+    assert path.read_bytes() == whole
+
+
+def test_figures_lost_before_the_checkpoint_are_said(tmp_path, caplog):
+    path = written(tmp_path)
+    path.write_bytes(b"{" + path.read_bytes())  # the first line is damaged: nothing after it can be trusted
+    writer = MetricsWriter(tmp_path)
+    with caplog.at_level(logging.WARNING):
+        writer.truncate_after(3)
+    writer.close()
+    assert "metrics.jsonl" in caplog.text and "steps up to 3" in caplog.text
+    assert "timing.jsonl" not in caplog.text
+
+
+@pytest.mark.parametrize("line", ['{"step": "two"}', '{"step": null}', "[1]", "7", "\x00\x00"])
+def test_a_line_of_another_shape_is_left_out(tmp_path, line):
+    path = written(tmp_path)
+    path.write_text(path.read_text() + line + "\n")
+    writer = MetricsWriter(tmp_path)
+    writer.truncate_after(3)
+    writer.close()
+    assert [line["step"] for line in read_lines(path)] == [1, 2, 3]
+
+
+def test_the_last_value_of_what_was_no_number_is_no_number_after_reading(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, {"a": math.nan, "b": 1.0}, {})
+    assert math.isnan(writer.latest()["a"])
+    writer.close()

@@ -7,7 +7,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,13 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Flush files that were appended to, so that their contents survive a power cut."""
+    for path in paths:
+        with open(path, "rb") as stream:
+            os.fsync(stream.fileno())
 
 
 def sha256_hex(data: bytes) -> str:

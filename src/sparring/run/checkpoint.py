@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import CheckpointError
-from sparring.ops.files import TEMPORARY, disk_errors, sha256_hex, sync_folder, write_synced
+from sparring.ops.files import TEMPORARY, disk_errors, sha256_hex, sync_files, sync_folder, write_synced
 
 log = logging.getLogger(__name__)
 FORMAT = 1
@@ -67,6 +67,7 @@ def save(folder: Path, step: int, files: Mapping[str, bytes], state: Mapping[str
                 write_synced(temporary / name, data)
             write_synced(temporary / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
             sync_folder(temporary)
+            sync_files(folder.glob("*.jsonl"))  # the figures that this checkpoint vouches for
             _put_in_place(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

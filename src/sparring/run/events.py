@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from sparring.ops.files import disk_errors, write_bytes_atomic
 
+log = logging.getLogger(__name__)
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 
 
@@ -29,11 +31,12 @@ class MetricsWriter:
 
     def truncate_after(self, step: int) -> None:
         """Drop the lines of later steps, and a torn last line; tell TensorBoard to forget them too."""
-        if step:
-            self._events.add_event(Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START)))
+        self._add(Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START)))
         for name in (METRICS, TIMING):
             path = self.folder / name
             lines = [line for line in _lines(path) if line["step"] <= step]
+            if (last := lines[-1]["step"] if lines else 0) < step:
+                log.warning("%s is damaged: it has figures up to step %d, and those of the steps up to %d are lost.", path, last, step)
             data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
             if not path.exists() or path.read_bytes() != data:
                 write_bytes_atomic(path, data)
@@ -50,19 +53,30 @@ class MetricsWriter:
                 stream.write(line + "\n")
         scalars = {**metrics, **timing}.items()
         summary = Summary(value=[Summary.Value(tag=key, simple_value=value) for key, value in scalars if math.isfinite(value)])
-        self._events.add_event(Event(wall_time=time.time(), step=step, summary=summary))
+        self._add(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def _add(self, event: Event) -> None:
+        """Append an event to TensorBoard's file; it is in the file when this returns, so that a kill loses none."""
+        with disk_errors(self.folder / "tensorboard"):
+            self._events.add_event(event)
+            self._events.flush()
 
     def latest(self) -> dict[str, float]:
         """Return the last value of every metric written so far."""
         values: dict[str, float] = {}
         for line in read_lines(self.folder / METRICS):
-            values.update(line)
+            values.update({key: math.nan if value is None else value for key, value in line.items()})
         values.pop("step", None)
         return values
 
     def close(self) -> None:
-        """Flush and close the TensorBoard file."""
-        self._events.close()
+        """Flush and close the TensorBoard file.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        with disk_errors(self.folder / "tensorboard"):
+            self._events.close()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -79,7 +93,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             line = json.loads(text)
         except json.JSONDecodeError:
             return  # torn by a kill in the middle of a write; what follows cannot be trusted either
-        if isinstance(line, dict) and "step" in line:
+        if isinstance(line, dict) and isinstance(line.get("step"), int):
             yield line
 
 

@@ -85,4 +85,5 @@ def row(recipe, *overrides):
 
 if __name__ == "__main__":
     mirror = "matchmaker={name: mirror}"
-    record("efficiency", [row("kuhn-tiny"), row("leduc-tiny"), row("tictactoe-tiny", mirror), row("tictactoe-tiny", mirror, "model.hidden_size=256")])
+    rows = [row("kuhn-tiny"), row("leduc-tiny"), row("tictactoe-tiny", mirror), row("tictactoe-tiny", mirror, "model.hidden_size=256")]
+    record("efficiency", rows)

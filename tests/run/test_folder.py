@@ -1,6 +1,11 @@
+import contextlib
+import errno
 import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -50,8 +55,151 @@ def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
 def test_a_run_goes_on_only_as_itself(tmp_path):
     folder = RunFolder.create(tmp_path, CONFIG)
     folder.check_same_config({"name": "y", "steps": 30, "seed": 0})
-    with pytest.raises(RunError, match="seed differ"):
+    with pytest.raises(RunError, match=r"seed differs \(0, now 1\)"):
         folder.check_same_config({"name": "x", "steps": 3, "seed": 1})
+
+
+def test_every_key_that_differs_is_named_with_both_values(tmp_path):
+    folder = RunFolder.create(tmp_path, "learner: {epochs: 2, clip: 1.0}\ngames: [{name: kuhn_poker}]\nseed: 0\n")
+    now = {"learner": {"epochs": 4, "clip": 1.0, "extra": None}, "games": [{"name": "x" * 200}], "seed": 0}
+    with pytest.raises(RunError) as caught:
+        folder.check_same_config(now)
+    message = str(caught.value)
+    assert "learner.epochs differs (2, now 4)" in message
+    assert "learner.extra differs (absent, now None)" in message
+    assert "games differs ([{'name': 'kuhn_poker'}], now " in message
+    assert "clip" not in message and "seed" not in message and len(message) < 500
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside."""
+
+
+def killing(monkeypatch, at):
+    """Raise Killed at call number ``at`` of anything that changes the disk; return the counter."""
+    calls = [0]
+
+    def patched(function):
+        def call(*args, **kwargs):
+            calls[0] += 1
+            if calls[0] == at:
+                raise Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir"):
+        monkeypatch.setattr(os, name, patched(getattr(os, name)))
+    return calls
+
+
+def test_a_kill_while_a_run_is_overwritten_leaves_a_folder_that_can_be_overwritten_again(tmp_path, monkeypatch):
+    at, calls = 0, [0]
+    while calls[0] >= at:
+        at += 1
+        path = tmp_path / str(at)
+        RunFolder.create(path, CONFIG)
+        for name in ("metrics.jsonl", "a.txt", "z.txt", "checkpoints/step_000001/state.json", "episodes/part-000001.parquet"):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_text("old")
+        with monkeypatch.context() as patch:
+            calls = killing(patch, at)
+            with contextlib.suppress(Killed):
+                RunFolder.create(path, "seed: 1\n", overwrite=True)
+        if (path / "config.yaml").exists() and "seed: 1" in (path / "config.yaml").read_text():
+            assert not (path / "checkpoints").exists()  # no new run beside an old one's remains
+        RunFolder.create(path, "seed: 1\n", overwrite=True)
+        assert RunFolder.open(path).config() == {"seed": 1}
+        assert {entry.name for entry in path.iterdir()} <= {"sparring-run.json", "config.yaml", ".lock"}
+    assert at > 8
+
+
+def test_a_kill_while_a_new_run_is_made_asks_for_nothing_but_the_same_command(tmp_path, monkeypatch):
+    at, calls = 0, [0]
+    while calls[0] >= at:
+        at += 1
+        path = tmp_path / str(at)
+        with monkeypatch.context() as patch:
+            calls = killing(patch, at)
+            with contextlib.suppress(Killed):
+                RunFolder.create(path, CONFIG)
+        if not (path / "config.yaml").exists():
+            with pytest.raises(RunError, match=r"without --resume|train one with"):
+                RunFolder.open(path)
+            RunFolder.create(path, CONFIG)
+        assert RunFolder.open(path).config()["steps"] == 3
+    assert at > 4
+
+
+def test_a_run_that_lost_its_config_is_not_taken_for_an_unbegun_one(tmp_path):
+    RunFolder.create(tmp_path, CONFIG)
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "config.yaml").unlink()
+    with pytest.raises(RunError, match="already holds a run"):
+        RunFolder.create(tmp_path, CONFIG)
+    with pytest.raises(RunError, match=r"config\.yaml is missing"):
+        RunFolder.open(tmp_path)
+
+
+def test_of_many_that_make_one_run_at_once_one_wins_and_the_config_is_its_own(tmp_path):
+    code = """
+import sys, time
+from pathlib import Path
+from sparring.errors import RunError
+from sparring.run.folder import RunFolder
+path, number = Path(sys.argv[1]), sys.argv[2]
+sys.stdin.readline()
+try:
+    with RunFolder.create(path, f"number: {number}\\n") as folder:
+        time.sleep(0.5)
+        print(folder.config()["number"] == int(number))
+except RunError as error:
+    print(error)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "run")]
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    children = [subprocess.Popen([*command, str(number)], **options) for number in range(6)]
+    time.sleep(1.5)  # all of them stand waiting
+    for child in children:
+        child.stdin.write("\n")
+        child.stdin.flush()
+    said = [child.communicate()[0].strip() for child in children]
+    assert said.count("True") == 1, said
+    assert all("already holds a run" in text or "Another process" in text for text in said if text != "True"), said
+
+
+def test_the_holder_is_unknown_while_it_has_not_written_its_name(tmp_path):
+    RunFolder.create(tmp_path, CONFIG)
+    with RunFolder.open(tmp_path):
+        (tmp_path / ".lock-holder").unlink()
+        with pytest.raises(LockedError, match="pid unknown"):
+            RunFolder.open(tmp_path).__enter__()
+        (tmp_path / ".lock-holder").write_text("")
+        with pytest.raises(LockedError, match="pid unknown"):
+            RunFolder.open(tmp_path).__enter__()
+
+
+def test_a_disk_too_full_to_lock_is_said_and_leaves_no_lock(tmp_path, monkeypatch):
+    RunFolder.create(tmp_path, CONFIG)
+
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(RunError, match="disk is full"):
+            RunFolder.open(tmp_path).__enter__()
+    with RunFolder.open(tmp_path):
+        pass
+
+
+def test_a_killed_holder_locks_nobody_out(tmp_path):
+    RunFolder.create(tmp_path, CONFIG)
+    imports = "import os, signal\nfrom pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
+    code = f"{imports}RunFolder.open(Path({str(tmp_path)!r})).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    with RunFolder.open(tmp_path):
+        assert (tmp_path / ".lock-holder").read_text() == str(os.getpid())
 
 
 @pytest.mark.parametrize(("name", "text"), [("sparring-run.json", "{"), ("sparring-run.json", '{"format": 99}'), ("config.yaml", "[1, 2")])

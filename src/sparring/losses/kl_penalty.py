@@ -12,8 +12,8 @@ NEEDS = {"reference_logprobs"}
 def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3") -> LossTerm:
     """An estimate of the divergence from the reference policy at each sampled token; its weight is the coefficient.
 
-    What: the reference is the policy the run started from (or its renewal, ``learner.reference_every``).
-    When to use: with a pretrained model, to keep its language; with renewal, as a moving magnet that makes play settle.
+    What: the reference is the policy the run was made from, before any update or warm-up.
+    When to use: with a model that can already play or talk, to keep what it knows.
     Mathematics: d = log pi_ref - log pi. k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1; k1 and k3 estimate KL(pi || pi_ref)
     without bias on samples of pi.
     Shapes: [M] -> [M].

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +47,15 @@ class RunFolder:
         """
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder with --run.")
-        if path.is_dir() and any(not entry.name.startswith(TEMPORARY) for entry in path.iterdir()):
-            if not (path / MARKER).is_file():
-                raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
-            if not overwrite:
-                choices = "go on with --resume, start anew with --overwrite, or name another folder with --run"
-                raise RunError(f"{path} already holds a run; {choices}.")
-            with cls(path):
-                _clear(path)
+        _check_free(path, overwrite)
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-        write_json_atomic(path / MARKER, {"format": FORMAT})  # first, so that a kill from here on leaves a folder that is ours
-        write_bytes_atomic(path / CONFIG, config_yaml.encode())
+        with cls(path):
+            _check_free(path, overwrite)  # again, now that nobody else may change it
+            with disk_errors(path):
+                _clear(path)
+            write_json_atomic(path / MARKER, {"format": FORMAT})  # first, so that a kill from here on leaves a folder that is ours
+            write_bytes_atomic(path / CONFIG, config_yaml.encode())
         return cls(path)
 
     @classmethod
@@ -68,8 +67,12 @@ class RunFolder:
         """
         if not path.is_dir():
             raise RunError(f"There is no run folder {path}; train one with `sparring train RECIPE --run {path}`.")
-        if not (path / MARKER).is_file() or not (path / CONFIG).is_file():
+        if _is_unbegun(path):
+            raise RunError(f"{path} is not a run folder: no run has begun in it. Train one there, without --resume.")
+        if not (path / MARKER).is_file():
             raise RunError(f"{path} is not a run folder: it has no {MARKER}. Name a folder that `sparring train` made.")
+        if not (path / CONFIG).is_file():
+            raise RunError(f"{path} cannot go on: its {CONFIG} is missing. Restore it or start anew with --overwrite.")
         try:
             version = json.loads((path / MARKER).read_bytes())["format"]
         except (ValueError, KeyError, TypeError) as error:
@@ -98,33 +101,78 @@ class RunFolder:
         Raises:
             RunError: anything differs that would make it another run.
         """
-        old = self.config()
-        changed = [key for key in sorted(old.keys() | config.keys()) if key not in FREE and old.get(key) != config.get(key)]
+        changed = "; ".join(_differences(self.config(), config))
         if changed:
-            raise RunError(f"{self.path} was started with another configuration: {', '.join(changed)} differ. Resume without overrides.")
+            raise RunError(f"{self.path} was started with another configuration: {changed}. Resume without overrides.")
 
     def __enter__(self) -> RunFolder:
-        try:
-            with disk_errors(self.path):
+        with disk_errors(self.path):
+            try:
                 self._lock.acquire(timeout=0)
-        except Timeout:
-            holder = self.path / HOLDER
-            who = holder.read_text() if holder.is_file() else "unknown"
-            raise LockedError(f"Another process (pid {who}) works on {self.path}; wait for it or name another folder.") from None
-        (self.path / HOLDER).write_text(str(os.getpid()))
+            except Timeout:
+                message = f"Another process (pid {self._holder()}) works on {self.path}; wait for it or name another folder."
+                raise LockedError(message) from None
+            try:
+                (self.path / HOLDER).write_text(str(os.getpid()))
+            except OSError:
+                self._lock.release()
+                raise
         return self
+
+    def _holder(self) -> str:
+        """Return the process id of whoever holds the lock, if it can be known."""
+        try:
+            return (self.path / HOLDER).read_text() or "unknown"
+        except OSError:
+            return "unknown"
 
     def __exit__(self, *error: object) -> None:
         (self.path / HOLDER).unlink(missing_ok=True)
         self._lock.release()
 
 
+def _is_unbegun(path: Path) -> bool:
+    """Return whether a folder holds nothing, or only what a kill leaves while a run is being made there."""
+    return all(entry.name in (MARKER, LOCK, HOLDER) or entry.name.startswith(TEMPORARY) for entry in path.iterdir())
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    """Check that a new run may be made in a folder.
+
+    Raises:
+        RunError: it holds something else, or a run while ``overwrite`` is off.
+    """
+    if not path.exists() or _is_unbegun(path):
+        return
+    if not (path / MARKER).is_file():
+        raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
+    if not overwrite:
+        choices = "go on with --resume, start anew with --overwrite, or name another folder with --run"
+        raise RunError(f"{path} already holds a run; {choices}.")
+
+
 def _clear(path: Path) -> None:
-    """Delete everything in a run folder but its lock."""
-    for entry in path.iterdir():
-        if entry.name in (LOCK, HOLDER):
+    """Delete everything in a run folder but its lock and its marker, which says that the rest of it may be deleted.
+
+    The configuration goes first: a run that is half deleted must not go on.
+    """
+    for entry in sorted(path.iterdir(), key=lambda entry: entry.name != CONFIG):
+        if entry.name in (LOCK, HOLDER, MARKER):
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the keys, in dotted form with both values, whose values differ and would make it another run."""
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key, ...), new.get(key, ...)
+        if before == after or (not prefix and key in FREE):
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from _differences(before, after, f"{prefix}{key}.")
+        else:
+            was, now = ("absent" if value is ... else textwrap.shorten(repr(value), 60) for value in (before, after))
+            yield f"{prefix}{key} differs ({was}, now {now})"

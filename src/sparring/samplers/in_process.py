@@ -250,6 +250,6 @@ def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list
     ]
 
 
-def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
+def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 28) -> InProcessSampler:
     """Sample with torch in this process, computing every distinct context once."""
     return InProcessSampler(model, cache_bytes=cache_bytes)

@@ -1,0 +1,206 @@
+"""`sparring train` is killed for real, anywhere, again and again; gone on with, it ends with the bytes of a run that was not.
+
+A life of a run is a process of its own that calls the command line. It ends at the k-th call that touches the disk, by
+``os._exit``: no ``finally`` runs, nothing is flushed; where the call is a write, half of the data is written first. Or it
+ends by SIGKILL at a random instant. What goes on is `--resume`, or the first command again when no run had begun yet.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import yaml
+
+from sparring import cli
+from sparring.ops import files
+from sparring.run import checkpoint, events
+from sparring.run.events import read_lines
+
+RECIPE = {
+    "name": "killed",
+    "steps": 3,
+    "threads": 1,
+    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mixed", "past": 0.4},
+    "league": {"every": 1, "keep": 1},
+    "credit": {"name": "rae"},
+    "losses": [{"name": "ppo_clip"}],
+    "learner": {"average": 0.9},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 2},
+    "checkpoint": {"every": 1, "keep": 1},
+    "store": {"every": 2},
+}
+KILLED = 9
+CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # of os; writes are counted as well
+FORK = multiprocessing.get_context("fork")
+
+
+class Tearing:
+    """A file whose write number ``at`` is cut in half by the end of the process."""
+
+    def __init__(self, stream, ends):
+        self.stream, self.ends = stream, ends
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stream.close()
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, data):
+        if self.ends():
+            self.stream.write(data[: len(data) // 2])
+            self.stream.flush()
+            os._exit(KILLED)
+        self.stream.write(data)
+
+
+def mine_the_disk(at, calls):
+    """Let this process end at its call number ``at`` that touches the disk; count the calls of the main thread."""
+
+    def ends():
+        if threading.current_thread() is threading.main_thread():
+            calls.value += 1
+        return calls.value == at
+
+    def mined(function):
+        def call(*args, **kwargs):
+            if ends():
+                os._exit(KILLED)
+            return function(*args, **kwargs)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, mined(getattr(os, name)))
+    for module in (files, events):
+        module.open = lambda *args, **kwargs: Tearing(open(*args, **kwargs), ends)  # noqa: SIM115
+
+
+def arguments(recipe, path):
+    """Return what a person would type."""
+    begun = (path / "config.yaml").exists()
+    return ["train", "--run", str(path), "--resume"] if begun else ["train", str(recipe), "--run", str(path)]
+
+
+def live(recipe, path, at, calls):
+    """Be a process that trains."""
+    log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    mine_the_disk(at, calls)
+    cli.app(arguments(recipe, path), standalone_mode=False)
+
+
+def life(recipe, path, *, at=0, seconds=None):
+    """Train in a process until the end, until call number ``at``, or for so many seconds; return its exit code and calls."""
+    calls = FORK.Value("q", 0)
+    process = FORK.Process(target=live, args=(recipe, path, at, calls))
+    process.start()
+    if seconds is not None:
+        process.join(seconds)
+        os.kill(process.pid, signal.SIGKILL)
+    process.join(120)
+    return process.exitcode, calls.value
+
+
+def finish(recipe, path):
+    """Go on with a run to its end."""
+    code, _ = life(recipe, path)
+    assert code == 0, path.with_suffix(".log").read_text()
+
+
+def fingerprint(path):
+    """Return everything a run leaves that must be a function of (config, seed, code); check the rest of the folder."""
+    assert [line["step"] for line in read_lines(path / "timing.jsonl")] == [1, 2, 3]
+    assert (path / "report.html").is_file()
+    for folder in ("checkpoints", "episodes"):
+        assert not list((path / folder).glob(".*"))
+    latest = checkpoint.load_latest(path)
+    assert latest.notes == ()
+    kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    parts = {file.name: file.read_bytes() for file in sorted((path / "episodes").iterdir())}
+    return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), kept, parts
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipe") / "killed.yaml"
+    path.write_text(yaml.safe_dump(RECIPE))
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, recipe):
+    """A run that nobody disturbs: its fingerprint, its number of calls, its seconds."""
+    folder = tmp_path_factory.mktemp("whole")
+    cli.app(arguments(recipe, folder / "here"), standalone_mode=False)  # what is imported late is imported once, for all forks
+    path, began = folder / "run", time.monotonic()
+    code, calls = life(recipe, path)
+    assert code == 0, path.with_suffix(".log").read_text()
+    assert fingerprint(path) == fingerprint(folder / "here")
+    return fingerprint(path), calls, time.monotonic() - began
+
+
+@pytest.mark.parametrize("share", [23, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, share):
+    """One kill per run, at call 1, 2, 3 ... of the whole run (in the quick test at every 23rd)."""
+    expected, total, _ = whole
+    assert total > 100
+    for at in range(1, total + 1, share):
+        path = tmp_path / str(at)
+        assert life(recipe, path, at=at)[0] == KILLED
+        finish(recipe, path)
+        assert fingerprint(path) == expected, f"killed at call {at} of {total}"
+
+
+@pytest.mark.slow
+def test_killed_again_while_going_on(tmp_path, recipe, whole):
+    """Every life of a run ends some calls into it, until one of them comes to the end of the run."""
+    expected, total, _ = whole
+    chance = random.Random(0)
+    for number in range(10):
+        path, lives = tmp_path / str(number), 0
+        while lives < 8 and life(recipe, path, at=chance.randint(1, total // 2))[0] == KILLED:
+            lives += 1
+        finish(recipe, path)
+        assert fingerprint(path) == expected, f"run {number}, killed {lives} times"
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_instants(tmp_path, recipe, whole):
+    expected, _, lifetime = whole
+    chance = random.Random(1)
+    for number in range(20):
+        path, seconds = tmp_path / str(number), lifetime * chance.random()
+        life(recipe, path, seconds=seconds)
+        finish(recipe, path)
+        assert fingerprint(path) == expected, f"killed after {seconds:.3f} s"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mark", ["config.yaml", "metrics.jsonl", "checkpoints/step_000001", "checkpoints/step_000002"])
+def test_the_installed_command_is_killed_and_goes_on(tmp_path, recipe, whole, mark):
+    """No fork, no patch: the entry point in a new interpreter, killed when a file appears."""
+    path = tmp_path / "run"
+    entry = [sys.executable, "-c", "from sparring.cli import main; main()"]
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*entry, *arguments(recipe, path)], **options)
+    while process.poll() is None and not (path / mark).exists():
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    subprocess.run([*entry, *arguments(recipe, path)], check=True, **options)
+    assert fingerprint(path) == whole[0]

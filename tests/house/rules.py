@@ -9,7 +9,13 @@ ORDER = [
 ]
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "train", "engine"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
-GLOBAL_RNG = {"seed", "rand", "randn", "randint", "choice", "normal", "uniform", "shuffle", "permutation", "random", "manual_seed"}
+TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
+IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}
+FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}
+PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
+UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+METHOD_SLOTS = ("credit", "losses", "selection")
 
 
 def imports(tree):
@@ -24,14 +30,16 @@ def imports(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                yield (f"{node.module}.{alias.name}" if node.module == "sparring" else node.module), node.lineno
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
 
 
 def layering(room, source):
     """Return the imports of a module in ``room`` that the order forbids."""
-    found = []
-    for module, line in imports(ast.parse(source)):
+    tree = ast.parse(source)
+    relative = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
+    found = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
+    for module, line in imports(tree):
         parts = module.split(".")
         if parts[0] == "torch" and room not in TORCH_ROOMS:
             found.append(f"line {line}: torch in {room}")
@@ -41,12 +49,12 @@ def layering(room, source):
             found.append(f"line {line}: {room} imports {parts[1]}, which comes after it")
         if parts[1] in SEPARATE.get(room, ()):
             found.append(f"line {line}: {room} must not know {parts[1]}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def functions(tree):
     """Yield all functions and methods."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in ast.walk(tree) if isinstance(node, FUNCTION))
 
 
 def length(node):
@@ -63,51 +71,84 @@ def undocumented(source):
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
     for scope in scopes:
         for node in scope.body:
-            if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name.startswith("_"):
+            if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
                 continue
             if ast.get_docstring(node) is None:
                 found.append(f"line {node.lineno}: {node.name} has no docstring")
-            if isinstance(node, ast.FunctionDef):
-                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            if isinstance(node, FUNCTION):
+                starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *starred]
                 bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
                 if bare or node.returns is None:
                     found.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
     return found
 
 
-def sins(room, source):
-    """Return what is refused on sight."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.ExceptHandler) and node.type is None:
-            found.append(f"line {line}: bare except")
-        if isinstance(node, ast.FunctionDef):
-            defaults = [*node.args.defaults, *node.args.kw_defaults]
-            if any(isinstance(default, ast.List | ast.Dict | ast.Set) for default in defaults):
-                found.append(f"line {line}: mutable default in {node.name}")
-        if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            if called == "print" and room != "cli":
-                found.append(f"line {line}: print outside cli")
-            head, _, tail = called.rpartition(".")
-            if head in ("random", "np.random", "numpy.random") and room != "rng":
-                found.append(f"line {line}: global generator {called}")
-            keywords = {keyword.arg for keyword in node.keywords}
-            if head == "torch" and tail in GLOBAL_RNG and "generator" not in keywords:
-                found.append(f"line {line}: global generator {called}")
-            if (tail == "load" and head in ("pickle", "torch", "joblib")) or called in ("eval", "exec"):
-                found.append(f"line {line}: unsafe {called}")
-            if any(keyword.arg == "shell" and ast.unparse(keyword.value) == "True" for keyword in node.keywords):
-                found.append(f"line {line}: shell=True")
+def aliases(tree):
+    """Return local name -> full dotted name of everything imported."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                found[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
     return found
 
 
-def named_methods(source, names):
-    """Return string literals that name a plug-in: the loop must not know any method."""
-    tree, docstrings = ast.parse(source), set()
+def full_name(function, known):
+    """Return what is called, with the local name of an import replaced by the full one."""
+    head, dot, tail = ast.unparse(function).partition(".")
+    return known.get(head, {"np": "numpy", "nn": "torch.nn"}.get(head, head)) + dot + tail
+
+
+def sins(room, source):
+    """Return what is refused on sight."""
+    tree, found = ast.parse(source), []
+    known = aliases(tree)
+    found += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr):
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            found.append(f"line {node.lineno}: bare except")
+        if isinstance(node, FUNCTION | ast.Lambda):
+            found += [f"line {node.lineno}: mutable default" for value in (*node.args.defaults, *node.args.kw_defaults) if mutable(value)]
+        if isinstance(node, ast.Call):
+            found += [f"line {node.lineno}: {sin}" for sin in sins_of_call(room, full_name(node.func, known), node)]
+    return found
+
+
+def mutable(value):
+    """Return whether a default is an object that calls would share and could change."""
+    made = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "bytearray", "defaultdict")
+    return made or isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+
+
+def sins_of_call(room, called, node):
+    """Return what is refused about one call."""
+    keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    head, _, tail = called.rpartition(".")
+    if called in ("print", "sys.stdout.write", "sys.stderr.write") and room != "cli":
+        yield f"{called} outside cli"
+    if room != "rng" and called.startswith(("random.", "numpy.random.")):
+        yield f"global generator {called}"
+    torch_draws = (head == "torch" and tail in TORCH_RNG) or tail in IN_PLACE_RNG or (head == "torch.nn.init" and tail not in FIXED_INIT)
+    if torch_draws and "generator" not in keywords:
+        yield f"global generator {called}"
+    if called in UNSAFE or head in PICKLES:
+        yield f"unsafe {called}"
+    for keyword in ("shell", "allow_pickle", "trust_remote_code"):
+        if keywords.get(keyword) == "True":
+            yield f"{keyword}=True"
+
+
+def named_methods(source, names):
+    """Return string literals and imports that name a plug-in: the loop must not know any method."""
+    tree, docstrings = ast.parse(source), set()
+    plugins = {f"sparring.{slot}.{name}" for slot in METHOD_SLOTS for name in names}
+    found = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | FUNCTION) and node.body and isinstance(node.body[0], ast.Expr):
             docstrings.add(id(node.body[0].value))
     strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings)
-    return [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
+    return found + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]

@@ -134,7 +134,7 @@ def train(
             save(config, engine, folder, step, credit_state)
     finally:
         writer.close()
-    return Summary(steps=step, finished=step == config.steps, metrics=latest, folder=folder.path)
+    return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path)
 
 
 def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any]) -> None:

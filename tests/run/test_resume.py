@@ -1,0 +1,89 @@
+"""Whatever a run is made of, stopping and going on changes nothing: every estimator, loss, kind of opponent and selection."""
+
+import pytest
+
+from sparring import registry
+from sparring.config import resolve, to_yaml
+from sparring.engine.local import LocalEngine
+from sparring.run import checkpoint
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.signals import GracefulStop
+
+BASE = {
+    "steps": 4,
+    "threads": 1,
+    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 8, "group_size": 2},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 2, "exact": False},
+    "store": {"every": 1},
+}
+CREDIT = [{"name": name, "preset": preset} for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]
+RUNS = {
+    "all losses": {"credit": {"name": "gae"}, "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")]},
+    "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
+    "truncated sampling": {"rollout": {"games_per_step": 8, "top_p": 0.7, "top_k": 5, "temperature": 0.8, "in_flight": 3}},
+    "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
+    "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
+    "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
+    "search, two games": {
+        "games": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],
+        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"mcts": 0.7}},
+        "evaluation": {"every": 2, "exact": False, "opponents": [{"name": "mcts", "games_per_seat": 2, "simulations": 4}]},
+    },
+}
+CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
+
+
+def run(path, config, *, resume=False):
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
+    with folder:
+        return train(config, LocalEngine(config), folder, resume=resume)
+
+
+def fingerprint(path):
+    """Return the bytes of figures, weights, state and episodes."""
+    kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
+    return (path / "metrics.jsonl").read_bytes(), kept, {file.name: file.read_bytes() for file in (path / "episodes").iterdir()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
+    """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
+    changes = dict(CASES[name])
+    if "values" in registry.load("credit", changes.get("credit", {}).get("name", "mars")).needs:
+        changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
+    config = resolve({**BASE, "checkpoint": {"every": 1, "keep": 9}, **changes})
+    assert run(tmp_path / "whole", config).finished
+    expected = fingerprint(tmp_path / "whole")
+    assert checkpoint.steps(tmp_path / "whole") == [1, 2, 3, 4]
+    for step in (3, 1):
+        for late in (tmp_path / "whole" / "checkpoints").iterdir():
+            if int(late.name.removeprefix("step_")) > step:
+                (late / checkpoint.MANIFEST).unlink()
+        assert checkpoint.load_latest(tmp_path / "whole").step == step
+        run(tmp_path / "whole", config, resume=True)
+        assert fingerprint(tmp_path / "whole") == expected, f"gone on from step {step}"
+
+
+def test_nothing_is_left_of_the_steps_after_the_checkpoint(tmp_path):
+    """Even if the run stops again before it gets to them."""
+    config = resolve({**BASE, "checkpoint": {"every": 3}})
+    run(tmp_path / "run", config)
+    (checkpoint.load_latest(tmp_path / "run").path / checkpoint.MANIFEST).unlink()
+    with RunFolder.open(tmp_path / "run") as folder, GracefulStop() as stop:
+        stop.requested = True
+        summary = train(config, LocalEngine(config), folder, resume=True, stop=stop)
+    assert (summary.steps, summary.finished) == (3, False)
+    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == [1, 2, 3]
+    assert [file.name for file in sorted((tmp_path / "run" / "episodes").iterdir())] == [f"part-00000{step}.parquet" for step in (1, 2, 3)]
+
+
+def test_a_run_that_has_done_more_steps_than_it_is_now_asked_for_is_finished(tmp_path):
+    run(tmp_path / "run", resolve(BASE))
+    before = fingerprint(tmp_path / "run")
+    summary = run(tmp_path / "run", resolve({**BASE, "steps": 2}), resume=True)
+    assert (summary.steps, summary.finished) == (4, True)
+    assert fingerprint(tmp_path / "run") == before

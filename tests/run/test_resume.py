@@ -20,7 +20,8 @@ BASE = {
     "evaluation": {"every": 2, "exact": False},
     "store": {"every": 1},
 }
-CREDIT = [{"name": name, "preset": preset} for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]
+PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
+CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
 RUNS = {
     "all losses": {"credit": {"name": "gae"}, "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")]},
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},

@@ -76,9 +76,14 @@ def _whiten(values: FloatArray) -> FloatArray:
 
 
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
-    """Return values minus, per seat, the mean of their distinct values; a seat with a single value gets 0."""
+    """Return values minus, per seat, the mean of their distinct values; a seat with a single value gets 0.
+
+    Values that differ by rounding alone count as one: else the order in which games are summed would decide.
+    """
     result = np.empty_like(values)
     for seat in np.unique(seats):
         own = seats == seat
-        result[own] = values[own] - np.unique(values[own]).mean()
+        ordered = np.sort(values[own])
+        step = 1e-9 * max(1.0, abs(ordered[0]), abs(ordered[-1]))
+        result[own] = values[own] - ordered[np.append(True, np.diff(ordered) > step)].mean()
     return result

@@ -1,6 +1,7 @@
 """What every advantage estimator must hold, for every file found in the slot."""
 
 import copy
+import dataclasses
 import inspect
 import json
 from pathlib import Path
@@ -64,14 +65,67 @@ def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
         assert credit.advantages.shape == (rows,)
         assert np.isfinite(credit.advantages).all()
         assert state == {}
-        for field in ("reward", "value", "group", "n_tokens"):
-            assert np.array_equal(getattr(turns, field), getattr(before, field))
+        for field in dataclasses.fields(turns):
+            assert np.array_equal(getattr(turns, field.name), getattr(before, field.name)), field.name
         again = estimate(turns, json.loads(json.dumps(state)))
         assert np.array_equal(credit.advantages, again.advantages)
         json.dumps(credit.state)
         if "values" in plugin.needs:
             assert credit.value_targets is not None
             assert credit.value_targets.shape == turns.reward.shape
+
+
+def estimates(name):
+    return [registry.bind("credit", name, preset=preset) for preset in (None, *registry.load("credit", name).presets)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_running_state_survives_json_and_is_never_changed_in_place(name):
+    for estimate in estimates(name):
+        state = estimate(random_table([2, 1, 3, 1], 0), {}).state
+        saved = json.dumps(state)
+        following = estimate(random_table([1, 2, 1, 2], 1), state)
+        assert json.dumps(state) == saved
+        resumed = estimate(random_table([1, 2, 1, 2], 1), json.loads(saved))
+        assert np.array_equal(following.advantages, resumed.advantages)
+        assert following.state == resumed.state
+        json.dumps(following.state)
+        assert all(np.isfinite(value) for value in following.metrics.values())
+
+
+def permuted(turns, order):
+    """Return the table with its trajectories in another order."""
+    rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
+    columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
+    moved = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return dataclasses.replace(turns, **{**moved, "trajectory": number[moved["trajectory"]]}), rows
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15, deadline=None)
+@given(lengths=st.lists(st.integers(1, 4), min_size=1, max_size=10), seed=st.integers(0, 10**6), data=st.data())
+def test_the_order_of_trajectories_is_irrelevant_unless_there_is_a_running_state(name, lengths, seed, data):
+    order = np.array(data.draw(st.permutations(range(len(lengths)))))
+    turns = random_table(lengths, seed)
+    moved, rows = permuted(turns, order)
+    for estimate in estimates(name):
+        credit, again = estimate(turns, {}), estimate(moved, {})
+        if credit.state:
+            continue
+        begin = np.cumsum(turns.n_tokens) - turns.n_tokens
+        tokens = [t for row in rows for t in range(begin[row], begin[row] + turns.n_tokens[row])]
+        assert again.advantages == pytest.approx(credit.advantages[rows if credit.level == "turn" else tokens], abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hard_tables_stay_finite(name):
+    plain = random_table([3, 1, 2, 1, 1, 4], 0)
+    for reward in (np.zeros(12), np.full(12, 0.1), plain.reward + 1e6, plain.reward * 1e-9):
+        for estimate in estimates(name):
+            credit = estimate(dataclasses.replace(plain, reward=reward), {})
+            assert np.isfinite(credit.advantages).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

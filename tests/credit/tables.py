@@ -5,10 +5,11 @@ import numpy as np
 from sparring.types import TurnTable
 
 
-def table(rewards, *, seats=None, groups=None, games=None, values=None, tokens=None, keys=None):
-    """Return a turn table of trajectories given as lists of turn rewards; seat, group and game per trajectory."""
+def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=None, tokens=None, keys=None):
+    """Return a turn table of trajectories given as lists of turn rewards; seat, role (else the seat), group and game per trajectory."""
     count = len(rewards)
     seats = seats if seats is not None else [0] * count
+    roles = roles if roles is not None else seats
     groups = groups if groups is not None else list(range(count))
     games = games if games is not None else [0] * count
     lengths = [len(turns) for turns in rewards]
@@ -24,7 +25,7 @@ def table(rewards, *, seats=None, groups=None, games=None, values=None, tokens=N
         group=column(groups),
         trajectory=column(range(count)),
         game=column(games),
-        role=column(seats),
+        role=column(roles),
         seat=column(seats),
         agent=column([0] * count),
         turn_index=np.concatenate([np.arange(length) for length in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),

@@ -24,6 +24,12 @@ def test_by_hand_without_division():
     assert grpo(table(**BY_HAND), {}, divide_by_std=False).advantages == pytest.approx(expected)
 
 
+def test_by_hand_with_division():
+    # deviations: seat 0 of (3, -1) and seat 1 of (-3, 1) are both 2 sqrt(2)
+    expected = np.array([1, 1, -1, -1, 1, 1, 1]) / 2**0.5
+    assert grpo(table(**BY_HAND), {}).advantages == pytest.approx(expected, abs=1e-6)
+
+
 def test_dr_grpo_is_the_preset_without_division():
     turns = group([1, 0, 0, 0])
     assert bind("credit", "grpo", preset="dr_grpo")(turns, {}).advantages == pytest.approx([0.75, -0.25, -0.25, -0.25])
@@ -33,6 +39,17 @@ def test_over_turns_weighs_long_games_more():
     turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
     assert grpo(turns, {}, divide_by_std=False, over="turns").advantages == pytest.approx([2.0, -1.0, -1.0])
     assert grpo(turns, {}, divide_by_std=False, over="episodes").advantages == pytest.approx([1.5, -1.5, -1.5])
+
+
+def test_over_turns_the_deviation_counts_turns_too():
+    turns = table([[3.0], [0.0, 0.0]], groups=[0, 0])
+    # values 3, 0, 0: mean 1, sample deviation sqrt(3), population deviation sqrt(2)
+    assert grpo(turns, {}, over="turns").advantages == pytest.approx(np.array([2, -1, -1]) / 3**0.5, abs=1e-5)
+    assert grpo(turns, {}, over="turns", ddof=0).advantages == pytest.approx(np.array([2, -1, -1]) / 2**0.5, abs=1e-5)
+
+
+def test_epsilon_is_added_to_the_deviation():
+    assert grpo(group([1, 0, 0, 0]), {}, epsilon=0.25).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
 def test_population_deviation():
@@ -61,6 +78,22 @@ def test_order_of_episodes_is_irrelevant(returns, seed):
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(returns))
     plain = grpo(group(returns), {}).advantages
     assert grpo(group([returns[i] for i in order]), {}).advantages == pytest.approx(plain[order], abs=1e-6)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(lambda returns: np.std(returns) > 1e-3), st.floats(0.5, 1000))
+def test_with_division_the_scale_of_rewards_is_irrelevant(returns, factor):
+    scaled = grpo(group([factor * value for value in returns]), {}, epsilon=0.0).advantages
+    assert scaled == pytest.approx(grpo(group(returns), {}, epsilon=0.0).advantages, abs=1e-6)
+
+
+def test_state_passes_through():
+    assert grpo(group([1, 0]), {"a": 1}).state == {"a": 1}
+
+
+def test_baselines_belong_to_roles_whatever_the_seat():
+    # role 0 sits in seat 0, then in seat 1
+    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
+    assert grpo(turns, {}, divide_by_std=False).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
 
 
 def test_roles_are_kept_apart():

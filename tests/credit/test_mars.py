@@ -53,6 +53,32 @@ def test_scale_std_gives_each_role_deviation_one():
     assert not np.allclose(advantages, mars(turns, {}).advantages)
 
 
+@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6), st.floats(-1e6, 1e6))
+def test_an_outcome_shifted_for_all_changes_nothing(rewards, shift):
+    shifted = [[*turns[:-1], turns[-1] + shift] for turns in rewards]
+    assert mars(table(shifted), {}).advantages == pytest.approx(mars(table(rewards), {}).advantages, abs=1e-6)
+
+
+def test_by_default_later_rewards_count_in_full():
+    assert mars(table([[0.0, 0.0, 3.0], [0.0]]), {}).advantages == pytest.approx([0.75, 0.75, 0.75, -2.25])
+
+
+def test_baselines_belong_to_roles_whatever_the_seat():
+    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1])
+    assert mars(turns, {}).advantages == pytest.approx([-1.0, -10.0, 1.0, 10.0])
+
+
+def test_state_passes_through():
+    for variant in ("paper", "as_released"):
+        assert mars(table([[1.0], [2.0]]), {"a": 1}, variant=variant).state == {"a": 1}
+
+
+def test_a_single_turn_and_an_empty_table():
+    for scale in ("none", "std"):
+        assert mars(table([[5.0]]), {}, scale=scale).advantages.tolist() == [0.0]
+        assert mars(table([]), {}, scale=scale).advantages.shape == (0,)
+
+
 def test_games_are_kept_apart():
     assert mars(table([[1.0], [1000.0]], games=[0, 1]), {}).advantages.tolist() == [0.0, 0.0]
 
@@ -63,17 +89,19 @@ def test_offset_near_a_million_and_all_equal():
     assert mars(table([[0.1]] * 7), {}).advantages == pytest.approx(np.zeros(7), abs=1e-12)
 
 
-def released(trajectories, seats, tokens, gamma):
+def released(trajectories, seats, tokens, gamma, games=None):
     """The released estimator, re-derived in plain Python from its five steps."""
-    per_seat = {}
-    for rewards, seat in zip(trajectories, seats, strict=True):
-        per_seat.setdefault(seat, []).extend(rewards)
-    means = {seat: sum(values) / len(values) for seat, values in per_seat.items()}
+    players = list(zip(games or [0] * len(seats), seats, strict=True))
+    per_player = {}
+    for rewards, player in zip(trajectories, players, strict=True):
+        per_player.setdefault(player, []).extend(rewards)
+    means = {player: sum(values) / len(values) for player, values in per_player.items()}
     streams, number = [], 0
-    for rewards, seat in zip(trajectories, seats, strict=True):
+    for rewards, player in zip(trajectories, players, strict=True):
         stream = []
         for reward in rewards:
-            stream += [0.0] * (tokens[number] - 1) + [reward - means[seat]]
+            if tokens[number]:  # a turn without tokens has nowhere to put its reward
+                stream += [0.0] * (tokens[number] - 1) + [reward - means[player]]
             number += 1
         streams.append(stream)
 
@@ -91,7 +119,7 @@ def released(trajectories, seats, tokens, gamma):
             out.append(running)
         summed.append(out[::-1])
     for seat in set(seats):
-        distinct = {value for values, own in zip(summed, seats, strict=True) if own == seat for value in values}
+        distinct = {round(value, 9) for values, own in zip(summed, seats, strict=True) if own == seat for value in values}
         mean = sum(distinct) / len(distinct)
         summed = [[v - mean for v in values] if own == seat else values for values, own in zip(summed, seats, strict=True)]
     return [value for values in whiten(summed) for value in values]
@@ -105,6 +133,42 @@ def test_as_released_equals_an_independent_derivation(gamma):
     credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(turns, {})
     assert credit.level == "token"
     assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-9)
+
+
+def test_as_released_tells_games_apart_at_first_and_pools_them_later():
+    rewards, seats, games = [[0.0, 1.0], [-1.0], [5.0], [0.05, 0.05, -9.0], [7.0]], [0, 1, 0, 1, 0], [0, 0, 1, 1, 1]
+    tokens = [3, 2, 4, 1, 2, 5, 2, 3]
+    turns = table(rewards, seats=seats, games=games, tokens=tokens, roles=[1, 0, 1, 0, 1])
+    expected = released(rewards, seats, tokens, 1.0, games)
+    assert mars(turns, {}, variant="as_released").advantages == pytest.approx(expected, abs=1e-9)
+    assert expected != pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-2)
+
+
+def test_as_released_counts_a_frequent_value_once():
+    # all ten tokens of seat 0 but one end with the same value: the mean is over two distinct values, not over ten
+    rewards, seats, tokens = [[1.0]] * 9 + [[-1.0]], [0] * 10, [1] * 10
+    advantages = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    assert advantages == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-9)
+
+
+def test_as_released_sees_through_rounding_when_it_counts_distinct_values():
+    # both trajectories hold the rewards 0.1, 0.2 and 0.3; summed in another order they differ in the last digit
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    rewards, seats, tokens = [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1.0]], [0, 0, 0], [1] * 7
+    first = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    other = mars(table(rewards[::-1], seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    assert first[0] == pytest.approx(first[3], abs=1e-12)
+    assert first == pytest.approx(released(rewards, seats, tokens, 1.0), abs=1e-8)
+    assert first == pytest.approx(other[[4, 5, 6, 1, 2, 3, 0]], abs=1e-9)
+
+
+def test_as_released_on_degenerate_batches():
+    assert mars(table([[1.0]], tokens=[1]), {}, variant="as_released").advantages.tolist() == [0.0]
+    assert mars(table([]), {}, variant="as_released").advantages.shape == (0,)
+    rewards, tokens = [[1.0, 5.0], [2.0]], [2, 0, 3]
+    silent = mars(table(rewards, tokens=tokens), {}, variant="as_released").advantages
+    assert silent == pytest.approx(released(rewards, [0, 0], tokens, 1.0), abs=1e-9)
+    assert mars(table([[0.3]] * 5), {}, variant="as_released").advantages == pytest.approx(np.zeros(10), abs=1e-3)
 
 
 def test_as_released_depends_on_the_tokens_that_follow_and_the_paper_does_not():

@@ -1,11 +1,31 @@
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tables import BY_HAND, table
 
 from sparring.credit.outcome import outcome
 
+REWARDS = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
+
 
 def test_every_turn_gets_the_whole_return():
     assert outcome(table(**BY_HAND), {}).advantages.tolist() == [3.0, 3.0, -3.0, -1.0, 1.0, 1.0, 1.0]
+
+
+@given(REWARDS, st.floats(-10, 10))
+def test_it_is_linear_in_the_rewards(rewards, factor):
+    scaled = outcome(table([[factor * value for value in turns] for turns in rewards]), {}).advantages
+    assert scaled == pytest.approx(factor * outcome(table(rewards), {}).advantages, abs=1e-9)
+
+
+@given(REWARDS, st.integers(0, 3), st.integers(0, 3))
+def test_where_in_a_trajectory_a_reward_falls_is_irrelevant(rewards, first, second):
+    moved = [list(turns) for turns in rewards]
+    moved[0][first % len(moved[0])] += 1.0
+    elsewhere = [list(turns) for turns in rewards]
+    elsewhere[0][second % len(elsewhere[0])] += 1.0
+    assert outcome(table(moved), {}).advantages == pytest.approx(outcome(table(elsewhere), {}).advantages)
 
 
 def test_state_passes_through():

@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,3 +54,33 @@ def test_the_given_state_is_not_changed():
     state = {"game/first": 0.5}
     assert rae(table([[1.0]]), state).advantages.tolist() == [0.5]
     assert state == {"game/first": 0.5}
+
+
+def test_its_baselines_are_logged():
+    assert rae(table([[1.0]]), {}, decay=0.5).metrics == {"baseline/game/first": 0.5}
+
+
+def test_baselines_belong_to_roles_whatever_the_seat():
+    credit = rae(table([[1.0], [1.0]], seats=[0, 1], roles=[1, 1]), {}, decay=0.5)
+    assert credit.advantages.tolist() == [1.0, 0.5]
+    assert credit.state == {"game/second": 0.75}
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8), st.floats(0.1, 10))
+def test_scaling_rewards_scales_advantages_and_baselines(returns, factor):
+    plain, scaled = rae(table([[v] for v in returns]), {}), rae(table([[factor * v] for v in returns]), {})
+    assert scaled.advantages == pytest.approx(factor * plain.advantages, abs=1e-9)
+    assert scaled.state["game/first"] == pytest.approx(factor * plain.state["game/first"], abs=1e-9)
+
+
+def test_an_offset_of_a_million_fades_as_the_baseline_learns():
+    credit = rae(table([[1e6 + 1]] * 600), {})
+    assert credit.advantages[0] == 1e6 + 1
+    assert abs(credit.advantages[-1]) < 1e-6
+    assert credit.advantages == pytest.approx((1e6 + 1) * 0.95 ** np.arange(600), rel=1e-6, abs=1e-8)
+
+
+def test_an_empty_table_leaves_the_baselines():
+    credit = rae(table([]), {"game/first": 0.5})
+    assert credit.advantages.shape == (0,)
+    assert credit.state == {"game/first": 0.5}

@@ -35,3 +35,27 @@ def test_naive_definition_near_a_million():
 
 def test_group_of_one_gives_zero():
     assert rloo(group([7.0]), {}).advantages.tolist() == [0.0]
+
+
+def test_roles_are_kept_apart_whatever_the_seat():
+    turns = table([[1.0], [10.0], [3.0], [30.0]], seats=[0, 1, 1, 0], roles=[0, 1, 0, 1], groups=[0] * 4)
+    assert rloo(turns, {}).advantages == pytest.approx([-2.0, -20.0, 2.0, 20.0])
+
+
+def test_groups_are_kept_apart_and_lengths_do_not_matter():
+    turns = table([[1.0, 1.0], [0.0], [5.0], [4.0, 0.0, 5.0]], groups=[0, 0, 1, 1])
+    assert rloo(turns, {}).advantages == pytest.approx([2.0, 2.0, -2.0, -4.0, 4.0, 4.0, 4.0])
+
+
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=6), st.floats(-1e6, 1e6))
+def test_a_shift_of_all_returns_changes_nothing(returns, shift):
+    shifted = rloo(group([value + shift for value in returns]), {}).advantages
+    assert shifted == pytest.approx(rloo(group(returns), {}).advantages, abs=1e-6)
+
+
+def test_state_passes_through():
+    assert rloo(group([1, 0]), {"a": 1}).state == {"a": 1}
+
+
+def test_all_equal_gives_nothing():
+    assert rloo(group([0.1] * 7), {}).advantages == pytest.approx(np.zeros(7), abs=1e-15)

@@ -27,6 +27,25 @@ def test_group_statistics_equal_the_naive_ones(pairs):
         assert others[row] == pytest.approx(rest.mean() if len(rest) else values[row], abs=1e-5)
 
 
+def test_groups_far_apart_do_not_blur_each_other():
+    ids = np.repeat([0, 1], 3001)
+    values = np.where(ids == 0, 1e6 + 0.1, -1e6 - 0.3)
+    assert np.abs(groups.centre(values, ids, 2)).max() < 1e-15
+    assert groups.group_std(values, ids, 2).tolist() == pytest.approx([0.0, 0.0], abs=1e-15)
+    values[0] += 3001.0
+    assert groups.centre(values, ids, 2)[:2] == pytest.approx([3000.0, -1.0], abs=1e-9)
+
+
+def test_groups_without_rows_have_mean_and_deviation_zero():
+    values, ids = np.array([4.0, 6.0]), np.array([2, 2])
+    assert groups.group_mean(values, ids, 4).tolist() == [0.0, 0.0, 5.0, 0.0]
+    assert groups.group_std(values, ids, 4, ddof=0).tolist() == [0.0, 0.0, 1.0, 0.0]
+    assert groups.group_counts(ids, 4).tolist() == [0, 0, 2, 0]
+    empty = np.zeros(0)
+    assert groups.group_mean(empty, empty.astype(np.int64), 2).tolist() == [0.0, 0.0]
+    assert groups.group_ids(empty.astype(np.int64))[1] == 0
+
+
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-(10**12), 10**12)), min_size=1, max_size=20))
 def test_group_ids_are_equal_exactly_where_all_columns_are(rows):
     first, second = np.array([a for a, _ in rows]), np.array([b for _, b in rows])
@@ -42,6 +61,30 @@ def test_returns_equal_a_loop(rewards, gamma):
     flat = np.array([r for turns in rewards for r in turns])
     assert returns.discounted_returns(flat, trajectory, gamma=gamma) == pytest.approx(np.array(expected), abs=1e-9)
     assert returns.trajectory_sums(flat, trajectory) == pytest.approx([sum(t) for t in rewards], abs=1e-9)
+
+
+TURNS = st.lists(st.tuples(st.floats(-10, 10), st.floats(-10, 10)), min_size=1, max_size=5)  # rewards and values
+
+
+@given(st.lists(TURNS, max_size=5), st.floats(0, 1), st.floats(0, 1))
+def test_generalised_advantages_equal_their_definition(pairs, gamma, lam):
+    """A[t] = sum over k of (gamma lam)^k delta[t + k]: the sum written out, not the recurrence."""
+    expected = []
+    for turns in pairs:
+        values = [value for _, value in turns] + [0.0]
+        delta = [reward + gamma * values[t + 1] - values[t] for t, (reward, _) in enumerate(turns)]
+        expected += [sum((gamma * lam) ** k * delta[t + k] for k in range(len(turns) - t)) for t in range(len(turns))]
+    trajectory = np.repeat(np.arange(len(pairs)), [len(turns) for turns in pairs]).astype(np.int64)
+    reward, value = (np.array([pair[i] for turns in pairs for pair in turns]) for i in (0, 1))
+    result = returns.generalised_advantages(reward, value, trajectory, gamma=gamma, lam=lam)
+    assert result == pytest.approx(np.array(expected), abs=1e-9)
+
+
+def test_trajectories_are_runs_of_equal_numbers_whatever_the_numbers():
+    trajectory = np.array([3, 3, 5, 9, 9, 9])
+    assert returns.trajectory_starts(trajectory).tolist() == [0, 2, 3]
+    assert returns.trajectory_sums(np.arange(6.0), trajectory).tolist() == [1.0, 2.0, 12.0]
+    assert returns.trajectory_starts(trajectory[:0]).shape == (0,)
 
 
 def test_returns_do_not_change_their_input():
@@ -67,6 +110,17 @@ def test_mean_interval_equals_scipy():
     assert (interval.mean, interval.low, interval.high) == (4.0, pytest.approx(low), pytest.approx(high))
     assert statistics.mean_interval([1.0]).low == -np.inf
     assert np.isnan(statistics.mean_interval([]).mean)
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.99))
+def test_wilson_is_symmetric_contains_the_share_and_widens_with_the_level(successes, failures, level):
+    count = successes + failures
+    interval, mirror = statistics.wilson_interval(successes, count, level=level), statistics.wilson_interval(failures, count, level=level)
+    assert (interval.low, interval.high) == (pytest.approx(1 - mirror.high), pytest.approx(1 - mirror.low))
+    if count:
+        assert 0 <= interval.low <= interval.mean <= interval.high <= 1
+        wider = statistics.wilson_interval(successes, count, level=0.999)
+        assert wider.low <= interval.low and interval.high <= wider.high
 
 
 def test_bootstrap_is_reproducible_and_covers_the_mean():

@@ -1,7 +1,7 @@
-"""Write the generated parts of the documentation; with --check, fail if any of them is stale.
+"""Write the generated parts of the documentation; with --check, fail if any of them is stale or a link leads nowhere.
 
 Pages per method come from docstrings and signatures, docs/config.md from the configuration's schema, docs/metrics.md
-from the modules that make metrics, and the tables of README.md from the registry.
+from the modules that make metrics, and the tables of README.md from the registry, the tests and the recipes.
 """
 
 from __future__ import annotations
@@ -11,92 +11,68 @@ import contextlib
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
-from sparring.config import RunConfig, load_recipe, recipe_names
+from sparring.config import load_recipe, recipe_names
 from sparring.errors import SparringError
 from sparring.games.catalogue import make_game
-from sparring.report.catalogue import METHOD_SLOTS, glossary, options_of
+from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
-HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Raises")
-
-
-def method_page(plugin: registry.Plugin) -> str:
-    """Return a plug-in's page: its docstring with headings, then options and presets."""
-    text = inspect.getdoc(plugin.function) or ""
-    for heading in HEADINGS:
-        text = re.sub(rf"\n*^{heading}:\s+(\S)", lambda m, h=heading: f"\n\n**{h}.** {m[1] if h == 'Mathematics' else m[1].upper()}", text, flags=re.MULTILINE)
-    lines = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · `src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}.py`", "", text]
-    options = options_of(plugin)
-    if options:
-        lines += ["", "| option | type | default |", "|---|---|---|"]
-        lines += [f"| `{o['name']}` | `{o['type'].replace('|', chr(92) + '|')}` | `{o['default']}` |" for o in options]
-    if plugin.presets:
-        lines += ["", "| preset | options |", "|---|---|", *(f"| `{name}` | `{dict(values)}` |" for name, values in plugin.presets.items())]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def config_page() -> str:
-    """Return the reference of every configuration key."""
-    lines = ["# Configuration", "", "Generated from `src/sparring/config.py`. Unknown keys are errors. Where a *Number* is asked for, write a number",
-             "or a schedule: `{schedule: linear, start: 0.15, end: 0.01, until: 0.8}`, `cosine`, or",
-             "`{schedule: staircase, values: [0.1, 0.01], at: [0.5]}`. Plug-ins take their own options as further keys.", ""]
-    pending: list[tuple[str, type[BaseModel]]] = [("", RunConfig)]
-    while pending:
-        name, section = pending.pop(0)
-        lines += [f"## {name or 'top level'}", "", (inspect.getdoc(section) or "").split("\n")[0], "", "| key | type | default | what |", "|---|---|---|---|"]
-        for key, field in section.model_fields.items():
-            inner = [a for a in (field.annotation, *getattr(field.annotation, "__args__", ())) if isinstance(a, type) and issubclass(a, BaseModel)]
-            kind = getattr(field.annotation, "__name__", str(field.annotation)).replace("|", "\\|")
-            default = "required" if field.is_required() else "section" if inner else repr(field.get_default(call_default_factory=True))
-            lines.append(f"| `{key}` | {kind} | `{default}` | {field.description or (inspect.getdoc(inner[0]) if inner else '') or ''} |")
-            pending += [(f"{name}.{key}".lstrip("."), model) for model in inner if model is not section]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def metrics_page() -> str:
-    """Return the glossary of metrics."""
-    rows = [f"| `{name}` | {meaning} |" for name, meaning in glossary().items()]
-    intro = "Generated from the modules that make them. `metrics.jsonl` holds what is a function of configuration, seed and code;\n`timing.jsonl` the rest."
-    return "\n".join(["# Metrics", "", intro, "", "| metric | meaning |", "|---|---|", *rows]) + "\n"
 
 
 def methods_table() -> str:
     """Return the table of methods for the README."""
-    rows = ["| slot | method | what it does | status |", "|---|---|---|---|"]
+    rows = [("slot", "method", "what it does", "status")]
     for slot in METHOD_SLOTS:
         for name in registry.names(slot):
             plugin = registry.load(slot, name)
-            rows.append(f"| {registry.SLOTS[slot]} | [`{name}`](docs/methods/{slot}-{name}.md) | {plugin.summary} | {status(plugin)} |")
-    return "\n".join(rows)
+            link = f"[`{name}`](docs/methods/{slot}-{name}.md)"
+            rows.append((registry.SLOTS[slot], link, prose(plugin.summary), status(plugin, test_texts())))
+    return "\n".join(table(*rows))
 
 
-def status(plugin: registry.Plugin) -> str:
-    """Return how a plug-in is verified: by how many test files of its own, and what its docstring warns of."""
+@cache
+def test_texts() -> dict[str, str]:
+    """Return the text of every test file, by its path below the project."""
+    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+
+
+def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
+    """Return how a plug-in is verified: tests about it, else tests that use it; and whether it has known pitfalls."""
     text = inspect.getdoc(plugin.function) or ""
-    own = {str(path) for path in (ROOT / "tests").rglob(f"test_{plugin.name}.py")}
-    named = {str(ROOT / name) for name in re.findall(r"tests/\S+?\.py", text)}
-    return f"{len(own | named)} test files" + (", known pitfalls" if "Pitfalls:" in text else "") if own | named else "contract tests"
+    claimed = set(re.findall(r"tests/\S+?\.py", text))
+    about = {path for path in tests if path.endswith(f"/test_{plugin.name}.py")} | (claimed & tests.keys())
+    slot, name = plugin.slot, plugin.name
+    mention = re.compile(rf'"{slot}", "{name}"|sparring\.{slot}\.{name} import|sparring\.{slot} import {name}\b')
+    users = {path for path, source in tests.items() if mention.search(source)}
+    if about:
+        state = f"{len(about)} test file{'s' * (len(about) > 1)}"
+    else:
+        state = f"used in {len(users)} test file{'s' * (len(users) > 1)}" if users else "not tested"
+    return state + (f", [known pitfalls](docs/methods/{slot}-{name}.md)" if "\nPitfalls:" in text else "")
 
 
 def games_table() -> str:
     """Return the table of games for the README."""
-    rows = ["| game | seats | hidden information | payoffs | recipes | status |", "|---|---|---|---|---|---|"]
+    rows = [("game", "seats", "hidden information", "payoffs", "recipes", "status")]
     trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
     for name in registry.names("games"):
         game = make_game(name)
         kind = game.spiel.get_type()
         hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"
         payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
-        golden = "golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else "contract tests"
+        golden = ", golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else ""
         recipes = ", ".join(f"`{recipe}`" for recipe in sorted(trained) if name in trained[recipe])
-        rows.append(f"| `{name}` | {seats(name)} | {hidden} | {payoffs} | {recipes or '-'} | {golden} |")
-    return "\n".join(rows)
+        tested = status(registry.load("games", name), test_texts()) + golden
+        rows.append((f"[`{name}`](docs/methods/games-{name}.md)", seats(name), hidden, payoffs, recipes or "-", tested))
+    return "\n".join(table(*rows))
 
 
 def seats(name: str) -> str:
@@ -118,10 +94,30 @@ def pages() -> dict[Path, str]:
         for name in registry.names(slot):
             found[ROOT / "docs" / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for mark, table in (("methods", methods_table()), ("games", games_table())):
-        readme = re.sub(rf"(<!-- {mark} -->\n).*?(\n<!-- /{mark} -->)", lambda m, t=table: m[1] + t + m[2], readme, flags=re.DOTALL)
-    found[ROOT / "README.md"] = readme
+    found[ROOT / "README.md"] = filled(readme, {"methods": methods_table(), "games": games_table()})
     return found
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """Return a page with what stands between <!-- NAME --> and <!-- /NAME --> replaced.
+
+    Raises:
+        ValueError: a pair of markers is missing, so that nothing would be written.
+    """
+    for name, part in parts.items():
+        opening, closing = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        before, found, rest = text.partition(opening)
+        _, found_too, after = rest.partition(closing)
+        if not (found and found_too):
+            raise ValueError(f"README.md lacks the lines <!-- {name} --> and <!-- /{name} -->, between which its table belongs.")
+        text = before + opening + part + closing + after
+    return text
+
+
+def broken_links(text: str, folder: Path) -> list[str]:
+    """Return the relative links of a page in ``folder`` that lead nowhere."""
+    targets = re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))
+    return [target for target in targets if "://" not in target and not (folder / target).exists()]
 
 
 def main() -> None:
@@ -132,25 +128,19 @@ def main() -> None:
     wanted = pages()
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     extra = [path for path in (ROOT / "docs" / "methods").glob("*.md") if path not in wanted]
-    broken = broken_links()
-    if check and (stale or extra or broken):
-        sys.exit(f"stale: {[str(p.relative_to(ROOT)) for p in stale + extra]}; broken links: {broken}. Run `make docs`.")
     if not check:
         (ROOT / "docs" / "methods").mkdir(exist_ok=True)
         for path in stale:
             path.write_text(wanted[path], encoding="utf-8")
         for path in extra:
             path.unlink()
-
-
-def broken_links() -> list[str]:
-    """Return relative links of hand-written pages that lead nowhere."""
-    found = []
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
-            if "://" not in target and not (page.parent / target).exists():
-                found.append(f"{page.name}: {target}")
-    return found
+    every = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    broken = {str(page.relative_to(ROOT)): broken_links(page.read_text(encoding="utf-8"), page.parent) for page in every}
+    broken = {page: links for page, links in broken.items() if links}
+    if check and (stale or extra):
+        sys.exit(f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`.")
+    if broken:
+        sys.exit(f"Links that lead nowhere: {broken}.")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -131,12 +132,12 @@ def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, pres
     Args:
         slot: one of ``SLOTS``.
         name: the plug-in's name.
-        options: values for its keyword-only parameters; numbers may be schedules.
+        options: values for its keyword-only parameters; floats may be schedules, whose values keep the option's limits.
         preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
 
     Raises:
         UnknownNameError: unknown slot, plug-in, preset or option.
-        ConfigError: a value of the wrong type, or a required option left out.
+        ConfigError: a value of the wrong type or outside its limits, or a required option left out.
     """
     plugin = load(slot, name)
     where = f"{slot} {name!r}"
@@ -154,14 +155,29 @@ def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, pres
     for key, value in merged.items():
         if is_schedule(value) and _is_float(hints.get(key)):
             schedules[key] = parse(value, f"{where}, option {key!r}")
+            _check_limits(schedules[key], hints[key], f"{where}, option {key!r}")
         else:
             plain[key] = value
     return Bound(plugin=plugin, options=_checked(plugin, hints, plain, schedules, where), schedules=schedules)
 
 
 def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is float, with or without limits."""
-    return hint is float or (typing.get_origin(hint) is typing.Annotated and typing.get_args(hint)[0] is float)
+    """Return whether an annotation is float, with or without limits, or such a float that may be None."""
+    if typing.get_origin(hint) is typing.Annotated:
+        return _is_float(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return all(part is type(None) or _is_float(part) for part in typing.get_args(hint))
+    return hint is float
+
+
+def _check_limits(schedule: Schedule, hint: Any, where: str) -> None:
+    """Raise ConfigError if a value of a schedule is outside the option's limits; between its ends a ramp is monotone."""
+    adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
+    for value in schedule.values:
+        try:
+            adapter.validate_python(value)
+        except pydantic.ValidationError as error:
+            raise ConfigError(f"{where}: {error.errors()[0]['msg']}, got {value!r} in its schedule.") from None
 
 
 def _checked(

@@ -8,7 +8,6 @@ ends by SIGKILL at a random instant. What goes on is `--resume`, or the first co
 import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -30,7 +29,7 @@ RECIPE = {
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "matchmaker": {"name": "mixed", "past": 0.4},
-    "league": {"every": 1, "keep": 1},
+    "league": {"every": 1, "keep": 2},
     "credit": {"name": "rae"},
     "losses": [{"name": "ppo_clip"}],
     "learner": {"average": 0.9},
@@ -111,7 +110,7 @@ def life(recipe, path, *, at=0, seconds=None):
     process.start()
     if seconds is not None:
         process.join(seconds)
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
     process.join(120)
     return process.exitcode, calls.value
 

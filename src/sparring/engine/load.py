@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import RunError
+from sparring.errors import CheckpointError, RunError
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 
@@ -27,5 +27,12 @@ def load_run(path: Path, step: int | None = None) -> tuple[RunConfig, LocalEngin
     if found is None:
         raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
     engine = LocalEngine(config)
-    engine.restore(found.path)
-    return config, engine, found.step
+    while True:
+        try:
+            engine.restore(found.path)
+            return config, engine, found.step
+        except CheckpointError:
+            newer = checkpoint.load_latest(path)
+            if step is not None or newer is None or newer.path == found.path:
+                raise
+            found = newer  # a trainer at work has removed the one that was being read

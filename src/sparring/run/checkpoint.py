@@ -104,16 +104,21 @@ def load_latest(folder: Path) -> Checkpoint | None:
         CheckpointError: there are checkpoints, but every one of them is damaged.
     """
     root = folder / "checkpoints"
-    notes: list[str] = []
-    for step, path in reversed(_found(root)):
-        damage = _damage(path)
-        if damage is None:
-            return Checkpoint(step=step, path=path, state=json.loads((path / STATE).read_bytes()), notes=tuple(notes))
-        notes.append(f"Checkpoint {path.name} is damaged ({damage}); going back to the one before.")
-        log.warning("%s", notes[-1])
-    if notes:
-        raise CheckpointError(f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with --overwrite.")
-    return None
+    while True:
+        entries, notes = _found(root), []
+        for step, path in reversed(entries):
+            try:
+                found = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
+            except CheckpointError as damage:
+                notes.append(f"Checkpoint {path.name} is damaged ({damage}); going back to the one before.")
+            else:
+                for note in notes:
+                    log.warning("%s", note)
+                return found
+        if not notes:
+            return None
+        if _found(root) == entries:  # else a trainer has saved and pruned in the meantime
+            raise CheckpointError(f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with --overwrite.")
 
 
 def load_step(folder: Path, step: int) -> Checkpoint:
@@ -124,11 +129,13 @@ def load_step(folder: Path, step: int) -> Checkpoint:
     """
     root = folder / "checkpoints"
     path = root / f"step_{step:06d}"
-    damage = _damage(path) if path.is_dir() else "it does not exist"
-    if damage is not None:
+    try:
+        if not path.is_dir():
+            raise CheckpointError("it does not exist")
+        return Checkpoint(step=step, path=path, state=_state(path))
+    except CheckpointError as damage:
         known = ", ".join(map(str, steps(folder))) or "none"
-        raise CheckpointError(f"Checkpoint {path} cannot be used: {damage}. Steps to be had: {known}.")
-    return Checkpoint(step=step, path=path, state=json.loads((path / STATE).read_bytes()))
+        raise CheckpointError(f"Checkpoint {path} cannot be used: {damage}. Steps to be had: {known}.") from None
 
 
 def steps(folder: Path) -> list[int]:
@@ -143,20 +150,29 @@ def _found(root: Path) -> list[tuple[int, Path]]:
     return [(step, path) for step, _, path in sorted(found)]
 
 
-def _damage(path: Path) -> str | None:
-    """Return what is wrong with a checkpoint, or None."""
+def _state(path: Path) -> dict[str, Any]:
+    """Return the state of a checkpoint after verifying all of its files.
+
+    Raises:
+        CheckpointError: it is damaged; the message is a clause that says how.
+    """
+    state = b""
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
-            return f"its format is {manifest['format']}, not {FORMAT}"
+            raise CheckpointError(f"its format is {manifest['format']}, not {FORMAT}")
         if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
-            return f"its manifest is of step {manifest['step']}"
-        for name, (size, digest) in {STATE: manifest["files"][STATE], **manifest["files"]}.items():
+            raise CheckpointError(f"its manifest is of step {manifest['step']}")
+        for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
             data = (path / name).read_bytes()
             if len(data) != size or sha256_hex(data) != digest:
-                return f"{name} has changed"
+                raise CheckpointError(f"{name} has changed")
+            state = data if name == STATE else state
+        value: dict[str, Any] = json.loads(state)
+    except CheckpointError:
+        raise
     except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
+        raise CheckpointError(f"{Path(error.filename).name} is missing") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"its manifest cannot be read: {error!r}"
-    return None
+        raise CheckpointError(f"its manifest cannot be read: {error!r}") from None
+    return value

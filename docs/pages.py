@@ -1,0 +1,180 @@
+"""The pages that are made from code: one per plug-in, the configuration's reference, the glossary of metrics."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from typing import Any
+
+import yaml
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from sparring import registry
+from sparring.config import PluginConfig, RunConfig
+from sparring.report.catalogue import glossary
+
+HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
+AS_WRITTEN = ("Mathematics", "Verified by", "Metrics", "Raises")  # sections that do not begin with a capital
+SLOT_OF = {"renderer": "render", "sampler": "samplers", "matchmaker": "league.matchmakers", "losses": "losses", "opponents": "agents"}
+BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
+
+
+def table(*rows: tuple[str, ...]) -> list[str]:
+    """Return rows (the first one is the head) as lines of a Markdown table."""
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    head, *body = ["| " + " | ".join(row) + " |" for row in cells]
+    return [head, "|" + "---|" * len(rows[0]), *body]
+
+
+def prose(text: str) -> str:
+    """Return docstring text as Markdown: ``code`` becomes `code`, and nothing else turns into markup."""
+    parts = re.split(r"(``.+?``|`[^`]+`)", text)
+    plain = [re.sub(r"([*_<])", r"\\\1", part) for part in parts[::2]]
+    code = [f"`{part.strip('`')}`" for part in parts[1::2]]
+    return "".join(part for pair in zip(plain, [*code, ""], strict=True) for part in pair)
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """Return a docstring cut at its headings; the text before the first one stands under ''."""
+    parts = re.split(rf"^({'|'.join(HEADINGS)}):[ \n]", docstring, flags=re.MULTILINE)
+    return {"": parts[0].strip(), **{name: inspect.cleandoc(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}}
+
+
+def described_options(arguments: str) -> dict[str, str]:
+    """Return option -> what it means from the lines of an "Args" section."""
+    found = re.findall(r"^(\w+): (.*(?:\n[ \t]+.*)*)", arguments, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def type_text(hint: Any) -> str:
+    """Return a type as people read it."""
+    arguments = typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return " or ".join(f"`{argument}`" for argument in arguments)
+    if origin is typing.Annotated:
+        return type_text(arguments[0])
+    if arguments and origin is not None and not isinstance(hint, type(int | str)):
+        return f"{origin.__name__}[{', '.join('...' if a is ... else type_text(a) for a in arguments)}]"
+    if arguments:
+        return " or ".join(type_text(argument) for argument in arguments)
+    return "null" if hint is type(None) else getattr(hint, "__name__", str(hint))
+
+
+def method_page(plugin: registry.Plugin) -> str:
+    """Return a plug-in's page: its docstring under headings, its options and presets."""
+    parts = sections(inspect.getdoc(plugin.function) or "")
+    place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}.py"
+    lines = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", "", prose(parts.pop(""))]
+    described = described_options(parts.pop("Args", ""))
+    for heading, text in parts.items():
+        shown = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
+        if heading == "Raises":
+            shown = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
+        lines += ["", f"**{heading}.** {shown}"]
+    hints = typing.get_type_hints(plugin.function)
+    rows = [
+        (f"`{name}`", type_text(hints[name]), "required" if p.default is p.empty else f"`{p.default!r}`", prose(described.get(name, "")))
+        for name, p in plugin.options.items()
+        if not callable(p.default) or p.default is p.empty
+    ]
+    lines += ["", *table(("option", "type", "default", "what"), *rows)] if rows else []
+    presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in given.items())) for name, given in plugin.presets.items()]
+    lines += ["", *table(("preset", "sets"), *presets)] if presets else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def field_type(name: str, field: FieldInfo) -> str:
+    """Return a configuration field's type, with its limits."""
+    if any(getattr(item, "func", None) is not None and item.func.__name__ == "_is_number" for item in field.metadata):
+        return "number or schedule"
+    inner = section_of(field)
+    if inner is not None and issubclass(inner, PluginConfig):
+        kind = registry.SLOTS[SLOT_OF.get(name, name)]
+        return {"loss": "list of losses"}.get(kind, f"list of {kind}s") if typing.get_origin(field.annotation) is list else kind
+    if inner is not None:
+        return "list of sections" if typing.get_origin(field.annotation) is list else "section"
+    limits = [f"{BOUNDS[type(item)]} {bound(item)}" for item in field.metadata if type(item) in BOUNDS]
+    return ", ".join([type_text(field.annotation), *limits])
+
+
+def bound(item: Any) -> Any:
+    """Return the number of a limit such as Ge(1)."""
+    return next(getattr(item, key) for key in ("ge", "gt", "le", "lt") if hasattr(item, key))
+
+
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the section a field holds, alone or in a list, or None."""
+    candidates = (field.annotation, *typing.get_args(field.annotation))
+    return next((item for item in candidates if isinstance(item, type) and issubclass(item, BaseModel)), None)
+
+
+def config_page() -> str:
+    """Return the reference of every configuration key."""
+    lines = [
+        "# Configuration",
+        "",
+        "Generated from `src/sparring/config.py`. A recipe is a YAML mapping of these keys; `extends: NAME` begins from another recipe,",
+        "and `a.b=c` on the command line changes a key (`losses.1.weight=0.1` an item of a list). Unknown keys are errors that name the",
+        "nearest right one. A *schedule* is one of",
+        "",
+        "```yaml",
+        "{schedule: linear, start: 0.15, end: 0.01, until: 0.8}   # reaches its end at 80 % of the steps",
+        "{schedule: cosine, start: 0.003, end: 0.0}",
+        "{schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}",
+        "```",
+        "",
+        "A plug-in is written `{name: NAME, preset: PRESET, option: value, ...}`: its options are further keys, each on its own page",
+        "in `methods/`, and every number among them may be a schedule.",
+        "",
+    ]
+    pending: list[tuple[str, type[BaseModel]]] = [("", RunConfig)]
+    while pending:
+        name, section = pending.pop(0)
+        lines += [f"## {name or 'top level'}", "", (inspect.getdoc(section) or "").split("\n")[0], ""]
+        lines += [*config_table(section), ""]
+        for key, field in section.model_fields.items():
+            inner = section_of(field)
+            if inner is not None and (not issubclass(inner, PluginConfig) or inner.model_fields.keys() - PluginConfig.model_fields.keys()):
+                pending.append((f"{name}.{key}".lstrip("."), inner))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def config_table(section: type[BaseModel]) -> list[str]:
+    """Return the table of a section's keys."""
+    rows = []
+    for key, field in section.model_fields.items():
+        inner = section_of(field)
+        plugin, what = inner is not None and issubclass(inner, PluginConfig), field.description or ""
+        if field.is_required():
+            default = "required"
+        elif inner is not None and not plugin:
+            default, what = "see below", what or (inspect.getdoc(inner) or "").split("\n")[0]
+        else:
+            default = f"`{shown(field.get_default(call_default_factory=True))}`"
+        if plugin:
+            what = "; ".join(part for part in (what, f"`sparring list {SLOT_OF.get(key, key)}` names all") if part)
+        rows.append((f"`{key}`", field_type(key, field), default, what))
+    return table(("key", "type", "default", "what"), *rows)
+
+
+def shown(value: Any) -> str:
+    """Return a default as one would write it."""
+    if isinstance(value, PluginConfig):
+        return value.name
+    if isinstance(value, list):
+        return "[" + ", ".join(shown(item) for item in value) + "]"
+    return yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True).split("\n")[0]
+
+
+def metrics_page() -> str:
+    """Return the glossary of metrics."""
+    rows = [(f"`{name}`", prose(meaning)) for name, meaning in glossary().items()]
+    intro = [
+        "Generated from the modules that make them. Parts in capitals stand for names; `sparring explain METRIC` shows one.",
+        "`metrics.jsonl` holds what is a function of configuration, seed and code; `timing.jsonl` the seconds and rates.",
+    ]
+    return "\n".join(["# Metrics", "", *intro, "", *table(("metric", "meaning"), *rows)]) + "\n"

@@ -1,0 +1,169 @@
+"""The registry: plug-ins by file name, options by signature, the nearest name for a typo."""
+
+import types
+import typing
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from sparring import registry
+from sparring.errors import ConfigError, UnknownNameError
+
+RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
+EVERY = [(slot, name) for slot in registry.SLOTS for name in registry.names(slot)]
+
+
+def sample(
+    rows,
+    *,
+    share: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    rounds: Annotated[int, Field(ge=1)] = 3,
+    cap: float | None = None,
+    limit: Annotated[float, Field(gt=1)] | None = None,
+    kind: Literal["plain", "fancy"] = "plain",
+    bots: dict[str, float] | None = None,
+):
+    """Return its options.
+
+    The first line is what lists show.
+    """
+    return rows, share, rounds, cap, limit, kind, bots
+
+
+def needy(*, count: int):
+    """Need a count."""
+    return count
+
+
+@pytest.fixture(autouse=True)
+def plugins(monkeypatch):
+    """Two plug-ins that are no files, so that every kind of option is tested whatever the slots hold."""
+    module = types.ModuleType("sample")
+    module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
+    module.NEEDS = {"values"}
+    made = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
+    real = registry.load
+    monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
+
+
+# -- finding
+
+
+@pytest.mark.parametrize(("slot", "name"), EVERY, ids="-".join)
+def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
+    plugin = registry.load(slot, name)
+    assert plugin.name == plugin.module.__name__.rsplit(".", 1)[1] == plugin.function.__name__
+    assert plugin.summary
+    assert set(plugin.options) <= set(typing.get_type_hints(plugin.function))
+    for preset in plugin.presets:
+        registry.bind(slot, name, preset=preset)
+
+
+def test_every_slot_has_plugins_and_their_names_are_sorted():
+    for slot in registry.SLOTS:
+        assert registry.names(slot) == tuple(sorted(registry.names(slot))) != ()
+
+
+def test_helpers_are_not_plugins():
+    assert "base" not in registry.names("credit")
+    assert "reduction" not in registry.names("losses")
+
+
+def test_what_a_module_declares():
+    plugin = registry.load("credit", "sample")
+    assert (plugin.needs, plugin.summary) == ({"values"}, "Return its options.")
+    assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: registry.names("credits"), "Unknown slot 'credits'. Did you mean 'credit'"),
+        (lambda: registry.load("credit", "gpro"), "Unknown advantage estimator 'gpro'. Did you mean 'grpo'.*sparring list credit"),
+        (lambda: registry.load("losses", "base"), "Unknown loss 'base'"),
+        (lambda: registry.load("losses", "../config"), "Unknown loss"),
+        (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Unknown option of credit 'mars' 'gama'. Did you mean 'gamma'"),
+        (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Unknown preset of credit 'mars' 'as_relesed'. Did you mean 'as_released'"),
+    ],
+)
+def test_unknown_names_give_the_nearest(call, message):
+    with pytest.raises(UnknownNameError, match=message):
+        call()
+
+
+# -- binding
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"share": "x"}, "credit 'sample', option 'share': .*got 'x'"),
+        ({"share": float("nan")}, "option 'share'"),
+        ({"share": float("inf")}, "option 'share'"),
+        ({"share": None}, "option 'share'"),
+        ({"share": -0.1}, "option 'share': .*greater than or equal to 0, got -0.1"),
+        ({"share": 1.1}, "option 'share': .*less than or equal to 1, got 1.1"),
+        ({"rounds": 0}, "option 'rounds': .*greater than or equal to 1, got 0"),
+        ({"rounds": 1.5}, "option 'rounds'"),
+        ({"cap": "x"}, "option 'cap"),
+        ({"limit": 1.0}, "option 'limit"),
+        ({"kind": "max"}, "option 'kind': .*'plain' or 'fancy', got 'max'"),
+        ({"bots": {"random": "often"}}, "option 'bots.random'"),
+        ({"rounds": {"schedule": "linear", "start": 3, "end": 1}}, "option 'rounds'"),
+        ({"share": {"schedule": "linear", "start": 0.5}}, "option 'share': a linear schedule takes"),
+        ({"share": {"schedule": "linear", "start": 1.5, "end": 0.5}}, "option 'share': .*less than or equal to 1, got 1.5 in its schedule"),
+        ({"share": {"schedule": "cosine", "start": 0.5, "end": -0.5}}, "option 'share': .*got -0.5 in its schedule"),
+        ({"share": {"schedule": "staircase", "values": [0, 2, 1], "at": [0.2, 0.4]}}, "option 'share': .*got 2.0 in its schedule"),
+        ({"share": {"schedule": "linear", "start": float("inf"), "end": 0.5}}, "option 'share': .*finite"),
+        ({"limit": {"schedule": "linear", "start": 3.0, "end": 0.5}}, "option 'limit': .*got 0.5 in its schedule"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_with_the_option_and_the_value(options, message):
+    with pytest.raises(ConfigError, match=message):
+        registry.bind("credit", "sample", options)
+
+
+def test_a_required_option_may_not_be_left_out():
+    with pytest.raises(ConfigError, match="option 'count': Field required"):
+        registry.bind("credit", "needy")
+    assert registry.bind("credit", "needy", {"count": 2})() == 2
+
+
+def test_defaults_are_those_of_the_signature():
+    assert registry.bind("credit", "sample").at(0.5) == dict(share=0.5, rounds=3, cap=None, limit=None, kind="plain", bots=None)
+
+
+def test_the_limits_themselves_are_allowed():
+    for share in (0, 1):
+        assert registry.bind("credit", "sample", {"share": share}).options["share"] == share
+    assert registry.bind("credit", "sample", {"rounds": 1}).options["rounds"] == 1
+
+
+@pytest.mark.parametrize("option", ["share", "cap"])
+def test_floats_may_be_schedules_limits_or_not(option):
+    bound = registry.bind("credit", "sample", {option: RAMP})
+    assert [bound.at(progress)[option] for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.3, 0.2])
+    assert option not in bound.options
+
+
+def test_a_schedule_may_keep_to_the_limits_of_a_float_that_may_be_none():
+    assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
+
+
+def test_a_bound_plugin_calls_with_its_options_at_the_progress():
+    bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
+    assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
+    assert bound([1], progress=1.0)[1] == pytest.approx(0.2)
+
+
+def test_explicit_options_win_over_the_preset_and_the_preset_over_the_default():
+    at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
+    assert (at["share"], at["rounds"]) == (0.9, 2)
+    assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
+
+
+def test_presets_and_schedules_of_a_real_plugin():
+    bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
+    assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})

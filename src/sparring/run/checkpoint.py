@@ -105,7 +105,8 @@ def load_latest(folder: Path) -> Checkpoint | None:
     """
     root = folder / "checkpoints"
     while True:
-        entries, notes = _found(root), []
+        notes: list[str] = []
+        entries = _found(root)
         for step, path in reversed(entries):
             try:
                 found = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))

@@ -32,7 +32,7 @@ def table(*rows: tuple[str, ...]) -> list[str]:
 def prose(text: str) -> str:
     """Return docstring text as Markdown: ``code`` becomes `code`, and nothing else turns into markup."""
     parts = re.split(r"(``.+?``|`[^`]+`)", text)
-    plain = [re.sub(r"([*_<])", r"\\\1", part) for part in parts[::2]]
+    plain = [re.sub(r"\*|<(?=[A-Za-z/!?])|\b_\B|\B_\b", r"\\\g<0>", part) for part in parts[::2]]
     code = [f"`{part.strip('`')}`" for part in parts[1::2]]
     return "".join(part for pair in zip(plain, [*code, ""], strict=True) for part in pair)
 
@@ -74,6 +74,8 @@ def method_page(plugin: registry.Plugin) -> str:
         shown = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
         if heading == "Raises":
             shown = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
+        if heading == "Verified by":
+            shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
         lines += ["", f"**{heading}.** {shown}"]
     hints = typing.get_type_hints(plugin.function)
     rows = [

@@ -1,0 +1,169 @@
+"""The generator of the documentation, and that what the pages tell people to type can be typed."""
+
+import importlib.util
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from sparring import cli, config, registry
+from sparring.report.catalogue import METHOD_SLOTS
+
+ROOT = Path(__file__).parents[2]
+FENCE = "`" * 3
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+pages = load("pages")
+generate = load("generate")
+
+
+# -- text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a * b, x_t, ``gamma`` < 1", r"a \* b, x_t, `gamma` < 1"),
+        ("``a_b * <c>``", "`a_b * <c>`"),
+        ("<script>", r"\<script>"),
+        ("_not italic_", r"\_not italic\_"),
+    ],
+)
+def test_prose_turns_nothing_into_markup(text, expected):
+    assert pages.prose(text) == expected
+
+
+def test_a_table_escapes_what_would_break_it():
+    assert pages.table(("a", "b"), ("x | y", "two\nlines")) == ["| a | b |", "|---|---|", "| x \\| y | two lines |"]
+
+
+def test_a_docstring_is_cut_at_its_headings():
+    parts = pages.sections("Summary.\n\nMore.\n\nWhat: one\n    two.\nArgs:\n    gamma: first\n        line.\n    lam: other.\n\nReference: X.")
+    assert parts[""] == "Summary.\n\nMore."
+    assert parts["Reference"] == "X."
+    assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
+
+
+def test_types_are_written_as_people_read_them():
+    assert pages.type_text(Literal["a", "b"]) == "`a` or `b`"
+    assert pages.type_text(float | None) == "float or null"
+    assert pages.type_text(tuple[str, ...]) == "tuple[str, ...]"
+    assert pages.field_type("average", config.LearnerConfig.model_fields["average"]) == "float, at least 0, below 1"
+    assert pages.field_type("weight", config.LossConfig.model_fields["weight"]) == "number or schedule"
+    assert pages.field_type("losses", config.RunConfig.model_fields["losses"]) == "list of losses"
+    assert pages.field_type("credit", config.RunConfig.model_fields["credit"]) == "advantage estimator"
+
+
+# -- pages
+
+
+@pytest.mark.parametrize("slot", ["games", *METHOD_SLOTS])
+def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
+    for name in registry.names(slot):
+        plugin = registry.load(slot, name)
+        page = pages.method_page(plugin)
+        assert page.startswith(f"# {name}\n")
+        assert "``" not in page
+        for option, parameter in plugin.options.items():
+            assert (callable(parameter.default) and parameter.default is not parameter.empty) or f"| `{option}` |" in page
+        assert all(f"| `{preset}` |" in page for preset in plugin.presets)
+        assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", page)), page
+
+
+def test_the_reference_has_every_key():
+    page = pages.config_page()
+    for section in (config.RunConfig, config.GameConfig, config.RolloutConfig, config.LearnerConfig, config.LossConfig, config.OpponentConfig):
+        assert all(f"| `{key}` |" in page for key in section.model_fields)
+    assert "| `average` | float, at least 0, below 1 | `0.0` |" in page
+    assert "| Any |" not in page
+
+
+def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
+    plugin = registry.load("losses", "policy_gradient")
+    own, use = "tests/losses/test_policy_gradient.py", 'bind("losses", "policy_gradient")'
+    assert generate.status(plugin, {own: "", "tests/a.py": use}).startswith("1 test file,")
+    assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}).startswith("used in 2 test files,")
+    assert generate.status(plugin, {"tests/a.py": "policy_gradient"}).startswith("not tested,")
+    assert "known pitfalls" in generate.status(plugin, {})
+    assert "pitfalls" not in generate.status(registry.load("agents", "random"), {})
+
+
+def test_tables_go_between_their_marks_or_the_page_is_refused():
+    text = "a\n<!-- t -->\nold\n<!-- /t -->\nb"
+    assert generate.filled(text, {"t": r"new \1"}) == "a\n<!-- t -->\nnew \\1\n<!-- /t -->\nb"
+    with pytest.raises(ValueError, match="t -->"):
+        generate.filled("a", {"t": "new"})
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "here.md").touch()
+    text = f"[a](here.md#part) [b](https://x.y) [c](gone.md) {FENCE}\n[d](code.md)\n{FENCE} `[e](code.md)` [`f`](lost.md) ![g](gone.svg)"
+    assert generate.broken_links(text, tmp_path) == ["gone.md", "lost.md", "gone.svg"]
+
+
+def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monkeypatch):
+    for name in ("docs", "benchmarks"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for page in ROOT.glob("*.md"):
+        shutil.copy(page, tmp_path)
+    for name in ("tests", "src", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    wanted = {tmp_path / path.relative_to(ROOT): text for path, text in generate.pages().items()}
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    monkeypatch.setattr(generate, "pages", lambda: wanted)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["generate.py", *arguments])
+        generate.main()
+
+    run()
+    run("--check")
+    methods = tmp_path / "docs" / "methods"
+    for spoil in (
+        lambda: (methods / "credit-mars.md").write_text("old"),
+        lambda: (methods / "credit-mars.md").unlink(),
+        lambda: (methods / "credit-gone.md").write_text("orphan"),
+        lambda: (tmp_path / "README.md").write_text("short"),
+    ):
+        spoil()
+        with pytest.raises(SystemExit, match="Run `make docs`"):
+            run("--check")
+        run()
+        run("--check")
+    (tmp_path / "CONTRIBUTING.md").write_text("[x](nowhere.md)")
+    with pytest.raises(SystemExit, match=r"nowhere\.md"):
+        run("--check")
+
+
+# -- what people are told to type
+
+
+def commands():
+    """Return (page, words) of every `sparring ...` line in a code block."""
+    found = []
+    for page in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))):
+        for block in re.findall(rf"{FENCE}\w*\n(.*?){FENCE}", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+            found += [(page.name, shlex.split(line, comments=True)) for line in block.splitlines() if line.startswith("sparring ")]
+    return found
+
+
+def test_every_command_in_the_pages_is_valid():
+    verbs = {command.name for command in cli.app.registered_commands}
+    assert len(commands()) > 5
+    for page, (_, verb, *rest) in commands():
+        assert verb in verbs, page
+        if verb == "train" and not rest[0].startswith("-") and not rest[0].endswith(".yaml"):
+            overrides = [word for word in rest[1:] if "=" in word and not word.startswith("-")]
+            config.resolve(config.apply_overrides(config.load_recipe(rest[0]), overrides))

@@ -1,0 +1,74 @@
+"""Figures of a batch by hand."""
+
+import pytest
+
+from sparring.run.measures import rollout_metrics
+from sparring.types import Episode, Segment, Turn
+
+
+def turn(seat, index, event="ok", tokens=1, truncated=False):
+    segments = (Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens))
+    action = "bet" if event == "ok" else None
+    return Turn(
+        seat=seat,
+        turn_index=index,
+        agent="learner",
+        state_key="k",
+        legal_actions=("bet",),
+        reply="bet",
+        action=action,
+        event=event,
+        rewards={},
+        segments=segments,
+        truncated=truncated,
+    )
+
+
+def episode(number, turns, returns, *, trained=(True, True), game="g", roles=("first", "second"), forfeited_by=None):
+    return Episode(
+        episode_id=number,
+        group_id=number,
+        game=game,
+        seed=0,
+        roles=roles,
+        agents=("learner", "learner"),
+        trained=trained,
+        turns=tuple(turns),
+        returns=returns,
+        forfeited_by=forfeited_by,
+    )
+
+
+def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
+    batch = [
+        episode(0, [turn(0, 0, tokens=2), turn(1, 0, "illegal"), turn(0, 1, "unparsable", 3, True)], (2.0, -2.0), forfeited_by=0),
+        episode(1, [turn(0, 0, "illegal", 9, True), turn(1, 0)], (-1.0, 1.0), trained=(False, True)),
+    ]
+    assert rollout_metrics(batch) == {
+        "legal_rate": 2 / 4,
+        "unparsable_rate": 1 / 4,
+        "truncated_rate": 1 / 4,
+        "reply_tokens": (2 + 1 + 3 + 1) / 4,
+        "turns_per_game": 5 / 2,
+        "forfeit_rate": 1 / 2,
+        "return/g/first": 2.0,
+        "return/g/second": -0.5,
+        "seat_asymmetry/g": 2.5,
+    }
+
+
+def test_games_are_kept_apart_and_seats_of_one_role_together():
+    batch = [
+        episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")),
+        episode(1, [turn(0, 0)], (7.0, 0.0), game="b"),
+    ]
+    metrics = rollout_metrics(batch)
+    assert (metrics["return/a/player"], metrics["seat_asymmetry/a"]) == (2.0, 0.0)
+    assert (metrics["return/b/first"], metrics["return/b/second"], metrics["seat_asymmetry/b"]) == (7.0, 0.0, 7.0)
+
+
+def test_a_batch_in_which_nobody_is_trained_has_figures_too():
+    metrics = rollout_metrics([episode(0, [turn(0, 0)], (1.0, -1.0), trained=(False, False))])
+    assert (metrics["legal_rate"], metrics["turns_per_game"]) == (0.0, 1.0)
+    assert not any(name.startswith("return/") for name in metrics)
+    assert pytest.approx(0.0) == metrics["forfeit_rate"]

@@ -8,7 +8,7 @@ import time
 
 import textarena
 
-NAME, SECONDS = sys.argv[1], 6.0
+NAME, SECONDS = sys.argv[1], 3.0
 generator = random.Random(0)
 
 
@@ -20,8 +20,9 @@ def move(text):
     return generator.choice(re.findall(r"\[(?:check|bet|call|fold)\]", text[text.rfind("available actions") :]) or ["[check]"])
 
 
-environment, turns, games, began = textarena.make(NAME), 0, 0, time.perf_counter()
+turns, games, began = 0, 0, time.perf_counter()
 while time.perf_counter() - began < SECONDS:
+    environment = textarena.make(NAME)  # its observation wrapper keeps earlier games' text across resets
     environment.reset(num_players=2, seed=games)
     done = False
     while not done:

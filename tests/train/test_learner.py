@@ -6,6 +6,7 @@ import torch
 
 from sparring.config import LearnerConfig, resolve
 from sparring.engine.local import LocalEngine
+from sparring.models.prefixes import prefix_tree
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import RolloutCounts
@@ -169,7 +170,7 @@ def test_the_critics_values_match_a_direct_forward():
     for row in range(0, len(values), 7):
         sequence, ask = data.ask[row]
         with torch.no_grad():
-            hidden = run.model.hidden(torch.tensor([data.sequences[sequence][: ask + 1]]))[0, -1:]
+            hidden = run.model.hidden(prefix_tree([data.sequences[sequence][: ask + 1]]))[-1:]
             assert values[row] == pytest.approx(run.model.values(hidden).item(), abs=1e-5)
 
 

@@ -1,6 +1,6 @@
 """A causal language model as the rest of Sparring sees it: hidden states, logits, cached extension, values.
 
-Legend: S sequences, T tokens, C width, V vocabulary, M chosen positions.
+Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M chosen positions.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from sparring.errors import ModelError
 from sparring.models import lean
+from sparring.models.architectures import Architecture, architecture
+from sparring.models.prefixes import PrefixTree
 
 
 class LanguageModel:
     """Network, tokenizer and optional value head. ``version`` counts the updates the weights have seen.
 
-    The tiny model runs through the lean forward of ``models/lean.py``.
+    Families known to ``models/architectures.py`` run through the lean forward of ``models/lean.py``.
     """
 
     def __init__(self, network: PreTrainedModel, tokenizer: Any, *, with_values: bool = False, version: int = 0) -> None:
-        if not lean.supports(network):
-            raise ModelError(
-                f"{type(network).__name__} cannot be trained here yet: this version runs dropout-free GPT-2 models in process. "
-                "Leave model.path empty to build the tiny model."
-            )
         self.network = network
+        self.parts = _parts(network)
+        self.recompute = False  # trade time for memory in the backward pass
         self.tokenizer = tokenizer
         self.version = version
         self.value_head = nn.Linear(self.width, 1, dtype=torch.float32) if with_values else None
@@ -86,12 +85,13 @@ class LanguageModel:
         """Return a copy with weights of its own."""
         other = copy.copy(self)
         other.network = copy.deepcopy(self.network)
+        other.parts = _parts(other.network)
         other.value_head = copy.deepcopy(self.value_head)
         return other
 
-    def hidden(self, ids: Tensor) -> Tensor:
-        """Return hidden states [S, T, C] of right-padded sequences [S, T]."""
-        return lean.hidden_states(self.network, ids)
+    def hidden(self, tree: PrefixTree, cache: lean.KeyValueCache | None = None) -> Tensor:
+        """Return hidden states [N, C] of distinct prefixes; a cache of R rows takes their keys and values."""
+        return lean.hidden_states(self.parts, tree, cache, recompute=self.recompute)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, C]."""
@@ -107,18 +107,32 @@ class LanguageModel:
 
     def new_cache(self, batch: int, positions: int) -> lean.KeyValueCache:
         """Return an empty key-value cache for ``batch`` rows of ``positions`` positions."""
-        config = self.network.config
-        shape = (config.n_layer, 2, batch, positions, config.n_head, config.n_embd // config.n_head)
+        shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
         return lean.KeyValueCache(tensor=torch.zeros(shape, dtype=self.network.dtype, device=self.device))
 
     def extend(self, ids: Tensor, start: Tensor, cache: lean.KeyValueCache) -> Tensor:
         """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows; return hidden states [B, T, C]."""
-        return lean.extend(self.network, ids, start, cache)
+        return lean.extend(self.parts, ids, start, cache)
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load."""
         self.network.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+
+def _parts(network: PreTrainedModel) -> Architecture:
+    """Return the parts of a network that the lean forward runs.
+
+    Raises:
+        ModelError: the network is of another family.
+    """
+    parts = architecture(network)
+    if parts is None:
+        raise ModelError(
+            f"{type(network).__name__} cannot be trained here yet: this version runs dropout-free GPT-2, Llama, Qwen2, Qwen3 and "
+            "Gemma 3 models in process. Leave model.path empty to build the tiny model."
+        )
+    return parts
 
 
 def load_language_model(folder: Path, *, with_values: bool = False) -> LanguageModel:

@@ -1,27 +1,33 @@
-"""A GPT-2 forward pass with little Python in it, over the parameters of a Hugging Face model.
+"""A decoder's forward pass over the distinct prefixes of a batch, with little Python in it.
 
-At the tiny model's size the time of a step is the framework's overhead, not arithmetic. This forward computes
-what ``GPT2LMHeadModel`` computes (a test compares the two) in about a third of the calls.
+At the tiny model's size the time of a step is the framework's overhead; at a pretrained model's size it is the
+arithmetic on positions that many games share. Each distinct prefix passes the linear layers once, and attention
+alone runs over whole sequences. The result is what the Hugging Face model computes (tests compare the two).
 
-Legend: B sequences, T new tokens, P cached positions, C width, H heads, D width of a head.
+Legend: N distinct prefixes, R sequences of T tokens, B cached rows, P cached positions, H heads, G key-value heads,
+D width of a head, C width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import GPT2LMHeadModel
+from torch.utils.checkpoint import checkpoint
+
+from sparring.models.architectures import Architecture
+from sparring.models.prefixes import PrefixTree
+
+EXPLICIT_SCORES = 1 << 21  # up to this many attention scores, plain products beat the fused kernel on a CPU
 
 
 @dataclass(kw_only=True, slots=True)
 class KeyValueCache:
     """Keys and values of the positions computed so far, left-aligned: entry p of a row is its position p.
 
-    ``tensor`` has shape [layers, 2, B, P, H, D]. Entries beyond a row's length are garbage that the mask hides
+    ``tensor`` has shape [layers, 2, B, G, P, D]. Entries beyond a row's length are garbage that the mask hides
     and later writes replace.
     """
 
@@ -32,46 +38,58 @@ class KeyValueCache:
         """Size in bytes."""
         return self.tensor.numel() * self.tensor.element_size()
 
+    @property
+    def positions(self) -> int:
+        """Room P of a row."""
+        return self.tensor.shape[4]
 
-def supports(model: torch.nn.Module) -> bool:
-    """Return whether this forward computes the same function as ``model``'s own."""
-    if not isinstance(model, GPT2LMHeadModel):
-        return False
-    config = model.config
-    plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
-    dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
-    return plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
+    def take(self, rows: Tensor) -> KeyValueCache:
+        """Return a copy that holds these rows."""
+        return KeyValueCache(tensor=self.tensor.index_select(2, rows))
+
+    def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
+        """Copy the first ``length`` positions of rows ``theirs`` of another cache into rows ``ours``."""
+        self.tensor[:, :, ours, :, :length] = other.tensor[:, :, theirs, :, :length]
 
 
-def hidden_states(model: GPT2LMHeadModel, ids: Tensor) -> Tensor:
-    """Return the last hidden states of right-padded sequences, for training.
+def hidden_states(
+    parts: Architecture, tree: PrefixTree, cache: KeyValueCache | None = None, *, recompute: bool = False
+) -> Tensor:
+    """Return the last hidden state of every prefix.
 
     Args:
-        model: the network.
-        ids: int64 [B, T]; padding may hold any id, since no earlier position attends to it.
+        parts: the position-wise parts of the network.
+        tree: the prefixes of R sequences.
+        cache: if given, R rows that take the keys and values of the sequences.
+        recompute: keep only each block's input for the backward pass and compute the rest again (less memory).
 
     Returns:
-        float [B, T, C], after the final normalisation.
+        float [N, C], after the final normalisation.
     """
-    positions = torch.arange(ids.shape[1], device=ids.device)
-    body = model.transformer
-    x = F.embedding(ids, body.wte.weight) + F.embedding(positions, body.wpe.weight)
-    heads, epsilon = model.config.n_head, model.config.layer_norm_epsilon
-    batch, length, width = x.shape
-    x = x.reshape(-1, width)
-    for block in body.h:
-        q, k, v = _project(block, x, epsilon).view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = _finish(block, x, mixed.transpose(1, 2).reshape(-1, width), epsilon)
-    return F.layer_norm(x, (width,), body.ln_f.weight, body.ln_f.bias, epsilon).view(batch, length, width)
+    rows, length = tree.node.shape
+    flat, causal = tree.node.flatten(), _Causal(torch.arange(length, device=tree.node.device)[None], length)
+
+    def block(x: Tensor, layer: int) -> Tensor:
+        qkv = parts.project(layer, x, places)
+        q, k, v = _split(parts, qkv.flatten(1).index_select(0, flat).view(rows, length, -1, parts.head_width))
+        if cache is not None:
+            cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
+            cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
+        mixed = _attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, parts.scale, parts.window(layer))
+        return parts.finish(layer, x, mixed.index_select(0, tree.first))
+
+    x, places = parts.embed(tree.ids, tree.position)
+    for layer in range(parts.layers):
+        x = checkpoint(block, x, layer, use_reentrant=False) if recompute and torch.is_grad_enabled() else block(x, layer)
+    return parts.final(x)
 
 
 @torch.no_grad()
-def extend(model: GPT2LMHeadModel, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
+def extend(parts: Architecture, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
     """Append tokens to cached sequences and return their last hidden states, without gradients.
 
     Args:
-        model: the network.
+        parts: the position-wise parts of the network.
         ids: int64 [B, T], new tokens, right-padded.
         start: int64 [B], the position of each row's first new token: its cached length.
         cache: at least ``max(start) + T`` positions long; the new keys and values are written into it.
@@ -79,33 +97,62 @@ def extend(model: GPT2LMHeadModel, ids: Tensor, start: Tensor, cache: KeyValueCa
     Returns:
         float [B, T, C], after the final normalisation.
     """
-    body = model.transformer
-    heads, epsilon = model.config.n_head, model.config.layer_norm_epsilon
-    positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
-    x = F.embedding(ids, body.wte.weight) + F.embedding(positions.clamp(max=body.wpe.weight.shape[0] - 1), body.wpe.weight)
-    batch, length, width = x.shape
+    batch, length = ids.shape
+    positions = start[:, None] + torch.arange(length, device=ids.device)
     rows = torch.arange(batch, device=ids.device)[:, None]
-    mask = (torch.arange(cache.tensor.shape[3], device=ids.device) <= positions[:, :, None])[:, None]
-    x = x.reshape(-1, width)
-    for layer, block in enumerate(body.h):
-        q, k, v = _project(block, x, epsilon).view(batch, length, 3, heads, width // heads).unbind(2)
+    causal = _Causal(positions, cache.positions)
+    x, places = parts.embed(ids.flatten(), positions.flatten())
+    for layer in range(parts.layers):
+        q, k, v = _split(parts, parts.project(layer, x, places).view(batch, length, -1, parts.head_width))
         keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
-        keys[rows, positions] = k
-        values[rows, positions] = v
-        mixed = F.scaled_dot_product_attention(q.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), attn_mask=mask)
-        x = _finish(block, x, mixed.transpose(1, 2).reshape(-1, width), epsilon)
-    return F.layer_norm(x, (width,), body.ln_f.weight, body.ln_f.bias, epsilon).view(batch, length, width)
+        keys[rows, :, positions] = k
+        values[rows, :, positions] = v
+        x = parts.finish(layer, x, _attend(q, keys, values, causal, parts.scale, parts.window(layer)))
+    return parts.final(x).view(batch, length, -1)
 
 
-def _project(block: Any, x: Tensor, epsilon: float) -> Tensor:
-    """Return queries, keys and values of a block for its input [B*T, C] as [B*T, 3C]."""
-    normed = F.layer_norm(x, (x.shape[-1],), block.ln_1.weight, block.ln_1.bias, epsilon)
-    return torch.addmm(block.attn.c_attn.bias, normed, block.attn.c_attn.weight)
+def _split(parts: Architecture, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries [B, T, H, D], keys and values [B, T, G, D] of [B, T, H + 2G, D]."""
+    q, k, v = torch.split(qkv, [parts.heads, parts.groups, parts.groups], 2)
+    return q, k, v
 
 
-def _finish(block: Any, x: Tensor, mixed: Tensor, epsilon: float) -> Tensor:
-    """Return a block's output [B*T, C] from its input and the mixed values of its attention."""
-    x = x + torch.addmm(block.attn.c_proj.bias, mixed, block.attn.c_proj.weight)
-    normed = F.layer_norm(x, (x.shape[-1],), block.ln_2.weight, block.ln_2.bias, epsilon)
-    inner: Tensor = block.mlp.act(torch.addmm(block.mlp.c_fc.bias, normed, block.mlp.c_fc.weight))
-    return x + torch.addmm(block.mlp.c_proj.bias, inner, block.mlp.c_proj.weight)
+class _Causal:
+    """Which of P positions the queries at ``positions`` [b, T] see (b is 1 or B), made once per window and form."""
+
+    def __init__(self, positions: Tensor, count: int) -> None:
+        self.positions, self.count = positions, count
+        self._seen: dict[int | None, Tensor] = {}
+        self._bias: dict[tuple[int | None, int], Tensor] = {}
+
+    def seen(self, window: int | None) -> Tensor:
+        """Return a mask [b, T, P], true where a query sees a position."""
+        if window not in self._seen:
+            distance = self.positions[:, :, None] - torch.arange(self.count, device=self.positions.device)
+            self._seen[window] = distance >= 0 if window is None else (distance >= 0) & (distance < window)
+        return self._seen[window]
+
+    def bias(self, window: int | None, rows: int, repeats: int, like: Tensor) -> Tensor:
+        """Return the mask as terms of the scores, 0 or -inf, for rows [b * G, repeats * T, P]; b = 1 broadcasts."""
+        if (window, repeats) not in self._bias:
+            seen = self.seen(window)
+            bias = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(~seen, -torch.inf)
+            bias = bias.repeat(1, repeats, 1)
+            self._bias[window, repeats] = bias if len(bias) == 1 else bias.repeat_interleave(rows // len(bias), 0)
+        return self._bias[window, repeats]
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, causal: _Causal, scale: float, window: int | None) -> Tensor:
+    """Return attention's mixed values [B * T, H * D] of queries [B, T, H, D] over keys and values [B, G, P, D]."""
+    batch, length, heads, width = q.shape
+    groups, positions = k.shape[1], k.shape[2]
+    if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
+        shared, rows = heads // groups, batch * groups
+        queries = q.view(batch, length, groups, shared, width).permute(0, 2, 3, 1, 4).reshape(rows, shared * length, width)
+        bias = causal.bias(window, rows, shared, q)
+        scores = torch.baddbmm(bias, queries, k.reshape(rows, positions, width).transpose(1, 2), alpha=scale)
+        mixed = torch.bmm(scores.softmax(-1), v.reshape(rows, positions, width))
+        return mixed.view(batch, groups, shared, length, width).permute(0, 3, 1, 2, 4).reshape(batch * length, heads * width)
+    seen = causal.seen(window)[:, None]
+    mixed = F.scaled_dot_product_attention(q.transpose(1, 2), k, v, attn_mask=seen, scale=scale, enable_gqa=heads != groups)
+    return mixed.transpose(1, 2).reshape(batch * length, heads * width)

@@ -20,6 +20,7 @@ from torch import Tensor
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
+from sparring.models.prefixes import prefix_tree
 from sparring.rng import uniforms
 from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
@@ -139,7 +140,7 @@ class InProcessSampler:
         target = torch.tensor([(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device)
         states = hidden[parents][:, None]
         if width > 1:
-            branched = KeyValueCache(tensor=cache.tensor.index_select(2, parents))
+            branched = cache.take(parents)
             start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
             states = torch.cat([states, self.model.extend(target[:, :-1], start, branched)], dim=1)
         logits = self.model.logits(states.flatten(0, 1)).float() / params.temperature
@@ -153,15 +154,20 @@ class InProcessSampler:
     def _prefill(self, rows: list[Ids], known: list[int], room: int) -> tuple[Tensor, KeyValueCache]:
         """Return the last hidden state [B, C] and the cache of every context."""
         places = [self.cache.find(ids[:length]) if length else None for ids, length in zip(rows, known, strict=True)]
+        device, longest = self.model.device, max(map(len, rows))
+        if not any(places):
+            tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), longest + room)
+            ends = tree.node[torch.arange(len(rows)), torch.tensor([len(ids) - 1 for ids in rows])]
+            self.tokens_computed += len(tree.ids)
+            return self.model.hidden(tree, cache)[ends], cache
         start = [length if place else 0 for place, length in zip(places, known, strict=True)]
         new = [len(ids) - begin for ids, begin in zip(rows, start, strict=True)]
         width = max(new)
-        cache = self.model.new_cache(len(rows), max(max(start) + width, max(map(len, rows)) + room))
+        cache = self.model.new_cache(len(rows), max(max(start) + width, longest + room))
         self._copy_known(places, start, cache)
         padded = np.zeros((len(rows), width), dtype=np.int64)
         for row, (ids, begin) in enumerate(zip(rows, start, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
-        device = self.model.device
         hidden = self.model.extend(torch.from_numpy(padded).to(device), torch.tensor(start, device=device), cache)
         self.tokens_computed += sum(new)
         return hidden[torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1], cache
@@ -176,9 +182,9 @@ class InProcessSampler:
                 from_rows.append(place[1])
                 to_rows.append(row)
         for batch, from_rows, to_rows in sources.values():
-            length = max(start[row] for row in to_rows)
-            index = torch.tensor(from_rows, device=cache.tensor.device)
-            cache.tensor[:, :, torch.tensor(to_rows, device=cache.tensor.device), :length] = batch.tensor[:, :, index, :length]
+            device = cache.tensor.device
+            theirs, ours = torch.tensor(from_rows, device=device), torch.tensor(to_rows, device=device)
+            cache.copy_from(batch, theirs, ours, max(start[row] for row in to_rows))
 
     def _decode(
         self,
@@ -219,11 +225,11 @@ class InProcessSampler:
         self, rows: list[Ids], node: np.ndarray, alive: np.ndarray, chosen: np.ndarray, cache: KeyValueCache
     ) -> tuple[list[Ids], Tensor, KeyValueCache]:
         """Extend the rows by the tokens chosen, one row per distinct continuation; updates ``node`` in place."""
-        pairs, inverse = np.unique(np.stack([node[alive], chosen]), axis=1, return_inverse=True)
-        node[alive] = inverse.reshape(-1)
-        parents, new = pairs
+        pairs, inverse = np.unique(node[alive] << 32 | chosen, return_inverse=True)
+        node[alive] = inverse
+        parents, new = pairs >> 32, pairs & 0xFFFFFFFF
         if len(parents) != len(rows) or (parents != np.arange(len(rows))).any():
-            cache = KeyValueCache(tensor=cache.tensor.index_select(2, torch.from_numpy(parents).to(cache.tensor.device)))
+            cache = cache.take(torch.from_numpy(parents).to(self.model.device))
         start = torch.tensor([len(rows[parent]) for parent in parents], device=self.model.device)
         rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
         hidden = self.model.extend(torch.from_numpy(new)[:, None].to(self.model.device), start, cache)

@@ -10,7 +10,7 @@ Metrics, means over the updates of a step:
     logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when the weights are equal
     logprob_difference_mean mean of the same
 
-Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, C width, V vocabulary.
+Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from sparring.config import LearnerConfig
 from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import prefix_tree
 from sparring.registry import Bound, load, names
 from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import Schedule, parse
 from sparring.train.pack import Pack
-from sparring.train.slices import Slice, chunks, padded, slices
+from sparring.train.slices import Slice, chunks, slices
 from sparring.types import FloatArray, IntArray
 
 
@@ -68,11 +69,12 @@ class Learner:
         """Return the value head's estimate before each turn, [N]."""
         values = np.zeros(len(data.ask))
         for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens):
-            hidden = self.model.hidden(padded([data.sequences[row] for row in rows]))
+            tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
             turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
             row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
-            values[turns] = self.model.values(hidden[row, torch.from_numpy(data.ask[turns, 1])]).double().numpy()
+            asked = tree.node[row, torch.from_numpy(data.ask[turns, 1])]
+            values[turns] = self.model.values(self.model.hidden(tree)[asked]).double().numpy()
         return values
 
     def update(
@@ -206,7 +208,7 @@ class Learner:
             own, first = np.unique(turns, return_index=True)
             ask = torch.from_numpy(data.ask[own, 1])
             row = part.row[part.spread[torch.from_numpy(first)]]
-            fields["values"] = self.model.values(extra["hidden"][row, ask])
+            fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
             fields["value_targets"] = torch.from_numpy(value_targets[own]).float()
         return LossBatch(
             logprobs=logprobs[part.spread],
@@ -221,13 +223,13 @@ class Learner:
         )
 
     def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return log-probabilities [K] of the sampled tokens, and features over the same logits."""
-        hidden = model.hidden(part.ids)
-        logits = model.logits(hidden[part.row, part.position - 1]).float() / self.temperature
+        """Return log-probabilities [K] of the sampled tokens, and features [K] of the distributions they came from."""
+        hidden = model.hidden(part.tree)
+        logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
         if part.kept:
-            logits = restrict(logits, part.kept)
-        logprobs = logits.log_softmax(-1).gather(1, part.target[:, None]).squeeze(1)
-        extra = {name: load("features", name).function(logits) for name in self.features}
+            logits, place = restrict(logits[place], part.kept), torch.arange(len(place))
+        logprobs = logits.log_softmax(-1)[place, part.target]
+        extra = {name: load("features", name).function(logits)[place] for name in self.features}
         return logprobs, {**extra, "hidden": hidden}
 
 

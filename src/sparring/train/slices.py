@@ -1,19 +1,22 @@
 """A pack cut into forward passes that fit into memory.
 
-Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens.
+Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, U distinct prefixes asked for the next token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
 from sparring.train.pack import Pack
 from sparring.types import IntArray
+
+PADDED = 8  # padded positions per distinct prefix that a chunk may have: attention pays for them
 
 
 @dataclass(kw_only=True, slots=True)
@@ -21,9 +24,10 @@ class Slice:
     """The sequences of one forward pass, as index arrays into a pack."""
 
     rows: IntArray  # [R] distinct sequences
-    ids: Tensor  # [R, T]
+    tree: PrefixTree
+    asked: Tensor  # [U] prefixes that a token was sampled after
     row: Tensor  # [K] row of each distinct sampled token
-    position: Tensor  # [K] position of each distinct sampled token
+    place: Tensor  # [K] which of the U prefixes it was sampled after
     target: Tensor  # [K] the token itself
     kept: list[tuple[int, ...]]  # [K], or empty
     spread: Tensor  # [M] distinct sampled token of each sampled token
@@ -33,7 +37,7 @@ class Slice:
 
 
 def slices(data: Pack, chosen: IntArray, micro_tokens: int) -> Iterator[Slice]:
-    """Yield the chosen sequences in forward passes of at most ``micro_tokens`` tokens, padding counted."""
+    """Yield the chosen sequences in forward passes of at most ``micro_tokens`` distinct prefixes."""
     begin = np.concatenate([[0], np.cumsum(data.tokens)])
     for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens):
         sequences = chosen[np.isin(data.distinct[chosen], rows)]
@@ -41,14 +45,23 @@ def slices(data: Pack, chosen: IntArray, micro_tokens: int) -> Iterator[Slice]:
 
 
 def chunks(data: Pack, rows: IntArray, micro_tokens: int) -> Iterator[IntArray]:
-    """Yield distinct sequences, shortest first, in chunks whose padded size fits; a longer one comes alone."""
-    lengths = np.array([len(data.sequences[row]) for row in rows])
-    order = np.argsort(lengths, kind="stable")
-    begin = 0
-    for end in range(1, len(order) + 1):
-        if end == len(order) or lengths[order[end]] * (end + 1 - begin) > micro_tokens:
-            yield rows[order[begin:end]]
-            begin = end
+    """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that fit.
+
+    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``PADDED`` times as much; a
+    sequence that is longer comes alone.
+    """
+    order = sorted(rows.tolist(), key=data.sequences.__getitem__)
+    shared = shared_lengths([data.sequences[row] for row in order])
+    begin = nodes = longest = 0
+    for end, row in enumerate(order):
+        length = len(data.sequences[row])
+        new, widest = length - int(shared[end]), max(longest, length)
+        if end > begin and (nodes + new > micro_tokens or widest * (end + 1 - begin) > PADDED * micro_tokens):
+            yield np.array(order[begin:end])
+            begin, nodes, new, widest = end, 0, length, length
+        nodes, longest = nodes + new, widest
+    if order:
+        yield np.array(order[begin:])
 
 
 def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
@@ -60,14 +73,16 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
     place[rows] = np.arange(len(rows))
     which = place[data.distinct[sequences]]
     lengths = counts[which]
-    ids = padded([data.sequences[row] for row in rows])
+    tree = prefix_tree([data.sequences[row] for row in rows])
     row, position = torch.from_numpy(np.repeat(np.arange(len(rows)), counts)), torch.tensor([p for ps in positions for p in ps])
+    asked, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
-        ids=ids,
+        tree=tree,
+        asked=asked,
         row=row,
-        position=position,
-        target=ids[row, position],
+        place=place,
+        target=tree.ids[tree.node[row, position]],
         kept=[ids for row in rows for ids in data.kept[row]],
         spread=torch.from_numpy(_ranges(offset[which], lengths)),
         tokens=_ranges(begin[sequences], lengths),
@@ -81,9 +96,3 @@ def _ranges(start: IntArray, length: IntArray) -> IntArray:
     shift = np.repeat(start - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
     ranges: IntArray = np.arange(length.sum()) + shift
     return ranges
-
-
-def padded(sequences: Sequence[tuple[int, ...]]) -> Tensor:
-    """Return sequences as int64 [R, T], right-padded with 0, which no earlier position attends to."""
-    width = max(map(len, sequences))
-    return torch.tensor([(*ids, *(0,) * (width - len(ids))) for ids in sequences], dtype=torch.int64)

@@ -1,0 +1,189 @@
+"""What the blocks of each family of decoders compute, position by position, over the parameters of a Hugging Face model.
+
+Everything here works on single positions, so that ``lean.py`` can run each distinct prefix once; attention is there.
+
+Legend: N positions, C width, H heads, G key-value heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import Gemma3ForCausalLM, GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
+
+
+class Architecture(Protocol):
+    """The position-wise parts of a decoder."""
+
+    layers: int
+    heads: int
+    groups: int  # key-value heads
+    head_width: int
+    scale: float  # factor of attention's scores
+
+    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
+        """Return the input of the first block [N, C] for tokens and positions [N], and what blocks need of the positions."""
+        ...
+
+    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+        """Return queries, keys and values side by side, [N, H + 2G, D], of a block's input [N, C]."""
+        ...
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Return a block's output [N, C] from its input [N, C] and attention's mixed values [N, H * D]."""
+        ...
+
+    def final(self, x: Tensor) -> Tensor:
+        """Return the last hidden states [N, C] from the last block's output."""
+        ...
+
+    def window(self, layer: int) -> int | None:
+        """Return how many positions a layer looks back, its own included; None for all."""
+        ...
+
+
+class Gpt2:
+    """GPT-2: learned positions, layer norms with biases, fused projections. Holds the parameters; looking them up takes time."""
+
+    def __init__(self, network: GPT2LMHeadModel) -> None:
+        config, body = network.config, network.transformer
+        self.layers, self.heads = config.n_layer, config.n_head
+        self.groups, self.head_width = self.heads, config.n_embd // config.n_head
+        self.scale, self.width, self.epsilon = self.head_width**-0.5, (config.n_embd,), config.layer_norm_epsilon
+        self._tokens, self._positions, self._final = body.wte.weight, body.wpe.weight, (body.ln_f.weight, body.ln_f.bias)
+        self._activation = body.h[0].mlp.act
+        pairs = [(b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
+        self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
+
+    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
+        """Add the embeddings of tokens and positions; padding beyond the last position reads the last."""
+        position = position.clamp(max=self._positions.shape[0] - 1)
+        return F.embedding(ids, self._tokens) + F.embedding(position, self._positions), None
+
+    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+        """Normalise, then one product for queries, keys and values."""
+        norm, (weight, bias), *_ = self._blocks[layer]
+        return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(len(x), -1, self.head_width)
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add attention's output, then the feed-forward layer's."""
+        _, _, (out, out_bias), norm, (up, up_bias), (down, down_bias) = self._blocks[layer]
+        x = x + torch.addmm(out_bias, mixed, out)
+        inner: Tensor = self._activation(torch.addmm(up_bias, F.layer_norm(x, self.width, *norm, self.epsilon), up))
+        return x + torch.addmm(down_bias, inner, down)
+
+    def final(self, x: Tensor) -> Tensor:
+        """Normalise."""
+        return F.layer_norm(x, self.width, *self._final, self.epsilon)
+
+    def window(self, layer: int) -> int | None:
+        """Look back without limit."""
+        return None
+
+
+class Llama:
+    """Llama, Qwen2 and Qwen3: rotary positions, root-mean-square norms, gated feed-forward, shared key-value heads.
+
+    Projections are called as modules, so that low-rank adapters on them take part.
+    """
+
+    norm_offset = 0.0  # added to the norms' gains
+
+    def __init__(self, network: Any) -> None:
+        config = network.config
+        self.body = network.model
+        self.blocks = list(self.body.layers)
+        self.layers, self.heads, self.groups = config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads
+        self.head_width = self.blocks[0].self_attn.head_dim
+        self.scale = self.blocks[0].self_attn.scaling
+        self.epsilon = config.rms_norm_eps
+        self.head_norms = hasattr(self.blocks[0].self_attn, "q_norm")
+
+    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
+        """Embed the tokens; positions become the cosines and sines [N, 1, D] of their rotations."""
+        x = self.body.embed_tokens(ids)
+        cosine, sine = self.body.rotary_emb(x, position[None])
+        return x, (cosine[0, :, None], sine[0, :, None])
+
+    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+        """Normalise, project, and rotate queries and keys by their positions."""
+        block = self.blocks[layer]
+        attention, count = block.self_attn, len(x)
+        normed = self._norm(block.input_layernorm, x)
+        q = attention.q_proj(normed).view(count, self.heads, self.head_width)
+        k = attention.k_proj(normed).view(count, self.groups, self.head_width)
+        v = attention.v_proj(normed).view(count, self.groups, self.head_width)
+        if self.head_norms:
+            q, k = self._norm(attention.q_norm, q), self._norm(attention.k_norm, k)
+        cosine, sine = self._rotation(layer, places)
+        turned = torch.cat([q, k], 1)
+        left, right = turned.chunk(2, -1)
+        return torch.cat([turned * cosine + torch.cat([-right, left], -1) * sine, v], 1)
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add attention's output, then the gated feed-forward layer's."""
+        block = self.blocks[layer]
+        x = x + block.self_attn.o_proj(mixed)
+        return x + block.mlp(self._norm(block.post_attention_layernorm, x))
+
+    def final(self, x: Tensor) -> Tensor:
+        """Normalise."""
+        return self._norm(self.body.norm, x)
+
+    def window(self, layer: int) -> int | None:
+        """Return the layer's sliding window, if it has one."""
+        window: int | None = getattr(self.blocks[layer].self_attn, "sliding_window", None)
+        return window
+
+    def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
+        """Return the cosines and sines a layer uses."""
+        cosine, sine = places
+        return cosine, sine
+
+    def _norm(self, module: Any, x: Tensor) -> Tensor:
+        """Return x / sqrt(mean(x^2) + epsilon) times the gain, over the last axis."""
+        gain = module.weight + self.norm_offset if self.norm_offset else module.weight
+        return F.rms_norm(x, x.shape[-1:], gain, self.epsilon)
+
+
+class Gemma3(Llama):
+    """Gemma 3's text model: norms around each part, gains from one, local layers with their own rotation and window."""
+
+    norm_offset = 1.0
+
+    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
+        """Embed the tokens, scaled; one rotation for each type of layer."""
+        x = self.body.embed_tokens(ids)
+        pairs = {kind: self.body.rotary_emb(x, position[None], kind) for kind in set(self.body.config.layer_types)}
+        return x, {kind: (cosine[0, :, None], sine[0, :, None]) for kind, (cosine, sine) in pairs.items()}
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add attention's normed output, then the feed-forward layer's normed output."""
+        block = self.blocks[layer]
+        x = x + self._norm(block.post_attention_layernorm, block.self_attn.o_proj(mixed))
+        inner = block.mlp(self._norm(block.pre_feedforward_layernorm, x))
+        return x + self._norm(block.post_feedforward_layernorm, inner)
+
+    def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
+        """Return the rotation of the layer's type."""
+        cosine, sine = places[self.body.config.layer_types[layer]]
+        return cosine, sine
+
+
+def architecture(network: Any) -> Architecture | None:
+    """Return the position-wise parts of a network, or None if its family or a setting of it is not known here."""
+    config: Any = getattr(network, "config", None)
+    if isinstance(network, GPT2LMHeadModel):
+        plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
+        dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
+        known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
+        return Gpt2(network) if known else None
+    if isinstance(network, LlamaForCausalLM | Qwen2ForCausalLM | Qwen3ForCausalLM):
+        return Llama(network) if config.attention_dropout == 0.0 else None
+    if isinstance(network, Gemma3ForCausalLM):
+        soft = config.attn_logit_softcapping or config.final_logit_softcapping
+        return None if soft or config.attention_dropout or config.use_bidirectional_attention else Gemma3(network)
+    return None

@@ -12,10 +12,10 @@ from common import median_seconds, record
 
 from sparring.config import apply_overrides, load_recipe, resolve
 from sparring.engine.local import LocalEngine
+from sparring.models.prefixes import PrefixTree
 from sparring.rollout.table import ordered_turns
 from sparring.run.step import Methods, play_round
 from sparring.train.pack import pack
-from sparring.train.slices import padded
 
 WARM_UP, MEASURED = 30, 10
 
@@ -35,10 +35,18 @@ def waves(episodes):
     return list(found.values())
 
 
+def one_row_per_game(ids):
+    """Return a tree in which no prefix is shared."""
+    rows, width = ids.shape
+    numbers = torch.arange(rows * width)
+    return PrefixTree(ids=ids.flatten(), position=numbers % width, node=numbers.view(rows, width), first=numbers)
+
+
 def bare_seconds(engine, episodes):
     """Return the time of the bare model on the shapes of these episodes."""
     model, data, shapes = engine.model.clone(), pack(episodes), waves(episodes)
-    ids = padded([data.sequences[index] for index in data.distinct])
+    width = max(map(len, data.sequences))
+    ids = torch.tensor([(*data.sequences[index], *(0,) * (width - len(data.sequences[index]))) for index in data.distinct])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def work():
@@ -52,8 +60,8 @@ def bare_seconds(engine, episodes):
                     if number + 1 < said:
                         hidden = model.extend(torch.zeros((rows, 1), dtype=torch.int64), start + told + number, cache)[:, 0]
         optimizer.zero_grad(set_to_none=True)
-        for chunk in ids.split(max(1, 32768 // ids.shape[1])):
-            model.logits(model.hidden(chunk).flatten(0, 1)).log_softmax(-1).mean().backward()
+        for chunk in ids.split(max(1, 32768 // width)):
+            model.logits(model.hidden(one_row_per_game(chunk))).log_softmax(-1).mean().backward()
         optimizer.step()
 
     return median_seconds(work, repeats=5)

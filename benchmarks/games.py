@@ -14,6 +14,7 @@ NUM_GAMES = 2000
 def rate(name):
     """Return turns per second of our whole rollout: specs, deals, observations, legal actions, parsing, records."""
     game, root, turns = make_game(name), Stream.from_seed(0), []
+    plays = root.child("play")
 
     def work():
         specs = [
@@ -22,7 +23,7 @@ def rate(name):
                 episode_id=number,
                 group_id=number,
                 deal=root.child(number),
-                stream=root.child(number).child("play"),
+                stream=plays.child(number),
                 seats=("random",) * 2,
                 trained=(True, True),
             )

@@ -16,7 +16,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from sparring import registry
 from sparring.config import LearnerConfig
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
+from sparring.models.prefixes import PrefixTree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
@@ -128,7 +128,8 @@ def bare_step(model, new_tokens):
     rows, length = PROMPTS * REPLIES, PROMPT_TOKENS + new_tokens
     ids = torch.randint(0, 40, (rows, length), generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    tree = prefix_tree([tuple(row) for row in ids.tolist()])
+    numbers = torch.arange(rows * length)
+    tree = PrefixTree(ids=ids.flatten(), position=numbers % length, node=numbers.view(rows, length), first=numbers)
 
     def step():
         with torch.inference_mode():

@@ -24,5 +24,5 @@ def test_a_full_column_is_illegal():
 
 def test_four_in_a_row_wins():
     state = played("brief", *"1122334")
-    assert state.returns == [1.0, -1.0]
+    assert list(state.returns) == [1.0, -1.0]
     assert state.observe(1, 6).text == "4"

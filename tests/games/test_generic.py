@@ -39,7 +39,7 @@ def test_a_simultaneous_choice_stays_hidden_from_the_seat_asked_second():
         told.add((state.seat, state.observe(1).text, state.observe(1).key))
     assert len(told) == 1 and next(iter(told))[0] == 1
     state.apply("Rock")
-    assert state.returns == [-1.0, 1.0]
+    assert list(state.returns) == [-1.0, 1.0]
 
 
 def test_full_style_of_a_matrix_game_tells_the_payoffs():

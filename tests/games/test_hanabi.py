@@ -47,7 +47,7 @@ def test_the_table_agrees_with_openspiel_at_every_position(size, players):
             state.apply(legal[draws.integer(state.plies, len(legal))])
         table = replay(game.sizes, state.trail)
         score = sum(table.stacks.values()) if table.lives else 0
-        assert state.returns == [float(score)] * players
+        assert list(state.returns) == [float(score)] * players
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])

@@ -28,7 +28,7 @@ def test_brief_wording_of_a_whole_game():
     assert state.observe(0, 1).text == "bet"
     assert state.observe(0).text == "kuhn first K pass bet"
     state.apply("bet")
-    assert (state.done, state.seat, state.returns) == (True, -1, [2.0, -2.0])
+    assert (state.done, state.seat, list(state.returns)) == (True, -1, [2.0, -2.0])
 
 
 def test_three_seats_say_who_did_what():

@@ -58,7 +58,7 @@ def test_a_pair_beats_a_higher_card():
     state.apply_index(0)
     state.apply("raise")
     state.apply("call")
-    assert state.returns == [5.0, -5.0]
+    assert list(state.returns) == [5.0, -5.0]
 
 
 def test_pairs_are_dealt_as_often_as_two_of_six_cards_make_them():

@@ -28,7 +28,7 @@ def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
         state.apply(bid)
         state.apply("liar")
         holds = sum(die in (face, 4) for die in rolled) >= count
-        assert state.returns == ([1.0, -1.0] if holds else [-1.0, 1.0])
+        assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])
 
 
 def test_dice_are_told_lowest_first():

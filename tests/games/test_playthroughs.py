@@ -26,7 +26,7 @@ def playthrough(name, options):
         state.apply(action)
         told[seat] = state.plies
     lines += [f"[{role} is told] {state.observe(seat, told[seat]).text}" for seat, role in enumerate(game.roles)]
-    return "\n".join([*lines, f"[returns] {state.returns}", ""])
+    return "\n".join([*lines, f"[returns] {list(state.returns)}", ""])
 
 
 @pytest.mark.parametrize("name", registry.names("games"))

@@ -40,7 +40,7 @@ def test_full_wording_draws_the_board():
 def test_a_line_wins():
     state = played("brief", "a1", "b1", "b2", "c1", "c3")
     assert state.done
-    assert state.returns == [1.0, -1.0]
+    assert list(state.returns) == [1.0, -1.0]
     assert state.legal_actions() == ()
 
 

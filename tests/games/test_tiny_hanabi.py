@@ -20,4 +20,4 @@ def test_rules_list_the_payoffs_that_are_paid():
     rules = make_game("tiny_hanabi", options={"style": "full"}).rules
     assert "d0, d0: a0, a0 = 10; a0, a1 = 0; a0, a2 = 0; a1, a0 = 4; a1, a1 = 8; a1, a2 = 4; a2, a0 = 10" in rules
     assert rules.count(" = ") == 1 + 36
-    assert dealt("brief", 0, 0, 1, 1).returns == [8.0, 8.0]
+    assert dealt("brief", 0, 0, 1, 1).returns == (8.0, 8.0)

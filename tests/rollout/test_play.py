@@ -163,7 +163,7 @@ class Failing:
         state = self.game.reset(deal)
         if self.failures > 0:
             self.failures -= 1
-            state.spiel = None  # whatever is asked of it raises
+            state._position = None  # whatever is asked of it raises
         return state
 
 

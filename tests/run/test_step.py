@@ -74,7 +74,7 @@ def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
         state = usual(*args, **kwargs)
         calls[0] += 1
         if calls[0] == 3 or calls[0] > 16:  # the third game, and whatever begins anew after that
-            state.spiel = None
+            state._position = None
         return state
 
     monkeypatch.setattr(type(game), "reset", lambda self, *args, **kwargs: sometimes(*args, **kwargs))

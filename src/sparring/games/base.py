@@ -13,6 +13,7 @@ import pyspiel
 from sparring.errors import GameError
 from sparring.games.events import CHANCE, Event, pick, trail_of
 from sparring.games.illegal import IllegalRule
+from sparring.games.position import Position
 from sparring.games.reply import ReplyParser
 from sparring.games.wording import Style, Wording
 from sparring.rng import Stream
@@ -20,7 +21,7 @@ from sparring.types import Observation
 
 SUPPORT = True
 
-__all__ = ["CHANCE", "Event", "Game", "State", "Style"]
+__all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 
 
 class Game(Wording):
@@ -55,12 +56,14 @@ class Game(Wording):
         self.brief = style == "brief"
         self.indices = {word: index for index, word in enumerate(words)}
         self._reader = ReplyParser(words)
+        self.opening = Position(spiel.new_initial_state(), ())
+        self.positions_kept = 0
 
     # -- play ------------------------------------------------------------------------------------------------------
 
     def reset(self, stream: Stream) -> State:
         """Return a fresh state whose chance outcomes are draws number 0, 1, 2, ... of ``stream``."""
-        state = State(self, self.spiel.new_initial_state(), stream)
+        state = State(self, self.opening, stream)
         state.settle()
         return state
 
@@ -70,8 +73,8 @@ class Game(Wording):
         It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to ``apply_index``.
         """
         if not self.notes:
-            return State(self, spiel.clone(), None, trail_of(spiel))
-        state = State(self, self.spiel.new_initial_state(), None)
+            return State(self, Position(spiel.clone(), trail_of(spiel)), None)
+        state = State(self, self.opening, None)
         for item in spiel.full_history():
             state.apply_index(item.action)
         return state
@@ -116,7 +119,7 @@ class State:
 
     Attributes:
         game: the rules.
-        spiel: OpenSpiel's state; do not apply actions to it directly.
+        spiel: OpenSpiel's state, shared with other plays of the game; never apply actions to it.
         seat: whose turn it is, or -1 (game over, or a chance node of a state without a stream).
         done: whether the game is over.
         plies: number of seats' actions so far.
@@ -124,57 +127,38 @@ class State:
         draws: number of chance outcomes drawn so far from ``stream``.
     """
 
-    __slots__ = ("_legal", "_legal_words", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
+    __slots__ = ("_position", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
 
-    def __init__(self, game: Game, spiel: pyspiel.State, stream: Stream | None, trail: list[Event] | None = None, draws: int = 0) -> None:
-        self.game, self.spiel, self.stream, self.draws = game, spiel, stream, draws
-        self.trail: list[Event] = [] if trail is None else trail
-        self.plies = self.trail[-1][0] + (self.trail[-1][1] != CHANCE) if self.trail else 0
-        self._legal: list[int] | None = None
-        self._legal_words: tuple[str, ...] | None = None
-        self._look()
+    def __init__(self, game: Game, position: Position, stream: Stream | None, draws: int = 0) -> None:
+        self.game, self.stream, self.draws = game, stream, draws
+        self._enter(position)
 
-    def _look(self) -> None:
-        """Read whose turn it is from the OpenSpiel state."""
-        player = self.spiel.current_player()
-        self.seat = player if player >= 0 else -1
-        self.done = player == pyspiel.PlayerId.TERMINAL
-        self._legal = self._legal_words = None
+    def _enter(self, position: Position) -> None:
+        """Stand at a position."""
+        self._position, self.spiel, self.trail, self.plies = position, position.spiel, position.trail, position.plies
+        self.seat, self.done = position.seat, position.done
 
     def settle(self) -> None:
         """Draw chance outcomes until a seat is to act or the game is over (nothing without a stream)."""
-        spiel, stream = self.spiel, self.stream
-        if self.seat >= 0 or self.done or stream is None:
+        stream, position = self.stream, self._position
+        if position.seat >= 0 or position.done or stream is None:
             return
-        while spiel.is_chance_node():
-            index = pick(spiel.chance_outcomes(), stream.uniform(self.draws))
+        while position.seat < 0 and not position.done:
+            position = position.child(pick(position.outcomes(), stream.uniform(self.draws)), self.game)
             self.draws += 1
-            self._push(CHANCE, index)
-        self._look()
-
-    def _push(self, player: int, index: int) -> None:
-        """Apply an action id and remember it."""
-        note = self.game.note(self.spiel, player, index) if self.game.notes else None
-        self.spiel.apply_action(index)
-        self.trail.append(Event(self.plies, player, index, note))
+        self._enter(position)
 
     @property
-    def returns(self) -> list[float]:
+    def returns(self) -> tuple[float, ...]:
         """Payoffs so far, [num_seats], cumulative."""
-        values: list[float] = self.spiel.returns()
-        return values
+        return self._position.returns()
 
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions of the seat to act, as words."""
-        if self._legal_words is None:
-            self._legal_words = self.game.legal_words(self, self._legal_indices()) if self.seat >= 0 else ()
-        return self._legal_words
-
-    def _legal_indices(self) -> list[int]:
-        """Return the legal action ids, asked of OpenSpiel once per position."""
-        if self._legal is None:
-            self._legal = self.spiel.legal_actions()
-        return self._legal
+        position = self._position
+        if position.words is None:
+            position.words = self.game.legal_words(self, position.legal()) if self.seat >= 0 else ()
+        return position.words
 
     def action_index(self, action: str) -> int:
         """Return the OpenSpiel action id of a legal action word.
@@ -182,11 +166,11 @@ class State:
         Raises:
             GameError: the action is not legal here.
         """
-        index = self.game.index_of(self, action)
-        if index is None or index not in self._legal_indices():
-            listed = ", ".join(self.legal_actions()) or "none, the game is over"
+        words = self.legal_actions()
+        if action not in words:
+            listed = ", ".join(words) or "none, the game is over"
             raise GameError(f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal actions: {listed}.")
-        return index
+        return self._position.legal()[words.index(action)]
 
     def apply(self, action: str) -> None:
         """Play an action word for the seat to act, then draw chance outcomes up to the next decision.
@@ -202,18 +186,16 @@ class State:
         Raises:
             GameError: the id is not legal here.
         """
-        if index not in self._legal_indices():
-            raise GameError(f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal ids: {self._legal_indices()}.")
+        legal = self._position.legal()
+        if index not in legal:
+            raise GameError(f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal ids: {legal}.")
         self._play(index)
 
     def _play(self, index: int) -> None:
         """Apply a legal action id of the seat to act (or of chance)."""
-        seat = self.seat
-        self._push(seat, index)  # a chance node has seat -1, which is CHANCE
-        if seat >= 0:
-            self.plies += 1
-        self._look()
-        self.settle()
+        self._enter(self._position.child(index, self.game))
+        if self.seat < 0:
+            self.settle()
 
     def observe(self, seat: int, since: int = 0) -> Observation:
         """Return what ``seat`` is to be told, and the key of its information state.
@@ -224,9 +206,13 @@ class State:
                 last own action: only what happened from there on is told, and the seat's own actions are not repeated.
 
         Returns:
-            An observation whose text is never empty: a pure function of (OpenSpiel state, seat, since).
+            An observation whose text is never empty: a pure function of (position, seat, since).
         """
-        return Observation(text=self.game.text(self, seat, since), key=self.game.key(self, seat))
+        told = self._position.told
+        found = told.get((seat, since))
+        if found is None:
+            found = told[seat, since] = Observation(text=self.game.text(self, seat, since), key=self.game.key(self, seat))
+        return found
 
     def parse(self, reply: str) -> str | None:
         """Return the canonical action word written in ``reply``, legal or not; None if there is none."""
@@ -234,4 +220,4 @@ class State:
 
     def clone(self) -> State:
         """Return an independent copy: same position, same stream, same draw counter."""
-        return State(self.game, self.spiel.clone(), self.stream, self.trail.copy(), self.draws)
+        return State(self.game, self._position, self.stream, self.draws)

@@ -35,17 +35,18 @@ def pick(outcomes: list[tuple[int, float]], uniform: float) -> int:
     return last  # the probabilities summed to a hair less than one
 
 
-def trail_of(spiel: pyspiel.State) -> list[Event]:
+def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:
     """Return the events of an OpenSpiel state, from its history."""
-    trail, ply = [], 0
+    trail: list[Event] = []
+    ply = 0
     for item in spiel.full_history():
         player = item.player if item.player >= 0 else CHANCE
         trail.append(Event(ply, player, item.action))
         ply += player != CHANCE
-    return trail
+    return tuple(trail)
 
 
-def recent(trail: list[Event], since: int) -> list[Event]:
+def recent(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
     """Return the events from ply ``since`` on, in order."""
     if not since:
         return trail

@@ -27,14 +27,14 @@ class Hanabi(Game):
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=words, style=style)
         self.rules = _rules(sizes)
-        self._last: tuple[list[Event], int, Table] | None = None
+        self._last: tuple[tuple[Event, ...], Table] | None = None
 
     def table(self, state: State) -> Table:
         """Return the table of ``state``; the latest one is kept, as text and key both ask for it."""
         last = self._last
-        if last is None or last[0] is not state.trail or last[1] != len(state.trail):
-            last = self._last = (state.trail, len(state.trail), replay(self.sizes, state.trail))
-        return last[2]
+        if last is None or last[0] is not state.trail:
+            last = self._last = (state.trail, replay(self.sizes, state.trail))
+        return last[1]
 
     def _word(self, index: int) -> str:
         """Return the word of an action id."""

@@ -127,7 +127,8 @@ class Llama:
         """Add attention's output, then the gated feed-forward layer's."""
         block = self.blocks[layer]
         x = x + block.self_attn.o_proj(mixed)
-        return x + block.mlp(self._norm(block.post_attention_layernorm, x))
+        inner: Tensor = block.mlp(self._norm(block.post_attention_layernorm, x))
+        return x + inner
 
     def final(self, x: Tensor) -> Tensor:
         """Normalise."""

@@ -137,7 +137,7 @@ class _Draft:
     event: TurnEvent
     segments: tuple[Segment, ...]
 
-    def __init__(self, seat: int, turn_index: int, key: str, returns: list[float]) -> None:
+    def __init__(self, seat: int, turn_index: int, key: str, returns: tuple[float, ...]) -> None:
         self.seat, self.turn_index, self.key, self.returns = seat, turn_index, key, returns
         self.action: str | None = None
         self.penalty = 0.0

@@ -1,0 +1,64 @@
+"""Positions shared among plays."""
+
+import pyspiel
+
+from sparring.games import position
+from sparring.games.catalogue import make_game
+from sparring.rng import Stream
+
+
+def playthrough(game, seed):
+    """Return everything that is told and paid in a random play."""
+    stream = Stream.from_seed(seed)
+    state, seen = game.reset(stream.child("deal")), []
+    while not state.done:
+        told = [state.observe(state.seat, since) for since in (0, state.plies)]
+        assert told == [(game.text(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)]
+        seen.append((state.seat, told, state.legal_actions(), state.returns))
+        state.apply(state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))])
+    return [*seen, state.returns, state.trail]
+
+
+def test_what_is_kept_changes_nothing(monkeypatch):
+    for name in ("kuhn_poker", "leduc_poker", "tic_tac_toe", "hanabi", "tiny_hanabi", "first_sealed_auction"):
+        kept = make_game(name)
+        with monkeypatch.context() as patch:
+            plays = [playthrough(kept, seed) for seed in (0, 1, 0)]
+            patch.setattr(position, "KEPT", 0)
+            fresh = make_game(name)
+            assert plays == [playthrough(fresh, seed) for seed in (0, 1, 0)]
+            assert fresh.positions_kept == 0 < kept.positions_kept
+
+
+def test_plays_share_positions_and_do_not_disturb_each_other():
+    game = make_game("tic_tac_toe")
+    first, second = game.reset(Stream.from_seed(0)), game.reset(Stream.from_seed(1))
+    first.apply(first.legal_actions()[0])
+    assert (first.plies, second.plies) == (1, 0)
+    second.apply(second.legal_actions()[0])
+    assert first.spiel is second.spiel
+    copy = first.clone()
+    copy.apply(copy.legal_actions()[0])
+    assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
+
+
+def test_no_more_positions_are_kept_than_allowed(monkeypatch):
+    monkeypatch.setattr(position, "KEPT", 20)
+    game = make_game("tic_tac_toe")
+    for seed in range(20):
+        playthrough(game, seed)
+    assert game.positions_kept == 20
+
+
+def test_a_position_agrees_with_openspiel_all_along():
+    game = make_game("leduc_poker")
+    state, plain = game.reset(Stream.from_seed(3)), pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state()
+    for event in state.trail:
+        plain.apply_action(event.action)
+    while not state.done:
+        assert str(state.spiel) == str(plain) and list(state.returns) == plain.returns()
+        before = len(state.trail)
+        state.apply(state.legal_actions()[-1])
+        for event in state.trail[before:]:
+            plain.apply_action(event.action)
+    assert plain.is_terminal()

@@ -15,7 +15,11 @@ from sparring.rng import Stream
 from sparring.types import Observation
 
 SEATS = {"kuhn_poker": (2, 3), "leduc_poker": (2, 3), "hanabi": (2, 3, 4)}
-MORE = {"hanabi": [{"size": "simple", "players": 2}, {"size": "simple", "players": 4}], "liars_dice": [{"dice": 2, "sides": 4}]}
+MORE = {
+    "hanabi": [{"size": "simple", "players": 2}, {"size": "simple", "players": 4}],
+    "liars_dice": [{"dice": 2, "sides": 4}],
+    "kuhn_rounds": [{"rounds": 2, "outcome": "sign"}, {"rounds": 3, "outcome": "last_round"}],
+}
 VARIANTS = [
     (name, options)
     for name in registry.names("games")
@@ -222,7 +226,7 @@ def test_returns_are_the_sum_of_the_rewards(name, options):
             if state.plies:
                 total = [a + b for a, b in zip(total, state.spiel.rewards(), strict=True)] if not state.trail[-1].player < 0 else total
         if game.spiel.get_type().reward_model.name == "TERMINAL":
-            assert total == state.returns
+            assert tuple(total) == state.returns
 
 
 def chances(spiel, depth):

@@ -10,7 +10,13 @@ from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-EXTRA = {"kuhn_poker": {"players": 3}, "leduc_poker": {"players": 3}, "hanabi": {"players": 3}, "liars_dice": {"dice": 2, "sides": 4}}
+EXTRA = {
+    "kuhn_poker": {"players": 3},
+    "leduc_poker": {"players": 3},
+    "hanabi": {"players": 3},
+    "liars_dice": {"dice": 2, "sides": 4},
+    "kuhn_rounds": {"rounds": 2, "outcome": "sign"},
+}
 
 
 def playthrough(name, options):

@@ -37,7 +37,7 @@ def made(name):
 
 
 def test_agents_that_need_options_are_known():
-    assert set(NEEDS_MORE) <= {"policy", "demonstrator"}
+    assert set(NEEDS_MORE) <= {"policy", "demonstrator", "endpoint"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,251 @@
+"""A language model behind an OpenAI-compatible chat endpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sparring.agents.base import Agent, PendingTurn, Reply
+from sparring.agents.endpoint_cache import Answer, AnswerCache
+from sparring.agents.endpoint_client import Client
+from sparring.errors import ConfigError, RolloutError
+from sparring.games.options import check_range
+
+SYSTEM = "You are playing a game. Decide on one of the legal actions and end your reply with that action."
+_SEED_BITS = 31
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What may be spent, 0 for no limit, and the prices per million tokens.
+
+    Raises:
+        ConfigError: a number below 0, or a limit on money without a price.
+    """
+
+    tokens: int = 0
+    cost: float = 0.0
+    price_in: float = 0.0
+    price_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        options = {"budget_tokens": self.tokens, "budget_cost": self.cost, "price_in": self.price_in, "price_out": self.price_out}
+        for name, value in options.items():
+            check_range(f"endpoint: {name}", value, 0)
+        if self.cost and not (self.price_in or self.price_out):
+            raise ConfigError(f"endpoint: budget_cost={self.cost:g} needs prices; write price_in and price_out, per million tokens.")
+
+
+@dataclass(kw_only=True, slots=True)
+class Counters:
+    """What an agent has asked and spent. Answers from the cache count in ``from_cache`` only."""
+
+    budget: Budget
+    requests: int = 0  # answered by the endpoint
+    tokens_in: int = 0
+    tokens_out: int = 0
+    from_cache: int = 0
+
+    @property
+    def cost(self) -> float:
+        """Money spent, in the currency of the prices."""
+        return (self.tokens_in * self.budget.price_in + self.tokens_out * self.budget.price_out) / _MILLION
+
+    @property
+    def spent(self) -> str:
+        """Name and value of the budget that is spent, or ""."""
+        if self.budget.tokens and self.tokens_in + self.tokens_out >= self.budget.tokens:
+            return f"budget_tokens={self.budget.tokens}"
+        if self.budget.cost and self.cost >= self.budget.cost:
+            return f"budget_cost={self.budget.cost:g}"
+        return ""
+
+
+class EndpointAgent:
+    """Sends one stateless request per turn, several at a time; ``counters`` says what was asked and spent.
+
+    Args:
+        client: the endpoint.
+        fields: the fields that all requests share, ``model`` among them.
+        system: the system line; empty for none.
+        seed_requests: whether a request carries a seed drawn from its turn's stream.
+        concurrency: the most requests under way at a time.
+        budget: what may be spent.
+        cache: answers to be used and added to, or None.
+    """
+
+    renderer: Any = None
+    name = "endpoint"
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        fields: Mapping[str, Any],
+        system: str,
+        seed_requests: bool,
+        concurrency: int,
+        budget: Budget,
+        cache: AnswerCache | None,
+    ) -> None:
+        check_range("endpoint: concurrency", concurrency, 1)
+        self.client, self.fields, self.system, self.seed_requests = client, dict(fields), system, seed_requests
+        self.concurrency, self.budget, self.cache = concurrency, budget, cache
+        self.counters = Counters(budget=budget)
+        self._lock = Lock()
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one reply per pending turn, in order.
+
+        When a request fails, those under way are still waited for and kept, and no others are sent.
+
+        Raises:
+            RolloutError: the endpoint failed, or the budget is spent.
+            RunError: the cache cannot be written.
+        """
+        if not turns:
+            return []
+        requests = [self._request(turn) for turn in turns]  # here, not in the threads: game states are no shared ground
+        with ThreadPoolExecutor(min(self.concurrency, len(turns)), thread_name_prefix="endpoint") as pool:
+            futures = [pool.submit(self._answer, request, turn.stream.key) for request, turn in zip(requests, turns, strict=True)]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+        for future in futures:
+            if not future.cancelled() and (error := future.exception()) is not None:
+                raise error
+        return [Reply(text=answer.text, truncated=answer.truncated) for answer in (future.result() for future in futures)]
+
+    def _request(self, turn: PendingTurn) -> dict[str, Any]:
+        """Return the fields of the request for a turn."""
+        messages = [{"role": "system", "content": self.system}] if self.system else []
+        messages.append({"role": "user", "content": turn.state.observe(turn.seat, 0).text})
+        seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
+        return {**self.fields, "messages": messages, **seed}
+
+    def _answer(self, request: Mapping[str, Any], stream: int) -> Answer:
+        """Return the answer to a request, from the cache or the endpoint."""
+        digest = hashlib.sha256(json.dumps([self.client.base_url, request, stream], sort_keys=True).encode()).hexdigest()
+        known = self.cache.get(digest) if self.cache is not None else None
+        with self._lock:
+            if known is not None:
+                self.counters.from_cache += 1
+                return known
+            if self.counters.spent:
+                raise RolloutError(self._spent())
+        try:
+            answer = self.client.ask(request)
+        except RolloutError as error:
+            raise RolloutError(f"{error} {self._kept()}") from None
+        if self.cache is not None:
+            self.cache.add(digest, answer)
+        self._count(answer)
+        return answer
+
+    def _count(self, answer: Answer) -> None:
+        """Add an answer of the endpoint to the counters."""
+        with self._lock:
+            self.counters.requests += 1
+            self.counters.tokens_in += answer.tokens_in or 0
+            self.counters.tokens_out += answer.tokens_out or 0
+        if (self.budget.tokens or self.budget.cost) and (answer.tokens_in is None or answer.tokens_out is None):
+            raise RolloutError(
+                f"Endpoint {self.client.base_url} reports no token counts, so that no budget can be kept; "
+                f"write budget_tokens=0 and budget_cost=0. {self._kept()}"
+            )
+
+    def _spent(self) -> str:
+        """Return what was spent and how to go on."""
+        counters, name = self.counters, self.counters.spent
+        cost = f", {counters.cost:.6g} in money" if self.budget.price_in or self.budget.price_out else ""
+        return (
+            f"Agent 'endpoint': {name} is spent: {counters.requests} requests took {counters.tokens_in} tokens in and "
+            f"{counters.tokens_out} out{cost}. To go on, write a larger {name.partition('=')[0]}. {self._kept()}"
+        )
+
+    def _kept(self) -> str:
+        """Return what becomes of the answers so far."""
+        if self.cache is None:
+            return "Write cache=FILE, and answers are kept for the next run."
+        return f"All {len(self.cache)} answers so far are in {self.cache.path}: run again with this cache and only the rest is asked."
+
+
+def endpoint(
+    *,
+    model: str,
+    base_url: str = "https://api.openai.com/v1",
+    key_variable: str = "OPENAI_API_KEY",
+    system: str = SYSTEM,
+    temperature: float | None = 1.0,
+    top_p: float | None = 1.0,
+    max_new_tokens: int = 1024,
+    seed_requests: bool = True,
+    concurrency: int = 8,
+    timeout: float = 120.0,
+    retries: int = 5,
+    budget_tokens: int = 0,
+    budget_cost: float = 0.0,
+    price_in: float = 0.0,
+    price_out: float = 0.0,
+    cache: str | None = None,
+) -> Agent:
+    """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
+
+    Each turn is one request without memory: a system line, and the complete observation of the seat (rules, own secrets,
+    everything public so far, legal actions). The game finds the action in the reply. An empty reply is a reply, one
+    without an action.
+
+    When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang, llama.cpp, Ollama).
+        Play the games in style "full"; the brief words of style "brief" explain nothing. Needs the extra ``endpoint``.
+    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn: two checkpoints served under one
+        name and address need two cache files. With the rule "retry" for illegal replies the same question is asked again,
+        without a word about the last reply. Budgets count what this agent spends itself, not the cache's answers;
+        requests under way when a budget runs out are still paid, so it can be passed by ``concurrency`` - 1 requests and
+        the last one's length. Sampling repeats exactly only as far as the endpoint honours seeds.
+
+    Args:
+        model: the model's name at the endpoint.
+        base_url: address of the API, without "/chat/completions".
+        key_variable: name of the environment variable that holds the key; addresses of this machine may do without a key.
+        system: the system line; empty sends none, for models whose template has no place for one.
+        temperature: of sampling; null leaves it to the endpoint.
+        top_p: probability mass of nucleus sampling; null leaves it to the endpoint.
+        max_new_tokens: length limit of a reply, in tokens.
+        seed_requests: whether a seed from the turn's stream is sent along; some endpoints refuse to be seeded.
+        concurrency: the most requests under way at a time.
+        timeout: seconds to wait for an answer, per try.
+        retries: tries after the first, 0.5, 1, 2, 4, then 8 seconds apart, or as far as the endpoint says.
+        budget_tokens: tokens in and out after which the agent stops with an error; 0 for no limit.
+        budget_cost: money after which the agent stops with an error; 0 for no limit. Needs a price.
+        price_in: price of a million prompt tokens.
+        price_out: price of a million reply tokens.
+        cache: a file of JSON lines to which every answer is appended and from which a repeated request is answered.
+
+    Raises:
+        ConfigError: a number out of range, a budget without a price, no key, no such address, or the package openai is missing.
+
+    Reference: OpenAI API reference, "Create chat completion".
+    """
+    check_range("endpoint: max_new_tokens", max_new_tokens, 1)
+    check_range("endpoint: temperature", temperature or 0.0, 0)
+    check_range("endpoint: top_p", 1.0 if top_p is None else top_p, 0, 1)
+    budget = Budget(tokens=budget_tokens, cost=budget_cost, price_in=price_in, price_out=price_out)
+    client = Client(base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
+    options = {"temperature": temperature, "top_p": top_p, client.limit_name: max_new_tokens}
+    return EndpointAgent(
+        client=client,
+        fields={"model": model, **{name: value for name, value in options.items() if value is not None}},
+        system=system,
+        seed_requests=seed_requests,
+        concurrency=concurrency,
+        budget=budget,
+        cache=AnswerCache(Path(cache)) if cache is not None else None,
+    )

@@ -1,0 +1,177 @@
+"""Talks to an OpenAI-compatible chat endpoint: the key, one request with its retries, and what can go wrong."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from sparring.agents.endpoint_cache import Answer
+from sparring.errors import ConfigError, RolloutError
+from sparring.games.options import check_range
+
+SUPPORT = True
+
+_SHOWN = 200  # characters of an endpoint's own words that an error quotes
+_ADVICE = {
+    400: "It may not know an option that was sent: see its words, and try seed_requests=false, temperature=null or top_p=null.",
+    402: "The account has no credit left.",
+    404: "Check base_url and model.",
+    413: "The request is too large for it.",
+    429: "Write a smaller concurrency or more retries, or look at the account's limits.",
+}
+
+
+class Client:
+    """One endpoint, ready to be asked from many threads. The key stays in here: no message contains it.
+
+    Args:
+        base_url: http(s) address of the API, up to and without "/chat/completions".
+        key_variable: name of the environment variable that holds the key; a loopback address may do without.
+        timeout: seconds to wait for an answer, per try.
+        retries: tries after the first one, with exponential back-off (time-outs, lost connections, status 408, 409, 429, 5xx).
+
+    Raises:
+        ConfigError: the package openai is missing, the address is none, a number is out of range, or there is no usable key.
+    """
+
+    def __init__(self, *, base_url: str, key_variable: str, timeout: float, retries: int) -> None:
+        check_range("endpoint: timeout", timeout, 0.001)
+        check_range("endpoint: retries", retries, 0)
+        self.base_url, self.key_variable, self.timeout, self.retries = base_url, key_variable, timeout, retries
+        host = _checked_host(base_url)
+        self._openai = _library()
+        self._key = _key(key_variable, needed=not _is_loopback(host))
+        self._api = self._openai.OpenAI(api_key=self._key or "none", base_url=base_url, timeout=timeout, max_retries=retries)
+        self.limit_name = "max_completion_tokens" if host == "api.openai.com" else "max_tokens"  # OpenAI's new models refuse the old name
+
+    def ask(self, request: Mapping[str, Any]) -> Answer:
+        """Return the answer to one request (the fields of a chat completion).
+
+        Raises:
+            RolloutError: there was none, or nothing that can be read as one.
+        """
+        openai, where = self._openai, f"Endpoint {self.base_url} (model {request['model']!r})"
+        try:
+            return _answer(self._api.chat.completions.with_raw_response.create(**request).text)
+        except openai.APIStatusError as error:
+            problem = f"{where} answered with status {error.status_code}{self._words(error)} {self._advice(error.status_code)}"
+        except openai.APITimeoutError:
+            problem = (
+                f"{where} did not answer within timeout={self.timeout:g} seconds, {self._tries}. Write a larger timeout or more retries."
+            )
+        except openai.APIConnectionError as error:
+            problem = f"{where} could not be reached, {self._tries}: {self._clean(str(error.__cause__ or error))}. Check base_url."
+        except openai.OpenAIError as error:
+            problem = f"{where} could not be asked: {self._clean(str(error))}."
+        except _MalformedError as error:
+            problem = f"{where} answered with status 200 but not with a chat completion: {self._clean(str(error))}. Check base_url."
+        raise RolloutError(problem)  # outside of the handlers: their exceptions hold the request's headers
+
+    @property
+    def _tries(self) -> str:
+        """How often a request was sent before it was given up."""
+        return f"{self.retries + 1} tries" if self.retries else "1 try"
+
+    def _advice(self, status: int) -> str:
+        """Return what to do about a status."""
+        if status in (401, 403):
+            return f"It refuses the key in the environment variable {self.key_variable}; set that to a valid key."
+        return _ADVICE.get(400 if status == 422 else status, "Run again later or write more retries." if status >= 500 else "")
+
+    def _words(self, error: Any) -> str:
+        """Return the endpoint's own words about a status, but not where they may repeat a part of the key."""
+        words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
+        return f": {words}." if words else "."
+
+    def _clean(self, text: str) -> str:
+        """Return the start of a text on one line, without the key."""
+        text = text.replace(self._key, "***") if self._key else text
+        return " ".join(text[: 4 * _SHOWN].split())[:_SHOWN].rstrip(".")
+
+
+class _MalformedError(ValueError):
+    """An answer that is no chat completion; the message is its start."""
+
+
+def _library() -> Any:
+    """Return the package openai, which only this agent needs."""
+    try:
+        import openai
+    except ImportError:
+        raise ConfigError(
+            "Agent 'endpoint' needs the package openai, which is not installed; run pip install 'sparring[endpoint]'."
+        ) from None
+    return openai
+
+
+def _checked_host(base_url: str) -> str:
+    """Return the host of an address; refuse what is no http address, or one that carries a secret."""
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None  # port: ValueError beyond 65535
+        secret = bool(parts.query or parts.fragment)
+    except ValueError:
+        host, secret = None, False
+    if secret or "@" in base_url:
+        raise ConfigError(
+            "endpoint: base_url must hold no user, password or query; write the plain address and name the key by key_variable."
+        )
+    if not host or re.search(r"[\s\x00-\x1f]", base_url):
+        raise ConfigError(f"endpoint: base_url={base_url!r} is no http address; write one such as http://127.0.0.1:8000/v1.")
+    return host
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _key(variable: str, *, needed: bool) -> str:
+    """Return the key in an environment variable, "" if there is none and none is needed; never show what may be a key."""
+    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
+        raise ConfigError(
+            "endpoint: key_variable must be the name of an environment variable (capitals, digits, underscores), never the key; "
+            "write key_variable=OPENAI_API_KEY and put the key into the environment."
+        )
+    key = os.environ.get(variable, "").strip()
+    if needed and not key:
+        raise ConfigError(
+            f"endpoint: the environment variable {variable} is not set; put the key into it (any word if the endpoint wants none), "
+            "or name another one by key_variable."
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigError(f"endpoint: the environment variable {variable} holds characters that no key has; set it to the key alone.")
+    return key
+
+
+def _answer(body: str) -> Answer:
+    """Return the answer in the body of a response; an absent or null content is an empty text."""
+    try:
+        data = json.loads(body)
+        choice, usage = data["choices"][0], data.get("usage") or {}
+        text = _text(choice["message"].get("content"))
+        counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        truncated = choice.get("finish_reason") == "length"
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        raise _MalformedError(body.strip() or "an empty body") from None
+    tokens_in, tokens_out = (count if type(count) is int and count >= 0 else None for count in counts)
+    return Answer(text=text, truncated=truncated, tokens_in=tokens_in, tokens_out=tokens_out)
+
+
+def _text(content: Any) -> str:
+    """Return a message's content as text that any file can hold; it may come in parts, of which some are no text."""
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError
+    return content.encode("utf-8", "replace").decode("utf-8")

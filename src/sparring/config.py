@@ -62,6 +62,12 @@ class LossConfig(PluginConfig):
     weight: Number = Field(1.0, description="factor of this term; a number or a schedule")
 
 
+class RewardConfig(PluginConfig):
+    """A reward that shapes the game's own, and its weight."""
+
+    weight: Number = Field(1.0, description="factor of this component; a number or a schedule")
+
+
 class GameConfig(Strict):
     """A game to train on."""
 
@@ -69,6 +75,7 @@ class GameConfig(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="options of the game, e.g. {players: 3}")
     illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs: rule, penalty, retries, payoff")
     weight: float = Field(1.0, gt=0, description="share of the games played, relative to the other games")
+    outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
 
 
 class ModelConfig(Strict):
@@ -179,6 +186,8 @@ class RunConfig(Strict):
     rollout: RolloutConfig = RolloutConfig()
     matchmaker: PluginConfig = PluginConfig(name="mirror")
     league: LeagueConfig = LeagueConfig()
+    rewards: list[RewardConfig] = Field(default_factory=list, description="components added to the game's payoffs")
+    reorder_outcomes: bool = Field(False, description="whether rewards may make a worse outcome of a game worth more than a better one")
     selection: PluginConfig = PluginConfig(name="equal_groups")
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(default_factory=lambda: [LossConfig(name="ppo_clip")], min_length=1, description="terms of the loss")
@@ -196,6 +205,14 @@ class RunConfig(Strict):
             raise ValueError(f"game {twice[0]!r} is listed twice; metrics and baselines are kept by the game's name")
         return self
 
+    @model_validator(mode="after")
+    def _rewards_differ(self) -> RunConfig:
+        names = [reward.name for reward in self.rewards]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"reward {twice[0]!r} is listed twice; a turn has one component of each name")
+        return self
+
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {"render": self.renderer, "league.matchmakers": self.matchmaker, "selection": self.selection, "credit": self.credit}
@@ -203,6 +220,8 @@ class RunConfig(Strict):
             plugin.bind(slot)
         for loss in self.losses:
             loss.bind("losses")
+        for reward in self.rewards:
+            reward.bind("rewards")
         for opponent in self.evaluation.opponents:
             opponent.bind("agents")
         return self

@@ -9,6 +9,7 @@ SparringError
 ├── RunError               a run folder is missing, foreign, locked or damaged
 │   ├── LockedError        another process works on the run folder
 │   └── CheckpointError    no checkpoint of the run folder can be read
+├── RewardError            a reward plug-in gave no usable numbers
 ├── CreditError            a turn table an estimator cannot work on
 └── RolloutError           episodes failed beyond the retry budget
 """
@@ -60,6 +61,10 @@ class LockedError(RunError):
 
 class CheckpointError(RunError):
     """No checkpoint of the run folder can be read."""
+
+
+class RewardError(SparringError):
+    """A reward plug-in did not give one number of reasonable size per turn."""
 
 
 class CreditError(SparringError):

@@ -33,6 +33,7 @@ SLOTS = {
     "render": "renderer",
     "samplers": "sampler",
     "agents": "agent",
+    "rewards": "reward",
     "credit": "advantage estimator",
     "features": "feature",
     "losses": "loss",

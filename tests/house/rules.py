@@ -15,7 +15,7 @@ FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-METHOD_SLOTS = ("credit", "losses", "selection")
+METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
 def imports(tree):

@@ -11,7 +11,7 @@ from sparring import registry
 from sparring.config import load_recipe, recipe_names, resolve, to_yaml
 from sparring.errors import UnknownNameError
 
-METHOD_SLOTS = ("credit", "losses", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
+METHOD_SLOTS = ("credit", "losses", "rewards", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
 KINDS = ("games", "methods", "recipes", *METHOD_SLOTS)
 METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "train.learner")
 

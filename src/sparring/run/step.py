@@ -1,6 +1,8 @@
-"""One round of the algorithm: seat, play, credit, update.
+"""One round of the algorithm: seat, play, shape, credit, update.
 
 Metrics:
+    reward/NAME             mean of a reward's component over trained turns, weighted and bounded
+    bounded_share           share of trained seats whose shaping was scaled down in a game, so that outcomes keep their order
     kept_share              share of turns that selection left
     advantage_std           standard deviation of the advantages over tokens
     distinct_share          distinct sequences among all; the rest is computed once and shared
@@ -31,10 +33,12 @@ from sparring.errors import RolloutError
 from sparring.games.base import Game
 from sparring.league.starts import starts
 from sparring.registry import Bound
+from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
+from sparring.schedule import parse
 from sparring.types import Credit, Episode, FloatArray
 
 
@@ -76,6 +80,7 @@ class Methods:
     matchmaker: Bound
     selection: Bound
     credit: Bound
+    rewards: tuple[WeightedReward, ...] = ()
 
     @classmethod
     def of(cls, config: RunConfig) -> Methods:
@@ -84,6 +89,7 @@ class Methods:
             matchmaker=config.matchmaker.bind("league.matchmakers"),
             selection=config.selection.bind("selection"),
             credit=config.credit.bind("credit"),
+            rewards=tuple(WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards),
         )
 
 
@@ -115,7 +121,7 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
         progress=progress,
     )
     counts = RolloutCounts()
-    episodes = engine.play(specs, counts)
+    episodes, shaping = _shape(engine.play(specs, counts), config, engine, methods.rewards, progress)
     clock.append(time.perf_counter())
     kept, kept_share = _select(episodes, methods.selection, progress)
     data = engine.pack(kept)
@@ -129,6 +135,7 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(episodes),
+        **shaping,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
         **learned,
         "kept_share": kept_share,
@@ -138,6 +145,17 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
         "dropped_groups": float(len(counts.dropped_groups)),
     }
     return Round(episodes=episodes, metrics=metrics, timing=_timing(clock, len(episodes), data.num_tokens), credit_state=credit.state)
+
+
+def _shape(
+    episodes: list[Episode], config: RunConfig, engine: Engine, rewards: tuple[WeightedReward, ...], progress: float
+) -> tuple[list[Episode], dict[str, float]]:
+    """Return the episodes with the run's rewards added, and the metrics of it."""
+    if not rewards:
+        return episodes, {}
+    games = zip(config.games, engine.games, strict=True)
+    gaps = {game.name: section.outcome_gap or outcome_gap(game) for section, (game, _) in games}
+    return apply_rewards(episodes, rewards, progress, gaps=gaps, reorder_outcomes=config.reorder_outcomes)
 
 
 def _select(episodes: list[Episode], selection: Bound, progress: float) -> tuple[list[Episode], float]:

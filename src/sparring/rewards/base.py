@@ -1,0 +1,169 @@
+"""What rewards share: adding named components to turns, and the bound that keeps outcomes in order.
+
+Shaping is every component of a turn's reward but "game" and "illegal". Unless a run asks for it, shaping never changes
+which of two outcomes is better: it is scaled down, per seat and episode, until no sum of it from a turn to the end
+exceeds ``BOUND`` times the game's smallest difference between outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from sparring.errors import RewardError
+from sparring.games.base import Game
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.schedule import Schedule
+from sparring.types import Episode, Turn
+
+SUPPORT = True
+
+UNSHAPED = ("game", "illegal")  # components that are no shaping
+BOUND = 0.49  # below one half: two seats' shaping together stay below the difference of their outcomes
+LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
+SAME = 1e-9  # payoffs closer than this are one outcome
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedReward:
+    """A reward plug-in with its options, and its factor over training."""
+
+    bound: Bound
+    weight: Schedule
+
+
+def apply_rewards(
+    episodes: Sequence[Episode],
+    rewards: Sequence[WeightedReward],
+    progress: float,
+    *,
+    gaps: Mapping[str, float],
+    reorder_outcomes: bool = False,
+) -> tuple[list[Episode], dict[str, float]]:
+    """Return the episodes with weighted components added to the turns of trained seats, and metrics.
+
+    Args:
+        episodes: finished games of one step.
+        rewards: the plug-ins, of different names.
+        progress: share of the run that is done, in [0, 1]; schedules are read there.
+        gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two outcomes of
+            ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
+        reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
+
+    Returns:
+        New episodes (the same ones where there are no rewards), and ``reward/NAME`` and ``bounded_share``.
+
+    Raises:
+        RewardError: a plug-in did not give one number of reasonable size per turn.
+    """
+    if not rewards:
+        return list(episodes), {}
+    shaped = [_with_components(episode, rewards, progress) for episode in episodes]
+    counted, acted = 0, 0
+    if not reorder_outcomes:
+        limits = {game: BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
+        for number, episode in enumerate(shaped):
+            factors = _factors(episode, limits.get(episode.game, BOUND))
+            counted += len(factors)
+            acted += sum(factor < 1.0 for factor in factors.values())
+            shaped[number] = _scaled(episode, factors)
+    metrics = {f"reward/{reward.bound.plugin.name}": _mean(shaped, reward.bound.plugin.name) for reward in rewards}
+    return shaped, {**metrics, "bounded_share": acted / max(counted, 1)}
+
+
+def outcome_gap(game: Game) -> float:
+    """Return the smallest difference between two outcomes that a game's payoffs suggest, at most 1.
+
+    Payoffs are taken to be whole numbers; the ends of the game's utilities and what a forfeiture pays are known and may
+    lie between whole numbers (SPIRAL's +0.5), which makes the gap smaller.
+    """
+    known = {game.min_utility, game.max_utility}
+    if game.illegal.rule == "forfeit":
+        state = game.reset(Stream.from_seed(0))
+        known.update(value for seat in range(game.num_seats) for value in game.illegal.forfeit_returns(game, state, seat))
+    steps = [abs(value - round(value)) for value in known]
+    return min([1.0, *(step for step in steps if step > SAME)])
+
+
+def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
+    """Return per game the smaller of its given gap (else 1) and the smallest difference of outcomes in these episodes.
+
+    The outcome of a seat is the sum of its turns' "game" components, which is what credit sees of it.
+    """
+    outcomes: dict[str, set[float]] = {}
+    for episode in episodes:
+        found = outcomes.setdefault(episode.game, set())
+        found.update(sum(turn.rewards.get("game", 0.0) for turn in turns) for turns in _trained_seats(episode).values())
+    result = {}
+    for game, values in outcomes.items():
+        differences = [high - low for low, high in pairwise(sorted(values)) if high - low > SAME]
+        result[game] = min([gaps.get(game, 1.0), *differences])
+    return result
+
+
+def shaping(turn: Turn) -> float:
+    """Return the sum of a turn's components that are neither the game's payoff nor the penalty of an illegal reply."""
+    return sum(value for name, value in turn.rewards.items() if name not in UNSHAPED)
+
+
+def sampled_tokens(turn: Turn) -> int:
+    """Return the number of tokens a reply was sampled with, 0 for agents that do not speak in tokens."""
+    return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
+
+
+def _with_components(episode: Episode, rewards: Sequence[WeightedReward], progress: float) -> Episode:
+    """Return an episode with one more component per reward in the turns of trained seats."""
+    added: list[dict[str, float]] = [{} for _ in episode.turns]
+    for reward in rewards:
+        name, weight = reward.bound.plugin.name, reward.weight(progress)
+        values = tuple(reward.bound(episode, progress=progress))
+        if len(values) != len(added):
+            raise RewardError(f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns of {episode.game}; return one per turn.")
+        for number, value in enumerate(values):
+            if not abs(weight * value) <= LARGEST:
+                where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
+                raise RewardError(f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within +-{LARGEST:g}; give less.")
+            added[number][name] = float(weight * value)
+    turns = [
+        turn._replace(rewards={**turn.rewards, **parts}) if episode.trained[turn.seat] else turn
+        for turn, parts in zip(episode.turns, added, strict=True)
+    ]
+    return replace(episode, turns=tuple(turns))
+
+
+def _trained_seats(episode: Episode) -> dict[int, list[Turn]]:
+    """Return the turns of each trained seat that had one, in order of play."""
+    found: dict[int, list[Turn]] = {}
+    for turn in episode.turns:
+        if episode.trained[turn.seat]:
+            found.setdefault(turn.seat, []).append(turn)
+    return found
+
+
+def _factors(episode: Episode, limit: float) -> dict[int, float]:
+    """Return per trained seat the factor, at most 1, that brings every sum of shaping from a turn to the end within +-limit."""
+    found = {}
+    for seat, turns in _trained_seats(episode).items():
+        peak = max(abs(total) for total in accumulate(shaping(turn) for turn in reversed(turns)))
+        found[seat] = limit / peak if peak > limit else 1.0
+    return found
+
+
+def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
+    """Return an episode whose seats' shaping is multiplied by these factors."""
+    if all(factor == 1.0 for factor in factors.values()):
+        return episode
+    turns = []
+    for turn in episode.turns:
+        factor = factors.get(turn.seat, 1.0)
+        rewards = {name: value if name in UNSHAPED else value * factor for name, value in turn.rewards.items()}
+        turns.append(turn._replace(rewards=rewards))
+    return replace(episode, turns=tuple(turns))
+
+
+def _mean(episodes: Iterable[Episode], name: str) -> float:
+    """Return the mean of a component over the turns of trained seats, 0 without any."""
+    values = [turn.rewards[name] for episode in episodes for turns in _trained_seats(episode).values() for turn in turns]
+    return sum(values) / max(len(values), 1)

@@ -1,0 +1,68 @@
+"""What every reward must hold, for every file found in the slot."""
+
+import copy
+import inspect
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.rewards.base import UNSHAPED
+from sparring.types import Episode, Segment, Turn
+
+NAMES = registry.names("rewards")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
+ROOT = Path(__file__).parents[2]
+
+TURNS = st.tuples(st.integers(0, 2), st.sampled_from(["ok", "illegal", "unparsable"]), st.integers(0, 30), st.booleans())
+
+
+@st.composite
+def episodes(draw):
+    """Any finished game of three seats, agents without tokens and seats without turns among them."""
+    turns, own = [], [0, 0, 0]
+    for seat, event, tokens, truncated in draw(st.lists(TURNS, max_size=8)):
+        said = Segment(kind="sampled", ids=(7,) * tokens * 200, logprobs=(-1.0,) * tokens * 200)
+        action = "bet" if event == "ok" else None
+        rewards = {"game": draw(st.floats(-10, 10))}
+        segments = (said,) if tokens else ()
+        turns.append(Turn(seat, own[seat], "learner", "k", ("bet",), "bet", action, event, rewards, segments, truncated=truncated))
+        own[seat] += 1
+    return Episode(
+        episode_id=draw(st.integers(0, 9)),
+        group_id=0,
+        game=draw(st.sampled_from(["tic_tac_toe", "kuhn_poker"])),
+        seed=0,
+        roles=("a", "b", "c"),
+        agents=("learner",) * 3,
+        trained=tuple(draw(st.lists(st.booleans(), min_size=3, max_size=3))),
+        turns=tuple(turns),
+        returns=tuple(draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5]), min_size=3, max_size=3))),
+        forfeited_by=draw(st.sampled_from([None, 0])),
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=50, deadline=None)
+@given(episode=episodes())
+def test_one_finite_number_per_turn_deterministic_and_nothing_changed(name, episode):
+    for preset in (None, *registry.load("rewards", name).presets):
+        before = copy.deepcopy(episode)
+        bound = registry.bind("rewards", name, preset=preset)
+        values = bound(episode)
+        assert isinstance(values, tuple) and len(values) == len(episode.turns)
+        assert all(isinstance(value, float) and math.isfinite(value) for value in values)
+        assert bound(episode) == values
+        assert episode == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_free_and_the_docstring_complete(name):
+    assert name not in UNSHAPED
+    text = inspect.getdoc(registry.load("rewards", name).function)
+    assert [heading for heading in HEADINGS if heading not in text] == []
+    for path in text.partition("Verified by:")[2].split("\n\n")[0].replace("\n", " ").rstrip(". ").split(","):
+        assert (ROOT / path.strip()).is_file(), path

@@ -1,0 +1,45 @@
+"""Small finished games by hand."""
+
+import pytest
+
+from sparring.types import Episode, Segment, Turn
+
+
+@pytest.fixture
+def make_episode():
+    """Return a function that makes an episode from (seat, event, tokens, game reward) per turn."""
+
+    def make(turns, *, returns=(0.0, 0.0), trained=(True, True), game="tic_tac_toe", forfeited_by=None, number=0):
+        count = [0] * len(trained)
+        made = []
+        for seat, event, tokens, reward in turns:
+            prompt, said = Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens)
+            made.append(
+                Turn(
+                    seat=seat,
+                    turn_index=count[seat],
+                    agent="learner",
+                    state_key="k",
+                    legal_actions=("bet",),
+                    reply="bet",
+                    action="bet",
+                    event=event,
+                    rewards={"game": reward},
+                    segments=(prompt, said) if tokens else (),
+                )
+            )
+            count[seat] += 1
+        return Episode(
+            episode_id=number,
+            group_id=number,
+            game=game,
+            seed=0,
+            roles=("first", "second")[: len(trained)],
+            agents=("learner",) * len(trained),
+            trained=trained,
+            turns=tuple(made),
+            returns=returns,
+            forfeited_by=forfeited_by,
+        )
+
+    return make

@@ -1,0 +1,128 @@
+"""Rewards in the loop: two steps of training with all of them, the configuration's errors, and what credit is given."""
+
+import pytest
+
+from sparring import registry
+from sparring.config import apply_overrides, resolve, to_yaml
+from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.report.catalogue import _matches, glossary
+from sparring.rollout.store import EpisodeStore
+from sparring.rollout.table import ordered_turns
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.step import Methods, play_round
+
+EVERY = [{"name": name, "weight": 0.5} for name in registry.names("rewards")]
+BASE = {
+    "steps": 2,
+    "threads": 1,
+    "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}, {"name": "kuhn_poker", "illegal": {"payoff": "spiral"}}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 2, "exact": False},
+    "store": {"every": 1},
+    "rewards": EVERY,
+}
+
+
+def one_round(**changes):
+    config = resolve({**BASE, **changes})
+    engine, seen = LocalEngine(config), []
+    usual = Methods.of(config)
+
+    def credit(turns, state, progress):
+        seen.append(turns)
+        return usual.credit(turns, state, progress=progress)
+
+    methods = Methods(matchmaker=usual.matchmaker, selection=usual.selection, credit=credit, rewards=usual.rewards)
+    return play_round(config, engine, methods, 0, {}), seen[0]
+
+
+def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
+    config = resolve(BASE)
+    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
+        assert train(config, LocalEngine(config), folder).finished
+    names = {f"reward/{reward['name']}" for reward in EVERY}
+    for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
+        assert names | {"bounded_share"} <= set(line.get("metrics", line))
+    for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
+        for turn in episode.turns:
+            assert set(turn.rewards) - {"illegal"} == {"game", *(reward["name"] for reward in EVERY)}
+            assert turn.rewards["format_bonus"] == (0.025 if turn.event == "ok" else 0.0)
+
+
+def test_credit_sees_the_shaped_rewards_and_the_figures_the_plain_returns():
+    bonus = [{"name": "format_bonus", "bonus": 0.01, "penalty": 0.02}]
+    (outcome, turns), (plain, before) = one_round(rewards=bonus), one_round(rewards=[])
+    expected = [0.01 if turn.event == "ok" else -0.02 for _, turn in ordered_turns(outcome.episodes)]
+    assert (turns.reward - before.reward).tolist() == pytest.approx(expected)
+    assert outcome.metrics["reward/format_bonus"] == pytest.approx(sum(expected) / len(expected))
+    shared = {name for name in plain.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))}
+    assert shared and all(plain.metrics[name] == outcome.metrics[name] for name in shared)
+    assert not any(name.startswith("reward/") for name in plain.metrics)
+
+
+def total(episode, seat):
+    return sum(value for turn in episode.turns if turn.seat == seat for name, value in turn.rewards.items() if name == "format_bonus")
+
+
+@pytest.mark.parametrize(
+    ("changes", "largest"),
+    [
+        ({}, 0.49),
+        ({"reorder_outcomes": True}, 50.0),
+        ({"games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "outcome_gap": 0.1}]}, 0.049),
+        ({"games": [{"name": "tic_tac_toe", "illegal": {"rule": "forfeit", "payoff": "spiral"}}]}, 0.245),
+    ],
+)
+def test_the_bound_comes_from_the_game_unless_it_is_given_or_lifted(changes, largest):
+    games = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}]
+    penal = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
+    outcome, _ = one_round(**{"games": games, "rewards": penal, **changes})
+    totals = [abs(total(episode, seat)) for episode in outcome.episodes for seat in (0, 1) if any(t.seat == seat for t in episode.turns)]
+    if "reorder_outcomes" in changes:
+        assert outcome.metrics["bounded_share"] == 0.0 and all(value % 10.0 == 0.0 for value in totals)
+    else:
+        assert outcome.metrics["bounded_share"] == 1.0 and max(totals) == pytest.approx(largest)
+    assert max(totals) <= largest + 1e-9
+
+
+def test_every_metric_of_shaping_is_documented():
+    outcome, _ = one_round()
+    known = glossary()
+    for name in outcome.metrics:
+        assert any(_matches(pattern, name) for pattern in known), name
+
+
+@pytest.mark.parametrize(
+    ("rewards", "error", "message"),
+    [
+        ([{"name": "lenght"}], UnknownNameError, "Unknown reward 'lenght'. Did you mean 'length'"),
+        ([{"name": "length", "longes": 5}], UnknownNameError, "Did you mean 'longest'"),
+        ([{"name": "length", "preset": "mars"}], UnknownNameError, "preset of rewards 'length'"),
+        ([{"name": "length", "penalty": -1}], ConfigError, "option 'penalty'"),
+        ([{"name": "overlong", "cache": 0}], ConfigError, "option 'cache'"),
+        ([{"name": "format_bonus", "bonus": {"schedule": "linear", "start": 1, "end": -1}}], ConfigError, "option 'bonus'"),
+        ([{"name": "format_bonus", "weight": "much"}], ConfigError, "weight"),
+        ([{"name": "length"}, {"name": "length", "preset": "mars_paper"}], ConfigError, "reward 'length' is listed twice"),
+    ],
+)
+def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, message):
+    with pytest.raises(error, match=message):
+        resolve({**BASE, "rewards": rewards})
+
+
+@pytest.mark.parametrize("gap", [0, -1])
+def test_a_gap_is_positive(gap):
+    with pytest.raises(ConfigError, match="outcome_gap"):
+        resolve(apply_overrides(BASE, [f"games.0.outcome_gap={gap}"]))
+
+
+def test_the_resolved_configuration_reads_back():
+    import yaml
+
+    config = resolve(BASE)
+    assert resolve(yaml.safe_load(to_yaml(config))) == config
+    assert config.rewards[0].weight == 0.5 and not config.reorder_outcomes

@@ -240,6 +240,23 @@ def test_it_gives_up_with_the_status_and_what_to_do(serve, status, tries, advice
     assert len(server.requests) == tries
 
 
+def test_after_a_failure_no_more_is_asked_and_what_was_under_way_is_kept(serve, tmp_path):
+    both = threading.Barrier(2, timeout=20)
+
+    def answer(number, request):
+        both.wait()
+        return (400, "no", {}) if request["seed"] == turns(1)[0].stream.integer(0, 1 << 31) else completion()
+
+    server = serve(answer)
+    with pytest.raises(RolloutError, match="status 400"):
+        agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c"))
+        add = agent.cache.add
+        agent.cache.add = lambda *arguments: (threading.Event().wait(0.2), add(*arguments))  # the failure comes first
+        agent.act(turns(20))
+    assert len(server.requests) == 2
+    assert len((tmp_path / "c").read_text().splitlines()) == 1
+
+
 def test_a_time_out_names_the_option(serve):
     release = threading.Event()
     server = serve(lambda number, request: release.wait(20) and completion())
@@ -300,7 +317,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
     cache, broken = str(tmp_path / "new" / "answers.jsonl"), [True]
     server = serve(lambda number, request: (500, "down", {}) if broken[0] and number == 7 else last_legal(request))
     agents = lambda: {"endpoint": agent_at(server, cache=cache, concurrency=2), "random": random()}  # noqa: E731
-    with pytest.raises(RolloutError, match=r"status 500.*All \d answers so far are in .*answers\.jsonl: run again with this cache"):
+    with pytest.raises(RolloutError, match=r"status 500.*Every answer so far is in .*answers\.jsonl: run again with this cache"):
         play(games(12), agents())
     answered = len(server.requests) - 1
     assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7  # the one beside it is kept too
@@ -321,7 +338,7 @@ def test_the_cache_answers_when_the_budget_is_spent(serve, tmp_path):
     for answered in (1, 2, 3):
         agent = agent_at(server, **options)
         if answered < 3:
-            with pytest.raises(RolloutError, match=f"All {answered} answers so far are in"):
+            with pytest.raises(RolloutError, match="Every answer so far is in"):
                 agent.act(turns(3))
         else:
             assert [reply.text for reply in agent.act(turns(3))] == ["bet"] * 3
@@ -412,7 +429,7 @@ def test_loopback_needs_no_key_and_others_do(serve):
 
 def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
     for wrong in ({"key_variable": KEY}, {"key_variable": "gsk_secret"}, {"base_url": "https://user:secret@host/v1"}, {"base_url": "https://host/v1?key=secret"}):
-        with pytest.raises(ConfigError) as caught:
+        with pytest.raises(ConfigError, match=r"never the key|no user, password or query") as caught:
             agent_at(**{"server": "http://127.0.0.1:1", **wrong})
         assert "secret" not in str(caught.value).lower()
     monkeypatch.setenv("BAD", "one secret\nand another")

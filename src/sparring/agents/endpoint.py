@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from sparring.agents.base import Agent, PendingTurn, Reply
 from sparring.agents.endpoint_cache import Answer, AnswerCache
 from sparring.agents.endpoint_client import Client
-from sparring.errors import ConfigError, RolloutError
+from sparring.errors import ConfigError, RolloutError, SparringError
 from sparring.games.options import check_range
 
 SYSTEM = "You are playing a game. Decide on one of the legal actions and end your reply with that action."
@@ -113,14 +113,15 @@ class EndpointAgent:
         if not turns:
             return []
         requests = [self._request(turn) for turn in turns]  # here, not in the threads: game states are no shared ground
+        failed = Event()
         with ThreadPoolExecutor(min(self.concurrency, len(turns)), thread_name_prefix="endpoint") as pool:
-            futures = [pool.submit(self._answer, request, turn.stream.key) for request, turn in zip(requests, turns, strict=True)]
+            futures = [pool.submit(self._unless, failed, request, turn.stream.key) for request, turn in zip(requests, turns, strict=True)]
             try:
-                wait(futures, return_when=FIRST_EXCEPTION)
+                wait(futures)
             finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+                failed.set()  # when a person interrupts
         for future in futures:
-            if not future.cancelled() and (error := future.exception()) is not None:
+            if (error := future.exception()) is not None:
                 raise error
         return [Reply(text=answer.text, truncated=answer.truncated) for answer in (future.result() for future in futures)]
 
@@ -130,6 +131,16 @@ class EndpointAgent:
         messages.append({"role": "user", "content": turn.state.observe(turn.seat, 0).text})
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
+
+    def _unless(self, failed: Event, request: Mapping[str, Any], stream: int) -> Answer:
+        """Return the answer to a request; ask nothing after a failure, which is what is then reported."""
+        if failed.is_set():
+            return Answer("")
+        try:
+            return self._answer(request, stream)
+        except SparringError:
+            failed.set()
+            raise
 
     def _answer(self, request: Mapping[str, Any], stream: int) -> Answer:
         """Return the answer to a request, from the cache or the endpoint."""
@@ -175,7 +186,7 @@ class EndpointAgent:
         """Return what becomes of the answers so far."""
         if self.cache is None:
             return "Write cache=FILE, and answers are kept for the next run."
-        return f"All {len(self.cache)} answers so far are in {self.cache.path}: run again with this cache and only the rest is asked."
+        return f"Every answer so far is in {self.cache.path}: run again with this cache and only the rest is asked."
 
 
 def endpoint(

@@ -55,9 +55,6 @@ class AnswerCache:
                 lines = file.read().split(b"\n")
         self._read(lines)
 
-    def __len__(self) -> int:
-        return len(self._answers)
-
     def get(self, digest: str) -> Answer | None:
         """Return the answer to the request of this digest, or None."""
         return self._answers.get(digest)

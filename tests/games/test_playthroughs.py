@@ -16,6 +16,7 @@ EXTRA = {
     "hanabi": {"players": 3},
     "liars_dice": {"dice": 2, "sides": 4},
     "kuhn_rounds": {"rounds": 2, "outcome": "sign"},
+    "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
 }
 
 

@@ -35,7 +35,8 @@ class MctsAgent(TextAgent):
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
         evaluator = pyspiel.RandomRolloutEvaluator(self.rollouts, seeds[0])
         bot = pyspiel.MCTSBot(game.spiel, evaluator, self.uct_c, self.simulations, _MEMORY_MB, self.solve, seeds[1], False)
-        return game.word_of(state, seat, bot.step(state.spiel))
+        root = bot.mcts_search(state.spiel)  # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
+        return game.word_of(state, seat, root.best_child().action)
 
 
 def mcts(

@@ -78,10 +78,21 @@ class GameConfig(Strict):
     outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
 
 
-class ModelConfig(Strict):
-    """The model: a folder in Hugging Face layout, or a tiny model built from these sizes."""
+class LoraConfig(Strict):
+    """Low-rank adapters: they alone are trained, and the model under them is frozen."""
 
-    path: str | None = Field(None, description="folder of a model to start from; empty builds the tiny model")
+    rank: Positive = Field(16, description="inner width of the adapters")
+    alpha: float = Field(32.0, gt=0, description="their scale is alpha / rank")
+    targets: list[str] = Field(default_factory=list, description="layers that get one, e.g. [q_proj, v_proj]; empty: all linear ones")
+
+
+class ModelConfig(Strict):
+    """The model: a pretrained one by name, or a tiny model built from these sizes."""
+
+    name: str = Field("tiny", description="tiny, a model folder, smollm2-135m, gemma3-270m, or a Hugging Face id")
+    dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of a pretrained model's weights")
+    lora: LoraConfig | None = Field(None, description="low-rank adapters; empty trains every weight")
+    gradient_checkpointing: bool = Field(False, description="compute blocks again in the backward pass: less memory, more time")
     hidden_size: Positive = Field(64, description="width of the tiny model")
     layers: Positive = Field(2, description="blocks of the tiny model")
     heads: Positive = Field(4, description="attention heads of the tiny model")

@@ -78,7 +78,7 @@ def test_resume_without_a_recipe_goes_on(trained):
         (["train", "kuhn-tiny", "rollout.group_size=5"], "must divide"),
         (["train", "kuhn-tiny", "games.0.name=khun_poker", "--run", "{tmp}/x"], "kuhn_poker"),
         (["train", "kuhn-tiny", "games.0.illegal.rule=forfiet", "--run", "{tmp}/x"], "forfeit"),
-        (["train", "kuhn-tiny", "model.path={tmp}", "--run", "{tmp}/x"], "no config.json"),
+        (["train", "kuhn-tiny", "model.name={tmp}", "--run", "{tmp}/x"], "no config.json"),
         (["train", "--resume", "--run", "{tmp}/nowhere"], "no run folder"),
         (["evaluate", "{tmp}/nowhere"], "no run folder"),
         (["evaluate", "{tmp}"], "not a run folder"),

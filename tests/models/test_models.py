@@ -11,6 +11,8 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
@@ -52,6 +54,7 @@ FAMILIES = {
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE, attention_bias=True, tie_word_embeddings=True)),
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{**SHAPE, "head_dim": 8})),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE)),
+    "whole": lambda: MistralForCausalLM(MistralConfig(**SHAPE)),
     "gemma3": lambda: Gemma3ForCausalLM(
         Gemma3TextConfig(**SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"])
     ),
@@ -78,12 +81,25 @@ def test_lean_forward_equals_hugging_face(name, scores, monkeypatch):
     assert torch.allclose(model.logits(whole(model, ids).flatten(0, 1)).view_as(expected), expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_family_passes_its_own_check(name):
+    family(name).check()
+
+
+def test_a_model_that_scales_its_logits_unseen_is_refused():
+    network = FAMILIES["whole"]()
+    forward = network.forward
+    network.forward = lambda **arguments: (lambda out: out.__class__(logits=3 * out.logits))(forward(**arguments))
+    with pytest.raises(ModelError, match="log-probabilities differ"):
+        LanguageModel(network.eval(), None).check()
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_gradients_equal_hugging_face(name, recompute):
     model, ids = family(name), some_ids(3, 7)
     ids[2, :4] = ids[0, :4]
-    model.recompute = recompute
+    model.forward.recompute = recompute
     gradients = []
     for forward in (lambda: model.network(ids, attention_mask=torch.ones_like(ids)).logits, lambda: model.logits(whole(model, ids))):
         model.network.zero_grad()
@@ -131,8 +147,7 @@ def test_gelu_is_supported_and_dropout_is_not():
     assert architecture(network) is not None
     network.config.attn_pdrop = 0.1
     assert architecture(network) is None
-    with pytest.raises(ModelError, match="GPT2LMHeadModel"):
-        LanguageModel(network, None)
+    assert not LanguageModel(network.eval(), None).forward.shares_prefixes  # it runs through its own forward
 
 
 def test_sizes_and_seeds():

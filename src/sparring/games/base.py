@@ -90,15 +90,18 @@ class Game(Wording):
         """Return the action id of a word in ``state``, or None."""
         return self.indices.get(word)
 
-    def parse(self, state: State, reply: str) -> str | None:
+    def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
         """Return the action word written in ``reply``, legal or not, or None.
 
-        In brief style the reply must be the word and nothing else: what is measured exactly (the probability of the
-        word) is then what is played. Full style finds the action in natural text.
+        In brief style the reply must be the word as it is written and nothing else: what is measured exactly (the
+        probability of the word) is then what is played. If asked to be exact, it must be the word in any case of
+        letters; else full style finds the action in natural text.
         """
         if reply in self.indices:
             return reply
-        return None if self.brief else self._reader.find(reply)
+        if self.brief:
+            return None
+        return self._reader.word(reply) if exact else self._reader.find(reply)
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return what the wording wants to remember of the position in which an event happens."""
@@ -214,9 +217,12 @@ class State:
             found = told[seat, since] = Observation(text=self.game.text(self, seat, since), key=self.game.key(self, seat))
         return found
 
-    def parse(self, reply: str) -> str | None:
-        """Return the canonical action word written in ``reply``, legal or not; None if there is none."""
-        return self.game.parse(self, reply)
+    def parse(self, reply: str, exact: bool = False) -> str | None:
+        """Return the canonical action word written in ``reply``, legal or not; None if there is none.
+
+        ``exact``: nothing but the word will do.
+        """
+        return self.game.parse(self, reply, exact)
 
     def clone(self) -> State:
         """Return an independent copy: same position, same stream, same draw counter."""

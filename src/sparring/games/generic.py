@@ -63,13 +63,15 @@ class GenericGame(Game):
         index: int = state.spiel.legal_actions()[legal.index(word)]
         return index
 
-    def parse(self, state: State, reply: str) -> str | None:
+    def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
         """Return the legal action word in ``reply``, else a known action word in it, else None; exact in brief style."""
         legal = state.legal_actions()
         if reply in legal:
             return reply
         if self.brief:
             return reply if self._parser().knows(reply) else None
+        if exact:
+            return ReplyParser(legal).word(reply) or self._parser().word(reply)
         found = ReplyParser(legal).find(reply)
         return found if found is not None else self._parser().find(reply)
 

@@ -31,15 +31,16 @@ class ReplyParser:
         """Return whether ``word`` is one of the action words, as written."""
         return word in self._exact
 
+    def word(self, reply: str) -> str | None:
+        """Return the action word that all of ``reply`` is, whatever its case, or None."""
+        text = reply.strip()
+        return text if text in self._exact else self._lower.get(text.lower())
+
     def find(self, reply: str) -> str | None:
         """Return the action word that ``reply`` means, or None."""
-        text = reply.strip()
-        if text in self._exact:
-            return text
-        if text.lower() in self._lower:
-            return self._lower[text.lower()]
-        if not self._exact:
-            return None
+        text, word = reply.strip(), self.word(reply)
+        if word is not None or not self._exact:
+            return word
         for pattern in (self._marked, self._loose):
             found = [self._canonical(match) for match in pattern.findall(text)]
             known = [word for word in found if word is not None]

@@ -12,24 +12,29 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from sparring.errors import ModelError
-from sparring.models import lean
-from sparring.models.architectures import Architecture, architecture
-from sparring.models.prefixes import PrefixTree
+from sparring.models.adapters import base_of, merged
+from sparring.models.architectures import architecture
+from sparring.models.lean import KeyValueCache, LeanForward
+from sparring.models.prefixes import PrefixTree, prefix_tree
+from sparring.models.pretrained import load_pretrained
+from sparring.models.whole import WholeForward
+
+TOLERANCE = 1e-3  # largest difference of log-probabilities between this forward and the network's own
 
 
 class LanguageModel:
     """Network, tokenizer and optional value head. ``version`` counts the updates the weights have seen.
 
-    Families known to ``models/architectures.py`` run through the lean forward of ``models/lean.py``.
+    Families known to ``models/architectures.py`` run through the lean forward of ``models/lean.py``, others through
+    their own. The network may carry low-rank adapters; then they alone are trained.
     """
 
-    def __init__(self, network: PreTrainedModel, tokenizer: Any, *, with_values: bool = False, version: int = 0) -> None:
+    def __init__(self, network: Any, tokenizer: Any, *, with_values: bool = False, version: int = 0) -> None:
         self.network = network
-        self.parts = _parts(network)
-        self.recompute = False  # trade time for memory in the backward pass
+        self.base = base_of(network)
+        self.forward = _forward(self.base)
         self.tokenizer = tokenizer
         self.version = version
         self.value_head = nn.Linear(self.width, 1, dtype=torch.float32) if with_values else None
@@ -40,12 +45,12 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return int(self.network.config.hidden_size)
+        return int(self.base.config.hidden_size)
 
     @property
     def context(self) -> int:
         """Longest conversation in tokens."""
-        return int(self.network.config.max_position_embeddings)
+        return int(self.base.config.max_position_embeddings)
 
     @property
     def device(self) -> torch.device:
@@ -64,8 +69,9 @@ class LanguageModel:
         return [p for _, module in self.modules() for p in module.parameters() if p.requires_grad]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the named tensors of the trained modules (shared storage; tied weights once)."""
-        return {f"{prefix}.{name}": p.detach() for prefix, module in self.modules() for name, p in module.named_parameters()}
+        """Return the named trained tensors (shared storage; tied weights once). What is frozen is not among them."""
+        named = ((f"{prefix}.{name}", p) for prefix, module in self.modules() for name, p in module.named_parameters())
+        return {name: p.detach() for name, p in named if p.requires_grad}
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -82,21 +88,28 @@ class LanguageModel:
             tensor.copy_(tensors[name])
 
     def clone(self) -> LanguageModel:
-        """Return a copy with weights of its own."""
+        """Return a copy whose trained weights are its own; what is frozen is shared."""
+        frozen = {id(p): p for p in self.network.parameters() if not p.requires_grad}
         other = copy.copy(self)
-        other.network = copy.deepcopy(self.network)
-        other.parts = _parts(other.network)
+        other.network = copy.deepcopy(self.network, frozen)
+        other.base = base_of(other.network)
+        other.forward = _forward(other.base)
+        other.forward.recompute = self.forward.recompute
         other.value_head = copy.deepcopy(self.value_head)
         return other
 
-    def hidden(self, tree: PrefixTree, cache: lean.KeyValueCache | None = None) -> Tensor:
+    def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
         """Return hidden states [N, C] of distinct prefixes; a cache of R rows takes their keys and values."""
-        return lean.hidden_states(self.parts, tree, cache, recompute=self.recompute)
+        return self.forward.hidden(tree, cache)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, C]."""
-        weight: Tensor = self.network.get_output_embeddings().weight
-        return hidden @ weight.T
+        head = self.base.get_output_embeddings()
+        if head.bias is None:
+            weight: Tensor = head.weight
+            return hidden @ weight.T
+        logits: Tensor = head(hidden)
+        return logits
 
     def values(self, hidden: Tensor) -> Tensor:
         """Return the value head's estimate [M] for hidden states [M, C]."""
@@ -105,47 +118,51 @@ class LanguageModel:
         values: Tensor = self.value_head(hidden.float()).squeeze(-1)
         return values
 
-    def new_cache(self, batch: int, positions: int) -> lean.KeyValueCache:
-        """Return an empty key-value cache for ``batch`` rows of ``positions`` positions."""
-        shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
-        return lean.KeyValueCache(tensor=torch.zeros(shape, dtype=self.network.dtype, device=self.device))
+    def new_cache(self, batch: int, positions: int) -> KeyValueCache:
+        """Return an empty cache for ``batch`` rows of ``positions`` positions."""
+        return self.forward.new_cache(batch, positions, dtype=self.base.dtype, device=self.device)
 
-    def extend(self, ids: Tensor, start: Tensor, cache: lean.KeyValueCache) -> Tensor:
+    def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
         """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows; return hidden states [B, T, C]."""
-        return lean.extend(self.parts, ids, start, cache)
+        return self.forward.extend(ids, start, cache)
+
+    @torch.no_grad()
+    def check(self) -> None:
+        """Compare this forward with the network's own on a few tokens.
+
+        Raises:
+            ModelError: they differ (some models scale or cap their logits in ways that are not known here).
+        """
+        vocabulary = self.base.get_output_embeddings().weight.shape[0]
+        ids = torch.arange(12, device=self.device) * 7919 % vocabulary
+        own = self.network(input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]).logits[0].float().log_softmax(-1)
+        tree = prefix_tree([tuple(ids.tolist())]).to(self.device)
+        difference = (self.logits(self.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
+        limit = TOLERANCE if self.base.dtype == torch.float32 else 0.5
+        if not difference < limit:
+            kind = type(self.base).__name__
+            raise ModelError(f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from what is computed here.")
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load."""
-        self.network.save_pretrained(folder)
+        network = merged(copy.deepcopy(self.network)) if self.base is not self.network else self.network
+        network.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
 
-def _parts(network: PreTrainedModel) -> Architecture:
-    """Return the parts of a network that the lean forward runs.
-
-    Raises:
-        ModelError: the network is of another family.
-    """
+def _forward(network: Any) -> LeanForward | WholeForward:
+    """Return the forward pass that fits the network."""
     parts = architecture(network)
-    if parts is None:
-        raise ModelError(
-            f"{type(network).__name__} cannot be trained here yet: this version runs dropout-free GPT-2, Llama, Qwen2, Qwen3 and "
-            "Gemma 3 models in process. Leave model.path empty to build the tiny model."
-        )
-    return parts
+    return LeanForward(parts) if parts is not None else WholeForward(network)
 
 
-def load_language_model(folder: Path, *, with_values: bool = False) -> LanguageModel:
-    """Return the model and tokenizer of a folder in Hugging Face layout; remote code is never run.
+def load_language_model(name: str | Path, *, dtype: str = "float32", with_values: bool = False) -> LanguageModel:
+    """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
 
     Raises:
         ModelError: the folder is missing or damaged, or the model cannot be run.
     """
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"{folder} is not a model folder: it has no config.json. Name a folder written by `sparring export`.")
-    try:
-        network = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:
-        raise ModelError(f"The model in {folder} cannot be loaded: {error}") from error
-    return LanguageModel(network, tokenizer, with_values=with_values)
+    network, tokenizer = load_pretrained(str(name), dtype=dtype)
+    model = LanguageModel(network, tokenizer, with_values=with_values)
+    model.check()
+    return model

@@ -34,6 +34,11 @@ class KeyValueCache:
     tensor: Tensor
 
     @property
+    def device(self) -> torch.device:
+        """Where it is kept."""
+        return self.tensor.device
+
+    @property
     def bytes(self) -> int:
         """Size in bytes."""
         return self.tensor.numel() * self.tensor.element_size()
@@ -52,63 +57,73 @@ class KeyValueCache:
         self.tensor[:, :, ours, :, :length] = other.tensor[:, :, theirs, :, :length]
 
 
-def hidden_states(
-    parts: Architecture, tree: PrefixTree, cache: KeyValueCache | None = None, *, recompute: bool = False
-) -> Tensor:
-    """Return the last hidden state of every prefix.
+class LeanForward:
+    """The forward pass of a known family of decoders.
 
-    Args:
+    Attributes:
         parts: the position-wise parts of the network.
-        tree: the prefixes of R sequences.
-        cache: if given, R rows that take the keys and values of the sequences.
-        recompute: keep only each block's input for the backward pass and compute the rest again (less memory).
-
-    Returns:
-        float [N, C], after the final normalisation.
+        recompute: keep only each block's input for the backward pass and compute the rest again (less memory, more time).
     """
-    rows, length = tree.node.shape
-    flat, causal = tree.node.flatten(), _Causal(torch.arange(length, device=tree.node.device)[None], length)
 
-    def block(x: Tensor, layer: int) -> Tensor:
-        qkv = parts.project(layer, x, places)
-        q, k, v = _split(parts, qkv.flatten(1).index_select(0, flat).view(rows, length, -1, parts.head_width))
-        if cache is not None:
-            cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
-            cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
-        mixed = _attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, parts.scale, parts.window(layer))
-        return parts.finish(layer, x, mixed.index_select(0, tree.first))
+    shares_prefixes = True
 
-    x, places = parts.embed(tree.ids, tree.position)
-    for layer in range(parts.layers):
-        x = checkpoint(block, x, layer, use_reentrant=False) if recompute and torch.is_grad_enabled() else block(x, layer)
-    return parts.final(x)
+    def __init__(self, parts: Architecture) -> None:
+        self.parts = parts
+        self.recompute = False
 
+    def new_cache(self, batch: int, positions: int, *, dtype: torch.dtype, device: torch.device) -> KeyValueCache:
+        """Return an empty cache for ``batch`` rows of ``positions`` positions."""
+        shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
+        return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device))
 
-@torch.no_grad()
-def extend(parts: Architecture, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
-    """Append tokens to cached sequences and return their last hidden states, without gradients.
+    def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
+        """Return the last hidden state [N, C] of every prefix, after the final normalisation.
 
-    Args:
-        parts: the position-wise parts of the network.
-        ids: int64 [B, T], new tokens, right-padded.
-        start: int64 [B], the position of each row's first new token: its cached length.
-        cache: at least ``max(start) + T`` positions long; the new keys and values are written into it.
+        Args:
+            tree: the prefixes of R sequences.
+            cache: if given, R rows that take the keys and values of the sequences.
+        """
+        parts = self.parts
+        rows, length = tree.node.shape
+        flat, causal = tree.node.flatten(), _Causal(torch.arange(length, device=tree.node.device)[None], length)
 
-    Returns:
-        float [B, T, C], after the final normalisation.
-    """
-    batch, length = ids.shape
-    positions = start[:, None] + torch.arange(length, device=ids.device)
-    rows = torch.arange(batch, device=ids.device)[:, None]
-    causal = _Causal(positions, cache.positions)
-    x, places = parts.embed(ids.flatten(), positions.flatten())
-    for layer in range(parts.layers):
-        q, k, v = _split(parts, parts.project(layer, x, places).view(batch, length, -1, parts.head_width))
-        keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
-        keys[rows, :, positions] = k
-        values[rows, :, positions] = v
-        x = parts.finish(layer, x, _attend(q, keys, values, causal, parts.scale, parts.window(layer)))
-    return parts.final(x).view(batch, length, -1)
+        def block(x: Tensor, layer: int) -> Tensor:
+            qkv = parts.project(layer, x, places)
+            q, k, v = _split(parts, qkv.flatten(1).index_select(0, flat).view(rows, length, -1, parts.head_width))
+            if cache is not None:
+                cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
+                cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
+            mixed = _attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, parts.scale, parts.window(layer))
+            return parts.finish(layer, x, mixed.index_select(0, tree.first))
+
+        x, places = parts.embed(tree.ids, tree.position)
+        again = self.recompute and torch.is_grad_enabled()
+        for layer in range(parts.layers):
+            x = checkpoint(block, x, layer, use_reentrant=False) if again else block(x, layer)
+        return parts.final(x)
+
+    @torch.no_grad()
+    def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
+        """Append tokens to cached sequences; return their last hidden states [B, T, C], without gradients.
+
+        Args:
+            ids: int64 [B, T], new tokens, right-padded.
+            start: int64 [B], the position of each row's first new token: its cached length.
+            cache: at least ``max(start) + T`` positions long; the new keys and values are written into it.
+        """
+        parts = self.parts
+        batch, length = ids.shape
+        positions = start[:, None] + torch.arange(length, device=ids.device)
+        rows = torch.arange(batch, device=ids.device)[:, None]
+        causal = _Causal(positions, cache.positions)
+        x, places = parts.embed(ids.flatten(), positions.flatten())
+        for layer in range(parts.layers):
+            q, k, v = _split(parts, parts.project(layer, x, places).view(batch, length, -1, parts.head_width))
+            keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
+            keys[rows, :, positions] = k
+            values[rows, :, positions] = v
+            x = parts.finish(layer, x, _attend(q, keys, values, causal, parts.scale, parts.window(layer)))
+        return parts.final(x).view(batch, length, -1)
 
 
 def _split(parts: Architecture, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -16,6 +16,8 @@ class PlainRenderer:
     """
 
     prefix_stable = True
+    exact_answers = False  # the game's brief wording sees to that
+    scorable = True
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary: dict[str, int] = tokenizer.get_vocab()
@@ -58,6 +60,10 @@ class PlainRenderer:
         if ids and ids[-1] == self.end:
             ids = ids[:-1]
         return " ".join(self._text[index] for index in ids)
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action: all of it."""
+        return text
 
 
 def plain(tokenizer: Any) -> PlainRenderer:

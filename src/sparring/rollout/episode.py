@@ -69,10 +69,15 @@ class EpisodeInPlay:
         state, draft, legal = self.state, self._drafts[-1], self._legal
         seat = draft.seat
         ledger = self._ledgers[seat]
-        action = state.parse(reply.text)
+        if ledger is None:
+            action = state.parse(reply.text)
+        else:
+            named = ledger.read(reply.text)
+            action = None if named is None else state.parse(named, exact=ledger.renderer.exact_answers)
         event: TurnEvent = "unparsable" if action is None else "ok" if action in legal else "illegal"
         draft.legal, draft.reply, draft.event = legal, reply, event
-        draft.segments = ledger.record(reply) if ledger is not None else ()
+        if ledger is not None:
+            draft.sample, draft.segments = ledger.sample, ledger.record(reply)
         self._own_turns[seat] += 1
         if event != "ok":
             action = self._punish(draft, action)
@@ -130,17 +135,18 @@ class EpisodeInPlay:
 class _Draft:
     """A turn that is being played; becomes a Turn when the rewards are known."""
 
-    __slots__ = ("action", "event", "key", "legal", "penalty", "reply", "returns", "seat", "segments", "turn_index")
+    __slots__ = ("action", "event", "key", "legal", "penalty", "reply", "returns", "sample", "seat", "segments", "turn_index")
 
     legal: tuple[str, ...]
     reply: Reply
     event: TurnEvent
-    segments: tuple[Segment, ...]
 
     def __init__(self, seat: int, turn_index: int, key: str, returns: tuple[float, ...]) -> None:
         self.seat, self.turn_index, self.key, self.returns = seat, turn_index, key, returns
         self.action: str | None = None
         self.penalty = 0.0
+        self.sample = 0
+        self.segments: tuple[Segment, ...] = ()
 
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the finished record."""
@@ -155,6 +161,7 @@ class _Draft:
             event=self.event,
             rewards=rewards,
             segments=self.segments,
+            sample=self.sample,
             truncated=self.reply.truncated,
             weights_version=self.reply.weights_version,
         )

@@ -12,24 +12,43 @@ from sparring.types import Segment
 
 
 class Ledger:
-    """One seat's conversation as token ids. ``known`` is the length its agent had seen at its last turn."""
+    """One seat's conversation as token ids.
 
-    __slots__ = ("_pending", "_renderer", "ids", "known")
+    Attributes:
+        renderer: of the agent in the seat.
+        ids: everything the model has seen and said.
+        known: the length its agent had seen at its last turn.
+        sample: number of the training sample; it grows where a renderer that edits history lays the conversation out anew.
+    """
+
+    __slots__ = ("_asked", "_past", "_pending", "ids", "known", "renderer", "sample")
 
     def __init__(self, renderer: Any) -> None:
-        self._renderer = renderer
+        self.renderer = renderer
         self.ids: tuple[int, ...] = ()
-        self.known = 0
+        self.known = self.sample = 0
         self._pending: tuple[Segment, ...] = ()
+        self._past: list[tuple[str, tuple[int, ...]]] = []  # what was told and said, where history is edited
+        self._asked = ""
 
     def ask(self, text: str) -> None:
         """Tell the seat this text and ask for a reply."""
-        if self.ids:
-            segment = Segment(kind="context", ids=self._renderer.append(text))
+        self._asked = text
+        if self._past:
+            self.ids, self.known = (), 0
+            self.sample += 1
+            segment = Segment(kind="prompt", ids=self.renderer.conversation(self._past, text))
+        elif self.ids:
+            segment = Segment(kind="context", ids=self.renderer.append(text))
         else:
-            segment = Segment(kind="prompt", ids=self._renderer.initial(text))
+            segment = Segment(kind="prompt", ids=self.renderer.initial(text))
         self.ids += segment.ids
         self._pending += (segment,)
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        action: str | None = self.renderer.read(text)
+        return action
 
     def record(self, reply: Reply) -> tuple[Segment, ...]:
         """Append what was sampled and return all segments since the last reply, this one's included."""
@@ -37,9 +56,11 @@ class Ledger:
         segments = (*self._pending, sampled)
         self.ids += reply.ids
         self.known = len(self.ids) - 1
-        closing = self._renderer.close(reply.truncated)
+        closing = self.renderer.close(reply.truncated)
         if closing:
             segments += (Segment(kind="boundary", ids=closing),)
             self.ids += closing
         self._pending = ()
+        if not self.renderer.prefix_stable:
+            self._past.append((self._asked, reply.ids))
         return segments

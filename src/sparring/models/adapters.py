@@ -1,0 +1,55 @@
+"""Low-rank adapters (LoRA, Hu et al., 2021), from peft: W x becomes W x + (alpha / rank) B A x, with W frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from sparring.errors import ModelError
+from sparring.rng import Stream
+
+ALL_LINEAR = "all-linear"
+
+
+def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str], stream: Stream) -> Any:
+    """Return the network with adapters on its linear layers; only they are trained. At the start they change nothing.
+
+    Args:
+        network: a Hugging Face causal language model; its weights are frozen in place.
+        rank: inner width of the adapters.
+        alpha: numerator of their scale alpha / rank.
+        targets: names of the layers that get one, e.g. ["q_proj", "v_proj"]; empty for every linear layer but the head.
+        stream: the adapters' weights are drawn from this stream alone.
+
+    Raises:
+        ModelError: peft is not installed, or the network has no layer of these names.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise ModelError("model.lora needs peft; install it with: pip install 'sparring[lora]'.") from None
+    options: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "target_modules": list(targets) or ALL_LINEAR, "lora_dropout": 0.0}
+    config = LoraConfig(**options, task_type="CAUSAL_LM")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(stream.key & (2**63 - 1))
+        try:
+            adapted = get_peft_model(network, config)
+        except ValueError as error:
+            raise ModelError(f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}") from None
+    adapted.eval()
+    return adapted
+
+
+def base_of(network: Any) -> Any:
+    """Return the network inside adapters, or the network itself."""
+    return network.get_base_model() if hasattr(network, "get_base_model") else network
+
+
+def merged(network: Any) -> Any:
+    """Return a network without adapters that computes the same; one that has none is returned as it is.
+
+    The network is changed: give a copy.
+    """
+    return network.merge_and_unload() if hasattr(network, "merge_and_unload") else network

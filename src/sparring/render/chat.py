@@ -1,0 +1,190 @@
+"""The chat renderer: a pretrained model's own chat template as scaffold, taken apart once and checked.
+
+The template is never run over what was said. At the start it renders a few probe conversations; the pieces between
+the probes' contents are the scaffold, and a conversation is laid out as scaffold ids around content ids. So sampled
+ids stay as they were sampled, and foreign text is encoded with special tokens switched off.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal
+
+from sparring.errors import ConfigError, ModelError
+from sparring.render.answers import Answer, answer_format
+
+PROBES = ("firstuserprobe", "firstreplyprobe", "seconduserprobe", "secondreplyprobe", "thirduserprobe")
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+END_OF_THOUGHT = "</think>"
+
+
+class ChatRenderer:
+    """Turns what a seat is told into ids, and sampled ids into text, by a model's chat template.
+
+    With ``history="keep"`` a conversation only ever grows. With "strip" the thoughts of earlier replies are left out of
+    what the model sees later, so every turn is laid out anew and becomes a training sample of its own.
+    """
+
+    def __init__(
+        self, tokenizer: Any, *, system: str, thinking: bool, history: Literal["keep", "strip"], answer: Answer, template: str | None
+    ) -> None:
+        if history == "strip" and not thinking:
+            raise ConfigError('renderer.history="strip" leaves out thoughts, and renderer.thinking is off; write renderer.history=keep.')
+        self.tokenizer = tokenizer
+        self.format = answer_format(answer, thinking=thinking)
+        self.exact_answers = self.format.exact
+        self.scorable = not thinking  # whether the probability of an action is that of one reply
+        self.prefix_stable = history == "keep"
+        self._template = CHATML if template == "chatml" else template
+        self._thinking, self._system = thinking, system
+        if self._template is None and not getattr(tokenizer, "chat_template", None):
+            raise ModelError("This tokenizer has no chat template. Write renderer.template=chatml, or take an instruction-tuned model.")
+        self.encode = lru_cache(maxsize=4096)(self._encode)
+        self._text = lru_cache(maxsize=4096)(self._decode)
+        first, answered, after, ask = self._pieces()
+        ids = self._scaffold(after)
+        self._check_specials(ids)
+        self.stop_ids: tuple[int, ...] = (ids[0],)
+        self._first, self._after = self._scaffold(first), ids[1:]
+        self._ask = (*self._scaffold(ask), *self._scaffold(self.format.opening))
+        self._answered = self._scaffold(answered)
+
+    # -- the template, taken apart -----------------------------------------------------------------------------------
+
+    def _render(self, contents: tuple[str, ...]) -> list[str]:
+        """Return the scaffold between the contents of a conversation that waits for a reply."""
+        messages = [{"role": "system", "content": self._system}] if self._system else []
+        messages += [{"role": ("user", "assistant")[turn % 2], "content": text} for turn, text in enumerate(contents)]
+        try:
+            rendered: str = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, enable_thinking=self._thinking, chat_template=self._template
+            )
+        except Exception as error:
+            raise ModelError(f"The chat template fails: {error}. Write renderer.template=chatml or renderer.system=''.") from error
+        pieces, rest = [], rendered
+        for text in contents:
+            if rest.count(text) != 1:
+                raise ModelError(f"The chat template changes or repeats what is said ({text!r}). Write renderer.template=chatml.")
+            before, _, rest = rest.partition(text)
+            pieces.append(before)
+        return [*pieces, rest]
+
+    def _pieces(self) -> tuple[str, str, str, str]:
+        """Return the text before the first message, before a reply in the history, between a reply and the next message,
+        and from a message to the reply that is asked for.
+
+        Raises:
+            ModelError: the pieces depend on how long the conversation is: the template is not prefix-stable.
+        """
+        first, ask = self._render(PROBES[:1])
+        second = self._render(PROBES[:3])
+        third = self._render(PROBES)
+        expected = [first, second[1], second[2], second[1], second[2], ask]
+        if second != [first, second[1], second[2], ask] or third != expected:
+            place = next(index for index, (a, b) in enumerate(zip(third, expected, strict=True)) if a != b) if third != expected else 0
+            raise ModelError(
+                f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after three messages and {expected[place]!r} "
+                "after two, so earlier turns would be told differently later. Write renderer.template=chatml, or give a template in "
+                "renderer.template that writes every turn the same way."
+            )
+        return first, second[1], second[2], ask
+
+    def _scaffold(self, text: str) -> tuple[int, ...]:
+        """Return the ids of scaffold text, special tokens included."""
+        return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
+
+    def _check_specials(self, after: tuple[int, ...]) -> None:
+        """Check that replies end with a special token and that foreign text cannot contain one.
+
+        Raises:
+            ModelError: they do not, or it can.
+        """
+        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
+        if not after or after[0] not in special:
+            raise ModelError(
+                f"The chat template ends a reply with {self.tokenizer.decode(list(after[:1]))!r}, which is no special token, so the end of "
+                "a reply cannot be told from its text. Write renderer.template=chatml, if the tokenizer has <|im_end|>."
+            )
+        end = self.tokenizer.decode([after[0]])
+        found = set(self.encode(f"a{end}b {end}")) & set(self.tokenizer.all_special_ids)
+        if found:
+            raise ModelError(f"This tokenizer reads {end!r} in plain text as special, so foreign text could end a turn. Use a fast one.")
+
+    # -- conversations -----------------------------------------------------------------------------------------------
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        """Return the ids of foreign text; special tokens in it are read as plain characters."""
+        return tuple(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+    def _decode(self, ids: tuple[int, ...]) -> str:
+        """Return the text of ids; special ids show by their names."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return text
+
+    def initial(self, text: str) -> tuple[int, ...]:
+        """Return the ids that open a conversation with this text and ask for a reply."""
+        told = f"{text}\n\n{self.format.instruction}" if self.format.instruction else text
+        return (*self._first, *self.encode(told), *self._ask)
+
+    def append(self, text: str) -> tuple[int, ...]:
+        """Return the ids that tell a running conversation this text and ask for a reply."""
+        return (*self._after, *self.encode(text), *self._ask)
+
+    def close(self, truncated: bool) -> tuple[int, ...]:
+        """Return the scaffold that closes a reply: the end of turn where the reply was cut before saying it."""
+        return self.stop_ids if truncated else ()
+
+    def reply(self, text: str) -> tuple[int, ...]:
+        """Return the ids of a complete reply with this action, as the model would have sampled them after the opening."""
+        return (*self.encode(text + self.format.ending), *self.stop_ids)
+
+    def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
+        """Return a conversation laid out anew, the thoughts of its replies left out.
+
+        Args:
+            past: what the seat was told and what it sampled, turn by turn.
+            text: what it is told now.
+        """
+        ids: tuple[int, ...] = ()
+        for number, (told, sampled) in enumerate([*past, (text, ())]):
+            asked = self.initial(told) if number == 0 else self.append(told)
+            if number == len(past):
+                return ids + asked
+            said = self.format.opening + self.parse(sampled)
+            shown = said.rpartition(END_OF_THOUGHT)[2].strip()
+            ids += asked[: len(asked) - len(self._ask)] + self._answered + self.encode(shown) + self.stop_ids
+        return ids
+
+    def parse(self, ids: tuple[int, ...]) -> str:
+        """Return the text of sampled ids, without the end of turn."""
+        return self._text(ids[:-1] if ids and ids[-1] in self.stop_ids else ids)
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        return self.format.read(text)
+
+
+def chat(
+    tokenizer: Any,
+    *,
+    system: str = "",
+    thinking: bool = False,
+    history: Literal["keep", "strip"] = "keep",
+    answer: Answer = "exact",
+    template: str | None = None,
+) -> ChatRenderer:
+    """Render for a pretrained chat model: its own template, taken apart and checked for prefix stability.
+
+    Args:
+        tokenizer: the model's.
+        system: a system message; empty leaves it to the template.
+        thinking: whether replies begin with thoughts (also passed to the template as ``enable_thinking``).
+        history: "keep" leaves thoughts in what the model sees of its earlier replies; "strip" takes them out and trains on
+            every turn as a sample of its own. The same in rollout, training and evaluation.
+        answer: how the action is worded: "free", "exact", "tagged" (MARS) or "boxed" (SPIRAL).
+        template: a Jinja chat template to use in place of the tokenizer's, or "chatml".
+    """
+    return ChatRenderer(tokenizer, system=system, thinking=thinking, history=history, answer=answer, template=template)

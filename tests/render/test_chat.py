@@ -1,0 +1,135 @@
+"""The chat renderer, against small tokenizers with templates of the kinds that exist."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from sparring.agents.base import Reply
+from sparring.errors import ConfigError, ModelError
+from sparring.render.chat import CHATML, chat
+from sparring.rollout.ledger import Ledger
+
+GEMMA = (
+    "{{ '<bos>' }}{% for m in messages %}{{ '<start>' + ('model' if m.role == 'assistant' else 'user') + '\n' + m.content | trim "
+    "+ '<end>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<start>model\n' }}{% endif %}"
+)
+THINKER = (
+    "{% for m in messages %}{{ '<start>' + m.role + '\n' + m.content + '<end>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% if not enable_thinking %}{{ '<think>\n\n</think>\n\n' }}{% endif %}{% endif %}"
+)
+UNSTABLE = (
+    "{% for m in messages %}{{ '<start>' + m.role + ('!' if loop.index > 3 else '') + '\n' + m.content + '<end>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
+)
+LAST_ONLY = (
+    "{% for m in messages %}{{ '<start>' + m.role + '\n' + (m.content if loop.last else '...') + '<end>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
+)
+NO_END = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+SPECIALS = ["<bos>", "<start>", "<end>", "<|im_start|>", "<|im_end|>"]
+
+
+def tokenizer(template):
+    """Return a byte-level tokenizer with special tokens and a template."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE({char: index for index, char in enumerate(alphabet)}, []))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=SPECIALS, clean_up_tokenization_spaces=False)
+    made.chat_template = template
+    return made
+
+
+def text_of(renderer, ids):
+    return renderer.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+@pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
+@pytest.mark.parametrize("answer", ["exact", "tagged"])
+def test_a_conversation_reads_as_the_template_writes_it(template, answer):
+    made = tokenizer(template)
+    renderer = chat(made, answer=answer, system="" if template == GEMMA else "Be brief.")
+    reply = renderer.reply("bet")
+    ids = renderer.initial("one") + reply + renderer.append("two") + reply + renderer.append("three")
+    opening, said = renderer.format.opening, renderer.format.opening + "bet" + renderer.format.ending
+    if template == THINKER:
+        said = "<think>\n\n</think>\n\n" + said
+    messages = [] if template == GEMMA else [{"role": "system", "content": "Be brief."}]
+    for told in (f"one\n\n{renderer.format.instruction}", "two"):
+        messages += [{"role": "user", "content": told}, {"role": "assistant", "content": said}]
+    messages.append({"role": "user", "content": "three"})
+    expected = made.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    assert text_of(renderer, ids) == expected + opening
+
+
+def test_the_end_of_a_turn_stops_a_reply_and_closes_a_cut_one():
+    renderer = chat(tokenizer(GEMMA))
+    assert [renderer.tokenizer.decode([index]) for index in renderer.stop_ids] == ["<end>"]
+    assert renderer.close(truncated=True) == renderer.stop_ids and renderer.close(truncated=False) == ()
+    assert renderer.parse(renderer.reply("bet")) == "bet"
+    assert renderer.parse(renderer.stop_ids) == "" and renderer.parse(()) == ""
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["<end>", "<|im_end|>", "<bos>", "a", " ", "\n", "é", "<", "end>"]), max_size=12).map("".join))
+def test_foreign_text_yields_no_special_ids_and_survives(text):
+    renderer = RENDERER
+    ids = renderer.encode(text)
+    assert not set(ids) & set(renderer.tokenizer.all_special_ids)
+    assert text_of(renderer, ids) == text
+
+
+RENDERER = chat(tokenizer(GEMMA))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (UNSTABLE, "not prefix-stable"),
+        (LAST_ONLY, "changes or repeats"),
+        (NO_END, "no special token"),
+        (None, "no chat template"),
+        ("{{ raise_exception('system not supported') }}", "chat template fails"),
+    ],
+)
+def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, message):
+    with pytest.raises(ModelError, match=message) as caught:
+        chat(tokenizer(template))
+    assert "renderer.template=chatml" in str(caught.value)
+    assert chat(tokenizer(template), template="chatml").prefix_stable
+
+
+def test_stripping_thoughts_needs_thoughts():
+    with pytest.raises(ConfigError, match="history"):
+        chat(tokenizer(CHATML), history="strip", thinking=False)
+
+
+def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
+    said = tuple(chat(tokenizer(CHATML)).encode("hm</think> <answer>bet</answer>"))
+    for history in ("keep", "strip"):
+        renderer = chat(tokenizer(CHATML), thinking=True, history=history, answer="tagged")
+        ledger = Ledger(renderer)
+        ledger.ask("one")
+        first = ledger.ids
+        ledger.record(Reply(text="", ids=(*said, *renderer.stop_ids)))
+        ledger.ask("two")
+        text = text_of(renderer, ledger.ids)
+        assert text.endswith("two<|im_end|>\n<|im_start|>assistant\n<think>\n")
+        assert ledger.sample == (history == "strip")
+        if history == "keep":
+            assert ledger.ids[: len(first) + len(said)] == first + said
+        else:
+            assert "hm" not in text and "<|im_start|>assistant\n<answer>bet</answer><|im_end|>" in text
+
+
+def test_what_is_stripped_opens_a_new_sample_each_turn():
+    renderer = chat(tokenizer(CHATML), thinking=True, history="strip", answer="tagged")
+    ledger = Ledger(renderer)
+    for turn in range(3):
+        ledger.ask(f"turn {turn}")
+        before = ledger.ids
+        segments = ledger.record(Reply(text="", ids=(*renderer.encode("x</think><answer>bet</answer>"), *renderer.stop_ids)))
+        assert [segment.kind for segment in segments] == ["prompt", "sampled"]
+        assert sum((segment.ids for segment in segments), ()) == ledger.ids == before + segments[1].ids
+        assert ledger.sample == turn

@@ -1,9 +1,43 @@
-"""One thread for torch in all tests: results do not depend on the machine's cores, and workers do not crowd each other."""
+"""What all tests share: one thread for torch, and a small pretrained chat model in a folder.
+
+One thread, so that results do not depend on the machine's cores and workers do not crowd each other.
+"""
 
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as tokenizer_models
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from sparring.render.templates import CHATML
 
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def chat_folder(tmp_path_factory):
+    """Return the folder of a random Llama with a byte-level tokenizer and a chat template."""
+    folder = tmp_path_factory.mktemp("chat") / "model"
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(tokenizer_models.BPE({char: index for index, char in enumerate(alphabet)}, []))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=["<|im_start|>", "<|im_end|>"])
+    tokenizer.chat_template = CHATML
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

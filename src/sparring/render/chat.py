@@ -12,12 +12,9 @@ from typing import Any, Literal
 
 from sparring.errors import ConfigError, ModelError
 from sparring.render.answers import Answer, answer_format
+from sparring.render.templates import TEMPLATES
 
 PROBES = ("firstuserprobe", "firstreplyprobe", "seconduserprobe", "secondreplyprobe", "thirduserprobe")
-CHATML = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
 END_OF_THOUGHT = "</think>"
 
 
@@ -38,7 +35,7 @@ class ChatRenderer:
         self.exact_answers = self.format.exact
         self.scorable = not thinking  # whether the probability of an action is that of one reply
         self.prefix_stable = history == "keep"
-        self._template = CHATML if template == "chatml" else template
+        self._template = TEMPLATES.get(template or "", template)
         self._thinking, self._system = thinking, system
         if self._template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError("This tokenizer has no chat template. Write renderer.template=chatml, or take an instruction-tuned model.")
@@ -185,6 +182,6 @@ def chat(
         history: "keep" leaves thoughts in what the model sees of its earlier replies; "strip" takes them out and trains on
             every turn as a sample of its own. The same in rollout, training and evaluation.
         answer: how the action is worded: "free", "exact", "tagged" (MARS) or "boxed" (SPIRAL).
-        template: a Jinja chat template to use in place of the tokenizer's, or "chatml".
+        template: a Jinja chat template to use in place of the tokenizer's, or a name: "chatml", "gemma".
     """
     return ChatRenderer(tokenizer, system=system, thinking=thinking, history=history, answer=answer, template=template)

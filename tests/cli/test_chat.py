@@ -1,0 +1,57 @@
+"""A pretrained chat model with adapters through the whole command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.models.language_model import load_language_model
+
+CONFIG = """
+steps: 2
+games: [{name: kuhn_poker, options: {style: full}, illegal: {penalty: 1.0}}]
+model: {name: FOLDER, lora: {rank: 4}, gradient_checkpointing: RECOMPUTE}
+renderer: {name: chat, answer: boxed}
+rollout: {games_per_step: 8, max_new_tokens: 6}
+learner: {learning_rate: 0.001, average: 0.9}
+evaluation: {every: 2, max_states: 100}
+checkpoint: {every: 1}
+threads: 1
+"""
+
+
+
+def sparring(*arguments):
+    outcome = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    assert outcome.exit_code == 0, outcome.output + repr(outcome.exception)
+    return outcome.stdout
+
+
+@pytest.fixture
+def recipe(chat_folder, tmp_path):
+    def write(recompute):
+        path = tmp_path / "chat.yaml"
+        path.write_text(CONFIG.replace("FOLDER", str(chat_folder)).replace("RECOMPUTE", recompute))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("recompute", ["false", "true"])
+def test_a_chat_model_trains_resumes_and_exports(recipe, tmp_path, recompute):
+    sparring("train", recipe(recompute), "--run", tmp_path / "whole", "steps=3")
+    sparring("train", recipe(recompute), "--run", tmp_path / "parts")
+    sparring("train", "--resume", "--run", tmp_path / "parts", "steps=3")
+    whole, parts = ((tmp_path / run / "metrics.jsonl").read_text().splitlines() for run in ("whole", "parts"))
+    assert whole[0] == parts[0] and len(whole) == len(parts) == 3
+    last = json.loads(whole[-1])
+    assert last["logprob_difference_max"] < 1e-4 and 0 <= last["nash_conv/kuhn_poker"] < 4
+    sparring("export", tmp_path / "whole", tmp_path / "out")
+    load_language_model(tmp_path / "out")
+
+
+def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
+    for run in ("one", "two"):
+        sparring("train", recipe("false"), "--run", tmp_path / run)
+    assert (tmp_path / "one" / "metrics.jsonl").read_bytes() == (tmp_path / "two" / "metrics.jsonl").read_bytes()

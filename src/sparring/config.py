@@ -182,6 +182,43 @@ class StoreConfig(Strict):
     every: Count = Field(10, description="steps between stored batches; 1 stores every episode, 0 none")
 
 
+class HealthRule(Strict):
+    """A metric and the bound beyond which it must not stay; a value that is no number counts as beyond."""
+
+    metric: str = Field(min_length=1, description="a metric, or a pattern of the glossary such as seat_asymmetry/GAME")
+    above: float | None = Field(None, allow_inf_nan=False, description="values above this are unhealthy; give this or below")
+    below: float | None = Field(None, allow_inf_nan=False, description="values below this are unhealthy")
+    for_steps: Positive = Field(1, description="times in a row that the metric is recorded so before the rule acts")
+    after_step: float = Field(0.0, ge=0, allow_inf_nan=False, description="first steps not looked at; below 1: that share of the run")
+    action: Literal["warn", "stop"] = Field("warn", description="what the rule does, once per metric")
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> HealthRule:
+        if (self.above is None) == (self.below is None):
+            raise ValueError(f"the rule on {self.metric!r} needs exactly one of above and below")
+        return self
+
+
+def _health_rules() -> list[HealthRule]:
+    """Return the rules of every run that names none of its own."""
+    return [
+        HealthRule(metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2),
+        HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
+        HealthRule(metric="seat_asymmetry/GAME", above=1.5, for_steps=20),
+        HealthRule(metric="advantage_std", below=0.05, for_steps=10),
+        HealthRule(metric="sampled_entropy", below=0.01, for_steps=10),
+        HealthRule(metric="ratio_tail", above=0.1, for_steps=5),
+        HealthRule(metric="gradient_norm", above=1000.0, for_steps=3),
+    ]
+
+
+class HealthConfig(Strict):
+    """Rules that warn early of what usually goes wrong, and may stop the run."""
+
+    stop: bool = Field(False, description="every rule that acts saves and stops the run; --resume goes on")
+    rules: list[HealthRule] = Field(default_factory=_health_rules, description="what is watched; a list of one's own replaces this one")
+
+
 class RunConfig(Strict):
     """Everything a run depends on, besides the code."""
 
@@ -207,6 +244,7 @@ class RunConfig(Strict):
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     store: StoreConfig = StoreConfig()
+    health: HealthConfig = HealthConfig()
 
     @model_validator(mode="after")
     def _games_differ(self) -> RunConfig:

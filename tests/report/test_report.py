@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring import registry
-from sparring.report.catalogue import entries, explanation, glossary
-from sparring.report.html import write_report
+from sparring.errors import UnknownNameError
+from sparring.report.catalogue import check_metrics, entries, explanation, glossary
+from sparring.report.html import _series, write_report
 from sparring.report.svg import Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
@@ -33,6 +34,36 @@ def test_a_run_without_steps_has_a_page_too(tmp_path):
     assert "No step has been recorded yet" in write_report(folder.path).read_text()
 
 
+def test_the_page_lists_what_health_rules_found_and_escapes_it(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "name: x\nhealth: {stop: false}\n")
+    assert "No health rule has acted." in write_report(folder.path).read_text()
+    writer = MetricsWriter(folder.path)
+    writer.record(20, [{"metric": "x", "value": 2.0, "stops": False, "message": EVIL}])
+    writer.close()
+    page = write_report(folder.path).read_text()
+    assert "<h2>Health</h2><ul><li>step 20: &lt;script&gt;" in page and "<script" not in page
+    assert "Health" not in write_report(RunFolder.create(tmp_path / "old", "name: x\n").path).read_text()
+
+
+def test_a_chart_shows_a_metric_and_not_what_its_name_begins():
+    lines = [{"step": 1, "legal_rate": 1.0, "legal_rate/a": 0.5, "return/a/x": 2.0}]
+    assert [series.name for series in _series(lines, ("legal_rate", "return/"))] == ["legal_rate", "return/a/x"]
+    assert [series.name for series in _series(lines, ("legal_rate/",))] == ["legal_rate/a"]
+
+
+@pytest.mark.parametrize("name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"])
+def test_rules_may_name_metrics_and_patterns_of_them(name):
+    check_metrics([name])
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("seat_asymetry/GAME", "seat_asymmetry/GAME"), ("legal", "legal_rate"), ("ratio_tails", "ratio_tail")]
+)
+def test_rules_about_unknown_metrics_are_errors_that_name_the_nearest(name, nearest):
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):
+        check_metrics([name])
+
+
 POINTS = st.lists(st.tuples(st.integers(0, 10**6), st.floats(-1e9, 1e9) | st.just(float("nan"))), min_size=1, max_size=30)
 
 
@@ -53,8 +84,8 @@ def test_ticks_are_round_and_few(low, span):
 def test_every_metric_of_a_real_step_is_documented():
     from sparring.config import resolve
     from sparring.engine.local import LocalEngine
-    from sparring.report.catalogue import _matches
     from sparring.run.evaluation import Evaluator
+    from sparring.run.health import matches
     from sparring.run.step import Methods, play_round
 
     losses = [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}]
@@ -64,7 +95,7 @@ def test_every_metric_of_a_real_step_is_documented():
     measured = Evaluator([game for game, _ in engine.games], config.evaluation).measure(engine.agent("policy"), engine.root)
     known = glossary()
     for name in {**outcome.metrics, **outcome.timing, **measured}:
-        pattern = next((pattern for pattern in known if _matches(pattern, name)), None)
+        pattern = next((pattern for pattern in known if matches(pattern, name)), None)
         assert pattern is not None, name
         if pattern.split("/")[0] in registry.names("losses"):
             assert name.split("/")[1] in known[pattern], name

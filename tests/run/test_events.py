@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from sparring.errors import RunError
 from sparring.run import events
-from sparring.run.events import METRICS, TIMING, MetricsWriter, read_lines
+from sparring.run.events import HEALTH, METRICS, TIMING, MetricsWriter, read_lines
 
 
 def written(folder):
@@ -179,3 +179,17 @@ def test_the_last_value_of_what_was_no_number_is_no_number_after_reading(tmp_pat
     writer.write(1, {"a": math.nan, "b": 1.0}, {})
     assert math.isnan(writer.latest()["a"])
     writer.close()
+
+
+def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path, caplog):
+    writer = MetricsWriter(tmp_path)
+    for step, metrics in ((2, ["a", "b"]), (5, ["a"])):
+        writer.record(step, [{"metric": metric} for metric in metrics])
+    for step in range(1, 6):
+        writer.write(step, {}, {})
+    writer.truncate_after(4)
+    assert [(line["step"], line["metric"]) for line in read_lines(tmp_path / HEALTH)] == [(2, "a"), (2, "b")]
+    writer.truncate_after(1)
+    assert (tmp_path / HEALTH).read_bytes() == b""
+    writer.close()
+    assert not caplog.records

@@ -1,8 +1,12 @@
 """Figures of a batch by hand."""
 
+import dataclasses
+import math
+
 import pytest
 
-from sparring.run.measures import rollout_metrics
+from sparring.rollout.table import turn_table
+from sparring.run.measures import group_metrics, rollout_metrics
 from sparring.types import Episode, Segment, Turn
 
 
@@ -46,9 +50,11 @@ def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
     ]
     assert rollout_metrics(batch) == {
         "legal_rate": 2 / 4,
+        "legal_rate/g": 2 / 4,
         "unparsable_rate": 1 / 4,
         "truncated_rate": 1 / 4,
         "reply_tokens": (2 + 1 + 3 + 1) / 4,
+        "sampled_entropy": 0.5,
         "turns_per_game": 5 / 2,
         "forfeit_rate": 1 / 2,
         "return/g/first": 2.0,
@@ -60,9 +66,10 @@ def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
 def test_games_are_kept_apart_and_seats_of_one_role_together():
     batch = [
         episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")),
-        episode(1, [turn(0, 0)], (7.0, 0.0), game="b"),
+        episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b"),
     ]
     metrics = rollout_metrics(batch)
+    assert (metrics["legal_rate"], metrics["legal_rate/a"], metrics["legal_rate/b"]) == (2 / 3, 1.0, 1 / 2)
     assert (metrics["return/a/player"], metrics["seat_asymmetry/a"]) == (2.0, 0.0)
     assert (metrics["return/b/first"], metrics["return/b/second"], metrics["seat_asymmetry/b"]) == (7.0, 0.0, 7.0)
 
@@ -72,3 +79,29 @@ def test_a_batch_in_which_nobody_is_trained_has_figures_too():
     assert (metrics["legal_rate"], metrics["turns_per_game"]) == (0.0, 1.0)
     assert not any(name.startswith("return/") for name in metrics)
     assert pytest.approx(0.0) == metrics["forfeit_rate"]
+
+
+def test_entropy_is_estimated_from_the_sampled_tokens():
+    """Tokens of probability 1/2 and 1/8, three of the one and one of the other: (3 log 2 + log 8) / 4."""
+    segments = [Segment(kind="sampled", ids=(5,) * n, logprobs=(logprob,) * n) for n, logprob in ((3, -math.log(2)), (1, -math.log(8)))]
+    turns = [turn(0, 0)._replace(segments=(Segment(kind="prompt", ids=(1,)), segments[0])), turn(1, 0)._replace(segments=(segments[1],))]
+    assert rollout_metrics([episode(0, turns, (0.0, 0.0))])["sampled_entropy"] == pytest.approx(6 * math.log(2) / 4)
+    assert "sampled_entropy" not in rollout_metrics([episode(0, [turn(0, 0)._replace(segments=())], (0.0, 0.0))])
+
+
+def rewarded(number, group, first, second):
+    turns = [turn(0, 0)._replace(rewards={"outcome": first}), turn(1, 0)._replace(rewards={"outcome": second - 1.0, "bonus": 1.0})]
+    return dataclasses.replace(episode(number, turns, (9.0, 9.0)), group_id=group)
+
+
+def test_the_spread_of_rewards_is_within_groups_of_one_start_and_role():
+    """Group 0: first seat (1, -1), second (2, 2); group 1: first (3, 3), second (0, 4)."""
+    table = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 0, -1, 2), rewarded(2, 1, 3, 0), rewarded(3, 1, 3, 4)])
+    assert group_metrics(table) == {"group_deviation": pytest.approx((1 + 0 + 0 + 2) / 4), "group_equal_share": 1 / 2}
+
+
+def test_groups_of_one_and_an_empty_table_have_no_spread():
+    assert group_metrics(turn_table([rewarded(0, 0, 1, 2), rewarded(1, 1, -1, 2)])) == {}
+    assert group_metrics(turn_table([])) == {}
+    with_single = turn_table([rewarded(0, 0, 1, 2), rewarded(1, 1, -1, 2), rewarded(2, 1, 1, 2)])
+    assert group_metrics(with_single) == {"group_deviation": pytest.approx(0.5), "group_equal_share": 1 / 2}

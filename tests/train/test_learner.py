@@ -13,7 +13,7 @@ from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.run.step import Methods, play_round
 from sparring.schedule import parse
-from sparring.train.learner import Learner, WeightedLoss
+from sparring.train.learner import Learner, WeightedLoss, ratio_tails
 from sparring.train.pack import pack
 
 BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
@@ -209,3 +209,22 @@ def test_a_reference_holds_still():
     assert run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)["kl_penalty/kl"] == pytest.approx(0, abs=1e-6)
     again = run.update(data, np.ones(len(data.turn_of)), None, step=1, progress=0.0)
     assert again["kl_penalty/kl"] > 1e-6
+
+
+def test_ratio_tails_by_hand():
+    """Of 200 ratios, three are out of [0.5, 2]; 2 itself is not. The 99th percentile lies between the third largest and the second."""
+    sizes = np.zeros(200)
+    sizes[:4] = np.log([2.0, 3.0, 4.0, 5.0])
+    tails = ratio_tails(sizes)
+    assert tails["ratio_tail"] == 3 / 200
+    assert 3.0 <= tails["ratio_p99"] <= 4.0
+    assert ratio_tails(np.full(3, 900.0)) == {"ratio_tail": 1.0, "ratio_p99": pytest.approx(np.exp(20.0))}
+
+
+def test_ratio_tails_are_of_all_updates_and_both_directions():
+    """With one update the learner is the sampler; later updates of a step move away from it, up and down."""
+    once = play_round((run := engine()).config, run, Methods.of(run.config), 0, {}).metrics
+    assert once["ratio_tail"] == 0.0 and once["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
+    run = engine(learner={"epochs": 4, "learning_rate": 0.05})
+    often = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
+    assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0

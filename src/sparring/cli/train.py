@@ -13,6 +13,7 @@ import typer
 from sparring.config import RunConfig, apply_overrides, load_recipe, resolve, to_yaml
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
+from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
 from sparring.run.folder import RunFolder
@@ -33,6 +34,7 @@ def train(
 ) -> None:
     """Train a language model by play."""
     config = _config(recipe, overrides or [], run if resume else None)
+    check_metrics(rule.metric for rule in config.health.rules)
     if dry_run:
         print(describe(config))
         print(to_yaml(config), end="")
@@ -70,4 +72,6 @@ def _finish(summary: Summary, page: Path, as_json: bool) -> None:
         print(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
         print(f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}")
     else:
+        if summary.stopped_by:
+            print(f"A health rule stopped the run: {summary.stopped_by}")
         print(f"Stopped after step {summary.steps} and saved. Go on with: sparring train --run {summary.folder} --resume")

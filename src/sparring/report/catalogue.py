@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from sparring import registry
 from sparring.config import load_recipe, recipe_names, resolve, to_yaml
 from sparring.errors import UnknownNameError
+from sparring.run.health import matches
 
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
 KINDS = ("games", "methods", "recipes", *METHOD_SLOTS)
@@ -35,7 +37,7 @@ def explanation(name: str) -> str:
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
     metrics = glossary()
-    texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if key == name or _matches(key, name)]
+    texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if key == name or matches(key, name)]
     if not texts:
         known = {*recipe_names(), *metrics, *(n for slot in registry.SLOTS for n in registry.names(slot))}
         raise UnknownNameError("name", name, known, "See `sparring list games|methods|recipes`.")
@@ -65,10 +67,16 @@ def glossary() -> dict[str, str]:
     return found
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for anything."""
-    parts = [r"[^/]+" if part.isupper() else re.escape(part) for part in pattern.split("/") if part != "..."]
-    return re.fullmatch("/".join(parts) + ("/.*" if pattern.endswith("...") else ""), name) is not None
+def check_metrics(names: Iterable[str]) -> None:
+    """Check that health rules name documented metrics, or patterns of them.
+
+    Raises:
+        UnknownNameError: the glossary has no such metric; the message names the nearest one.
+    """
+    known = glossary()
+    for name in names:
+        if name not in known and not any(matches(pattern, name) for pattern in known):
+            raise UnknownNameError("metric of a health rule", name, known, "docs/metrics.md lists all of them.")
 
 
 def options_of(plugin: registry.Plugin) -> list[dict[str, Any]]:

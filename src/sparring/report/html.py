@@ -10,7 +10,7 @@ from typing import Any
 from sparring.ops.files import write_bytes_atomic
 from sparring.report.catalogue import glossary
 from sparring.report.svg import Series, line_chart
-from sparring.run.events import METRICS, TIMING, read_lines
+from sparring.run.events import HEALTH, METRICS, TIMING, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 
 STYLE = """
@@ -27,9 +27,13 @@ CHARTS = (
     ("Exploitability", ("nash_conv/", "optimality_gap/"), "exact, in the game's units; 0 is equilibrium"),
     ("Return per role", ("return/",), "mean over self-play games"),
     ("Matches", ("match/",), "share of wins and draws against bots"),
-    ("Legal replies", ("legal_rate", "forfeit_rate", "illegal_mass/"), "shares"),
-    ("Entropy", ("entropy_bonus/entropy",), "nats per token"),
+    ("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
+    ("Reply length", ("reply_tokens",), "sampled tokens per turn"),
+    ("Truncated replies", ("truncated_rate", "unparsable_rate"), "shares"),
+    ("Entropy", ("sampled_entropy", "entropy_bonus/entropy"), "nats per token, estimated from samples and of the whole distribution"),
+    ("Learning signal", ("advantage_std", "group_deviation", "group_equal_share"), "0 advantage_std teaches nothing"),
     ("Sampler against learner", ("logprob_difference_max", "logprob_difference_mean"), "difference of log-probabilities"),
+    ("Ratio tail", ("ratio_tail",), "share of tokens whose ratio learner / sampler is outside [0.5, 2]"),
     ("Gradient norm", ("gradient_norm",), "before clipping"),
     ("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
 )
@@ -45,6 +49,7 @@ def write_report(path: Path) -> Path:
     config, lines = folder.config(), read_lines(path / METRICS)
     name = html.escape(str(config.get("name", "run")))
     body = [f"<h1>{name}</h1>", f"<p>{html.escape(str(config.get('summary', '')))}</p>", _summary(lines, read_lines(path / TIMING))]
+    body.append(_health(read_lines(path / HEALTH), known="health" in config))
     body.append('<div class="charts">')
     for title, prefixes, note in CHARTS:
         chosen = _series(lines, prefixes)
@@ -72,8 +77,9 @@ def write_chart(path: Path, target: Path) -> Path:
 
 
 def _series(lines: list[dict[str, Any]], prefixes: tuple[str, ...]) -> list[Series]:
-    """Return the series whose metric starts with one of the prefixes; of matches, only the share of wins and draws."""
-    names = sorted({key for line in lines for key in line if key.startswith(prefixes)})
+    """Return the series of these metrics, and of all below a prefix that ends in /; of matches, only the share of wins and draws."""
+    folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
+    names = sorted({key for line in lines for key in line if key in prefixes or key.startswith(folders)})
     names = [name for name in names if not name.startswith("match/") or name.endswith("/win_or_draw")]
     points = {name: [(line["step"], line[name]) for line in lines if line.get(name) is not None] for name in names}
     return [Series(name=name, points=values) for name, values in points.items() if values]
@@ -85,6 +91,14 @@ def _summary(lines: list[dict[str, Any]], timing: list[dict[str, Any]]) -> str:
         return "<p>No step has been recorded yet.</p>"
     seconds = sum(line.get("seconds/round") or 0.0 for line in timing) + sum(line.get("seconds/evaluation") or 0.0 for line in timing)
     return f"<p>{lines[-1]['step']} steps in {seconds:.0f} s of training and measuring.</p>"
+
+
+def _health(events: list[dict[str, Any]], *, known: bool) -> str:
+    """Return what health rules found, oldest first; nothing for a run from before there were any (not ``known``)."""
+    if not events and not known:
+        return ""
+    items = "".join(f"<li>step {event['step']}: {html.escape(str(event.get('message', '')))}</li>" for event in events)
+    return "<h2>Health</h2>" + (f"<ul>{items}</ul>" if items else "<p>No health rule has acted.</p>")
 
 
 def _match_table(lines: list[dict[str, Any]]) -> str:

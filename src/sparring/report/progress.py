@@ -45,6 +45,8 @@ class Watcher:
         """Show a step."""
         for note in report.notes:
             self._console.print(f"note: {note}", highlight=False, markup=False)
+        for warning in report.warnings:
+            self._console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
         share = 1.0 if self._rate == 0.0 else 0.1
         self._rate += share * (1.0 / max(report.seconds, 1e-9) - self._rate)
         self._shown.update({name: value for name, value in report.metrics.items() if is_key_figure(name)})

@@ -1,4 +1,4 @@
-"""Figures as they come: metrics.jsonl (a function of config, seed and code), timing.jsonl (wall clock), TensorBoard."""
+"""Figures as they come: metrics.jsonl and health.jsonl (functions of config, seed and code), timing.jsonl, TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from sparring.ops.files import disk_errors, write_bytes_atomic
 
 log = logging.getLogger(__name__)
-METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
+METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
 
 
 class MetricsWriter:
-    """Appends one line per step to each file. A torn last line is dropped when a run goes on."""
+    """Appends one line per step to each file, and one per event to health.jsonl. A torn last line is dropped when a run goes on."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,10 +32,10 @@ class MetricsWriter:
     def truncate_after(self, step: int) -> None:
         """Drop the lines of later steps, and a torn last line; tell TensorBoard to forget them too."""
         self._add(Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START)))
-        for name in (METRICS, TIMING):
+        for name in (METRICS, TIMING, HEALTH):
             path = self.folder / name
             lines = [line for line in _lines(path) if line["step"] <= step]
-            if (last := lines[-1]["step"] if lines else 0) < step:
+            if name != HEALTH and (last := lines[-1]["step"] if lines else 0) < step:
                 log.warning("%s is damaged: it has figures up to step %d, and those of the steps up to %d are lost.", path, last, step)
             data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
             if not path.exists() or path.read_bytes() != data:
@@ -48,12 +48,24 @@ class MetricsWriter:
             RunError: the disk is full or not writable.
         """
         for name, values in ((METRICS, metrics), (TIMING, timing)):
-            line = json.dumps({"step": step, **{key: _plain(value) for key, value in values.items()}}, sort_keys=True)
-            with disk_errors(self.folder / name), open(self.folder / name, "a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
+            self._append(name, {"step": step, **{key: _plain(value) for key, value in values.items()}})
         scalars = {**metrics, **timing}.items()
         summary = Summary(value=[Summary.Value(tag=key, simple_value=value) for key, value in scalars if math.isfinite(value)])
         self._add(Event(wall_time=time.time(), step=step, summary=summary))
+
+    def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
+        """Append what health rules found in a step to health.jsonl.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        for event in events:
+            self._append(HEALTH, {**event, "step": step})
+
+    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+        """Append a line to a file of the run folder."""
+        with disk_errors(self.folder / name), open(self.folder / name, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line, sort_keys=True) + "\n")
 
     def _add(self, event: Event) -> None:
         """Append an event to TensorBoard's file; it is in the file when this returns, so that a kill loses none."""
@@ -61,10 +73,14 @@ class MetricsWriter:
             self._events.add_event(event)
             self._events.flush()
 
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the figures of the steps written so far, each with its ``step``."""
+        return read_lines(self.folder / METRICS)
+
     def latest(self) -> dict[str, float]:
         """Return the last value of every metric written so far."""
         values: dict[str, float] = {}
-        for line in read_lines(self.folder / METRICS):
+        for line in self.lines():
             values.update({key: math.nan if value is None else value for key, value in line.items()})
         values.pop("step", None)
         return values

@@ -1,7 +1,7 @@
 """The run folder: made, opened, locked, and never taken from anybody.
 
-Layout: sparring-run.json (marker), config.yaml (resolved), metrics.jsonl, timing.jsonl, tensorboard/, episodes/,
-checkpoints/, report.html.
+Layout: sparring-run.json (marker), config.yaml (resolved), metrics.jsonl, timing.jsonl, health.jsonl, tensorboard/,
+episodes/, checkpoints/, report.html.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic, write
 
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FORMAT = 1
-FREE = ("steps", "checkpoint", "store", "name", "summary")  # keys that may differ when a run goes on
+FREE = ("steps", "checkpoint", "store", "health", "name", "summary")  # keys that may differ when a run goes on
 
 
 class RunFolder:

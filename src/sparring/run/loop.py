@@ -1,6 +1,6 @@
 """The whole algorithm on one page.
 
-    for each step:  seat -> play -> credit -> update -> league -> measure -> record -> checkpoint
+    for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health -> checkpoint
 
 A run is a function of (config, seed, code). All of its state is in the checkpoint: weights, optimiser, averages, past
 selves, the estimator's running state. Streams hold no state, and what was written after a checkpoint is cut off before
@@ -23,6 +23,7 @@ from sparring.run import checkpoint
 from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
+from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
 from sparring.run.step import Engine, Methods, play_round
 from sparring.types import Episode
@@ -62,16 +63,18 @@ class StepReport:
     seconds: float  # wall-clock time of the step
     games: int
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()  # of health rules that acted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """How a run ended: its last figures of each name, and whether all steps were done."""
+    """How a run ended: its last figures of each name, whether all steps were done, and what a health rule said when it stopped."""
 
     steps: int
     finished: bool
     metrics: Mapping[str, float]
     folder: Path
+    stopped_by: str = ""
 
 
 def train(
@@ -83,7 +86,7 @@ def train(
     watch: Callable[[StepReport], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> Summary:
-    """Train until all steps are done or a stop is requested; every path leaves a checkpoint to go on from.
+    """Train until all steps are done, a stop is requested or a health rule asks for one; every path leaves a checkpoint to go on from.
 
     Args:
         config: the resolved configuration.
@@ -105,10 +108,11 @@ def train(
     store.truncate_after(step)
     notes += tuple(evaluator.notes)
     latest: dict[str, float] = writer.latest()
+    monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
     try:
         if step == 0:
             warm_up(config, engine)
-        while step < config.steps and not (stop is not None and stop.requested):
+        while step < config.steps and not halt and not (stop is not None and stop.requested):
             began = time.perf_counter()
             outcome = play_round(config, engine, methods, step, credit_state)
             credit_state = outcome.credit_state
@@ -124,17 +128,28 @@ def train(
                 store.append(step, outcome.episodes)
             writer.write(step, metrics, timing)
             latest.update(metrics)
+            findings = monitor.observe(step, metrics)
+            writer.record(step, [finding.event() for finding in findings])
+            warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
                 save(config, engine, folder, step, credit_state)
             if watch is not None:
-                seconds = time.perf_counter() - began
-                watch(StepReport(step=step, steps=config.steps, metrics=metrics, seconds=seconds, games=len(outcome.episodes), notes=notes))
+                report = StepReport(
+                    step=step,
+                    steps=config.steps,
+                    metrics=metrics,
+                    seconds=time.perf_counter() - began,
+                    games=len(outcome.episodes),
+                    notes=notes,
+                    warnings=warnings,
+                )
+                watch(report)
                 notes = ()
         if step < config.steps and step % config.checkpoint.every:
             save(config, engine, folder, step, credit_state)
     finally:
         writer.close()
-    return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path)
+    return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
 
 
 def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any]) -> None:

@@ -2,45 +2,86 @@
 
 Metrics, all over the trained seats unless said otherwise:
     legal_rate              share of replies that were a legal action
+    legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
     truncated_rate          share of replies that ran into the token limit
     reply_tokens            sampled tokens per turn
+    sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's entropy per token, nats
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that ended by an illegal reply
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
+    group_deviation         mean over groups (trajectories of one start and role) of the rewards' standard deviation
+    group_equal_share       share of the groups whose rewards are all equal; both only where groups have two or more
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from sparring.types import Episode
+import numpy as np
+
+from sparring.credit.base import start_groups, trajectory_returns
+from sparring.ops.groups import group_counts, group_std
+from sparring.types import Episode, TurnTable
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the figures listed above for a non-empty batch of episodes."""
-    turns = legal = unparsable = truncated = tokens = all_turns = 0
+    """Return the figures listed above, but for those of groups, for a non-empty batch of episodes."""
+    metrics = _reply_metrics(episodes)
+    metrics["turns_per_game"] = sum(len(episode.turns) for episode in episodes) / len(episodes)
+    metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(episodes)
     returns: dict[tuple[str, str], list[float]] = {}
     for episode in episodes:
-        all_turns += len(episode.turns)
         for seat, role in enumerate(episode.roles):
             if episode.trained[seat]:
                 returns.setdefault((episode.game, role), []).append(episode.returns[seat])
-        for turn in episode.turns:
-            if episode.trained[turn.seat]:
-                turns += 1
-                legal += turn.event == "ok"
-                unparsable += turn.event == "unparsable"
-                truncated += turn.truncated
-                tokens += sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
-    shares = {"legal_rate": legal, "unparsable_rate": unparsable, "truncated_rate": truncated, "reply_tokens": tokens}
-    metrics = {name: value / max(turns, 1) for name, value in shares.items()}
-    metrics["turns_per_game"] = all_turns / len(episodes)
-    metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(episodes)
     means = {key: sum(values) / len(values) for key, values in returns.items()}
     metrics.update({f"return/{game}/{role}": mean for (game, role), mean in means.items()})
     for game in {game for game, _ in means}:
         of_game = [mean for (name, _), mean in means.items() if name == game]
         metrics[f"seat_asymmetry/{game}"] = max(of_game) - min(of_game)
     return metrics
+
+
+def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the figures of the trained seats' replies."""
+    unparsable = truncated = tokens = 0
+    surprise = 0.0
+    turns: defaultdict[str, int] = defaultdict(int)
+    legal: defaultdict[str, int] = defaultdict(int)
+    for episode in episodes:
+        for turn in episode.turns:
+            if episode.trained[turn.seat]:
+                turns[episode.game] += 1
+                legal[episode.game] += turn.event == "ok"
+                unparsable += turn.event == "unparsable"
+                truncated += turn.truncated
+                for segment in turn.segments:
+                    if segment.kind == "sampled":
+                        tokens += len(segment.ids)
+                        surprise -= sum(segment.logprobs)
+    shares = {"legal_rate": sum(legal.values()), "unparsable_rate": unparsable, "truncated_rate": truncated, "reply_tokens": tokens}
+    metrics = {name: value / max(sum(turns.values()), 1) for name, value in shares.items()}
+    metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
+    return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
+
+
+def group_metrics(turns: TurnTable) -> dict[str, float]:
+    """Return the figures of groups listed above; none where no group has two trajectories.
+
+    Args:
+        turns: the batch before selection, so that groups it leaves out are seen.
+    """
+    if not len(turns.reward):
+        return {}
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    own = groups[starts]
+    shared = group_counts(own, count) > 1
+    if not shared.any():
+        return {}
+    deviation = group_std(returns, own, count, ddof=0)[shared]
+    equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
+    return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}

@@ -37,7 +37,7 @@ from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
-from sparring.run.measures import rollout_metrics
+from sparring.run.measures import group_metrics, rollout_metrics
 from sparring.schedule import parse
 from sparring.types import Credit, Episode, FloatArray
 
@@ -123,7 +123,7 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
     counts = RolloutCounts()
     episodes, shaping = _shape(engine.play(specs, counts), config, engine, methods.rewards, progress)
     clock.append(time.perf_counter())
-    kept, kept_share = _select(episodes, methods.selection, progress)
+    kept, selected = _select(episodes, methods.selection, progress)
     data = engine.pack(kept)
     turns = turn_table(kept)
     if engine.needs_values:
@@ -138,7 +138,7 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
         **shaping,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
         **learned,
-        "kept_share": kept_share,
+        **selected,
         "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
         "distinct_share": len(data.sequences) / max(len(data.distinct), 1),
         "retried_games": float(counts.retried),
@@ -158,16 +158,17 @@ def _shape(
     return apply_rewards(episodes, rewards, progress, gaps=gaps, reorder_outcomes=config.reorder_outcomes)
 
 
-def _select(episodes: list[Episode], selection: Bound, progress: float) -> tuple[list[Episode], float]:
-    """Return the episodes that selection leaves (all seats of an episode stay together), and the share of turns kept."""
+def _select(episodes: list[Episode], selection: Bound, progress: float) -> tuple[list[Episode], dict[str, float]]:
+    """Return the episodes that selection leaves (all seats of an episode stay together), and the metrics of groups and of it."""
     if not episodes:
         raise RolloutError("No game of this step could be played; the log says why.")
     turns = turn_table(episodes)
     mask = selection(turns, progress=progress)
+    metrics = {**group_metrics(turns), "kept_share": float(mask.mean()) if len(mask) else 1.0}
     if mask.all():
-        return episodes, 1.0
+        return episodes, metrics
     alive = set(turns.episode[mask].tolist())
-    return [episode for episode in episodes if episode.episode_id in alive], float(mask.mean())
+    return [episode for episode in episodes if episode.episode_id in alive], metrics
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -9,12 +9,15 @@ Metrics, means over the updates of a step:
     learning_rate           the optimiser's step size
     logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when the weights are equal
     logprob_difference_mean mean of the same
+    ratio_tail              share of tokens, over all updates, whose ratio learner / sampler is outside [0.5, 2]
+    ratio_p99               99th percentile of that ratio or its inverse, whichever is larger
 
 Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +27,7 @@ import torch
 from torch import Tensor
 
 from sparring.config import LearnerConfig
-from sparring.losses.base import LossBatch
+from sparring.losses.base import LOG_RATIO_LIMIT, LossBatch
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
@@ -145,8 +148,9 @@ class Learner:
             loss, named = self._total_loss(batch, progress)
             torch.autograd.backward(loss * share)
             metrics.add({"loss": float(loss.detach()), **named}, share)
+            difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
+            metrics.log_ratios.append(difference.double().numpy())
             if first:
-                difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
                 metrics.add_once("logprob_difference_mean", float(difference.mean()), share)
                 metrics.maximum("logprob_difference_max", float(difference.max()))
         metrics.add({"gradient_norm": self._apply()}, 1.0)
@@ -240,6 +244,7 @@ class _Means:
         self._sums: dict[str, float] = {}
         self._weights: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
+        self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
 
     def add(self, values: Mapping[str, float], weight: float) -> None:
         """Count these values with this weight."""
@@ -256,5 +261,12 @@ class _Means:
         self._maxima[name] = max(value, self._maxima.get(name, value))
 
     def result(self) -> dict[str, float]:
-        """Return the means and maxima."""
-        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima}
+        """Return the means, the maxima and the tails of the ratios."""
+        tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
+        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima, **tails}
+
+
+def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
+    """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
+    largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
+    return {"ratio_tail": float((log_ratios > math.log(2.0)).mean()), "ratio_p99": math.exp(largest)}

@@ -1,0 +1,68 @@
+"""Health rules as people meet them on the command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import RunError, UnknownNameError
+from sparring.run.events import METRICS, read_lines
+
+RECIPE = """
+extends: kuhn-tiny
+steps: 4
+threads: 1
+rollout: {games_per_step: 16}
+model: {hidden_size: 16, layers: 1}
+evaluation: {every: 4, exact: false, opponents: []}
+health:
+  stop: true
+  rules: [{metric: legal_rate/GAME, below: 2.0, for_steps: 2}]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe):
+    run = tmp_path / "run"
+    outcome = call("train", recipe, "--run", run)
+    assert outcome.exit_code == 0, outcome.output
+    words = "legal_rate/kuhn_poker is "
+    assert f"A health rule stopped the run: {words}" in outcome.stdout and "Usual remedy: start from legal play" in outcome.stdout
+    assert f"Stopped after step 2 and saved. Go on with: sparring train --run {run} --resume" in outcome.stdout
+    assert outcome.stderr.count(f"warning: {words}") == 1
+    assert f"<li>step 2: {words}" in (run / "report.html").read_text()
+    outcome = call("train", "--run", run, "--resume", "--json")
+    summary = json.loads(outcome.stdout.splitlines()[-1])
+    assert (summary["steps"], summary["finished"], summary["stopped_by"]) == (4, True, "")
+    assert "warning" not in outcome.stderr
+    assert [line["step"] for line in read_lines(run / METRICS)] == [1, 2, 3, 4]
+
+
+def test_a_script_sees_what_stopped_the_run(tmp_path, recipe):
+    summary = json.loads(call("train", recipe, "--run", tmp_path / "run", "--json").stdout.splitlines()[-1])
+    assert (summary["steps"], summary["finished"]) == (2, False)
+    assert summary["stopped_by"].startswith("legal_rate/kuhn_poker is ")
+
+
+def test_the_switch_may_be_turned_when_a_run_goes_on_but_nothing_that_trains(tmp_path, recipe):
+    call("train", recipe, "--run", tmp_path / "run")
+    assert isinstance(call("train", "seed=1", "--run", tmp_path / "run", "--resume").exception, RunError)
+    assert call("train", "health.stop=false", "--run", tmp_path / "run", "--resume").exit_code == 0
+
+
+def test_a_rule_on_an_unknown_metric_is_an_error_before_anything_runs(tmp_path, recipe):
+    recipe.write_text(RECIPE.replace("legal_rate/GAME", "legal_rates"))
+    error = call("train", recipe, "--run", tmp_path / "run").exception
+    assert isinstance(error, UnknownNameError) and "Did you mean 'legal_rate'" in str(error)
+    assert not (tmp_path / "run").exists()

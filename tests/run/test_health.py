@@ -1,0 +1,267 @@
+"""Health rules by hand, on the figures of a collapse, and in runs that are stopped, killed and gone on with."""
+
+import json
+import math
+
+import pytest
+
+from sparring.config import HealthConfig, HealthRule, resolve, to_yaml
+from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.run import checkpoint, health
+from sparring.run.events import HEALTH, METRICS, read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping
+from sparring.run.loop import train
+
+CONFIG = {
+    "steps": 6,
+    "threads": 1,
+    "games": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 6, "exact": False},
+    "checkpoint": {"every": 2},
+}
+ALWAYS = {"metric": "legal_rate", "below": 2.0}  # unhealthy at every step
+
+
+def monitor(*rules, steps=100, lines=(), **options):
+    return HealthMonitor(HealthConfig(rules=[HealthRule(**rule) for rule in rules], **options), steps, lines)
+
+
+def acts(watched, values, metric="x"):
+    """Return the steps at which a monitor acts on these values of a metric; None leaves the metric out."""
+    rows = [{} if value is None else {metric: value} for value in values]
+    return [step for step, row in enumerate(rows, 1) if watched.observe(step, row)]
+
+
+# -- rules
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "steps"),
+    [
+        ({"above": 1}, [1, 1.5], [2]),  # the bound itself is healthy
+        ({"below": 1}, [1, 0.5], [2]),
+        ({"above": 1, "for_steps": 3}, [2, 2, 0, 2, 2, 2, 2], [6]),  # a healthy value begins the count anew
+        ({"above": 1, "for_steps": 2}, [2, None, 2], [3]),  # a step that does not record the metric neither counts nor resets
+        ({"above": 1}, [2, 0, 2], [1]),  # once per run
+        ({"above": 1, "after_step": 2}, [2, 2, 2], [3]),
+        ({"above": 1, "after_step": 2, "for_steps": 2}, [2, 2, 2, 2], [4]),  # what is not looked at is not counted
+        ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # a share of the 100 steps
+        ({"above": 1}, [math.nan], [1]),
+        ({"below": 1}, [math.inf], [1]),
+    ],
+)
+def test_a_rule_acts_after_so_many_unhealthy_values_in_a_row(rule, values, steps):
+    assert acts(monitor({"metric": "x", **rule}), values) == steps
+
+
+def test_each_game_is_counted_and_told_of_on_its_own():
+    watched = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
+    names = []
+    for step, (one, other) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
+        names += [(step, found.metric) for found in watched.observe(step, {"seat_asymmetry/a": one, "seat_asymmetry/b": other, "x": 9})]
+    assert names == [(2, "seat_asymmetry/a"), (3, "seat_asymmetry/b")]
+
+
+@pytest.mark.parametrize(("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)])
+def test_a_rule_stops_the_run_by_itself_or_by_the_switch_for_all(stop, action, stops):
+    found = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
+    assert found[0].stops is stops
+    assert stopping(found) == (found[0].message if stops else "")
+
+
+def test_the_message_says_what_where_and_what_to_do():
+    rule = {"metric": "seat_asymmetry/GAME", "above": 1.5, "for_steps": 2}
+    watched = monitor(rule)
+    watched.observe(1, {"seat_asymmetry/g": 1.75})
+    (found,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
+    assert found.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: past selves")
+    assert found.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": found.message}
+    (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
+    assert unknown.message == f"x is no number at step 7. Usual remedy: {health.OTHERWISE}." and unknown.value is None
+
+
+def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
+    watched = monitor({"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True)
+    found = [one for step in range(1, 4 * PATIENCE) for one in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
+    assert [(one.step, one.metric, one.stops) for one in found] == [(PATIENCE, "seat_asymmetry/chess", False)]
+    assert "No step up to 10 has recorded seat_asymmetry/chess" in found[0].message
+
+
+@pytest.mark.parametrize("cut", range(8))
+def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
+    rules = [{"metric": "x", "above": 1, "for_steps": 3}, {"metric": "x", "below": -1}, {"metric": "y", "above": 0}]
+    lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]  # None: no number
+    whole, late = monitor(*rules), monitor(*rules, lines=lines[:cut])
+    decisions = [(line["step"], whole.observe(line["step"], {"x": line["x"]})) for line in lines]
+    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [found for _, found in decisions[cut:]]
+    assert [step for step, found in decisions if found] == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("legal_rate", "legal_rate", True),
+        ("legal_rate", "legal_rate/g", False),
+        ("legal_rate/GAME", "legal_rate/g", True),
+        ("legal_rate/GAME", "legal_rate", False),
+        ("match/G/BOT/ROLE/...", "match/g/random/first/win", True),
+        ("return/GAME/first", "return/g/second", False),
+    ],
+)
+def test_patterns(pattern, name, fits):
+    assert matches(pattern, name) is fits
+
+
+# -- the rules of every run
+
+
+def mirror_collapse(step):
+    """Figures as tictactoe-mirror had them (LOG.md): healthy until 300, from then on one seat wins every game."""
+    lost = step > 300
+    return {
+        "legal_rate": 1.0 if lost else 0.92,
+        "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
+        "truncated_rate": 0.0,
+        "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
+        "advantage_std": 0.0 if lost else 1.17,
+        "sampled_entropy": 0.11 if lost else 0.15,
+        "ratio_tail": 0.01,
+        "gradient_norm": 0.3,
+    }
+
+
+def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
+    watched, found = HealthMonitor(HealthConfig(), 600), []
+    for step in range(1, 601):
+        found += watched.observe(step, mirror_collapse(step))
+    assert [(one.step, one.metric, one.stops) for one in found] == [
+        (310, "advantage_std", False),
+        (320, "seat_asymmetry/tic_tac_toe", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "at"),
+    [
+        ("legal_rate/tic_tac_toe", 0.4, 125),
+        ("truncated_rate", 0.6, 130),
+        ("sampled_entropy", 0.001, 10),
+        ("ratio_tail", 0.2, 5),
+        ("gradient_norm", math.nan, 3),
+    ],
+)
+def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):
+    watched, found = HealthMonitor(HealthConfig(), 600), []
+    for step in range(1, 300):
+        found += watched.observe(step, {**mirror_collapse(step), metric: value})
+    assert [(one.step, one.metric) for one in found] == [(at, metric)]
+
+
+def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_remedy(tmp_path):
+    run(tmp_path / "run", steps=1)
+    (line,) = read_lines(tmp_path / "run" / METRICS)
+    for rule in HealthConfig().rules:
+        assert any(matches(rule.metric, name) for name in line), rule.metric
+        assert rule.metric.split("/")[0] in health.REMEDIES
+        assert rule.action == "warn"
+
+
+# -- configuration
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"rules": [{"metric": "x"}]}, "rule on 'x' needs exactly one of above and below"),
+        ({"rules": [{"metric": "x", "above": 1, "below": 0}]}, "needs exactly one of above and below"),
+        ({"rules": [{"metric": "x", "above": 1, "for_steps": 0}]}, r"health\.rules\.0\.for_steps"),
+        ({"rules": [{"metric": "x", "above": 1, "after_step": -1}]}, r"health\.rules\.0\.after_step"),
+        ({"rules": [{"metric": "x", "above": 1, "action": "panic"}]}, "'warn' or 'stop', got 'panic'"),
+        ({"rules": [{"metric": "x", "above": math.nan}]}, r"health\.rules\.0\.above"),
+    ],
+)
+def test_wrong_rules_are_errors_that_say_what_to_write(section, message):
+    with pytest.raises(ConfigError, match=message):
+        resolve({**CONFIG, "health": section})
+
+
+@pytest.mark.parametrize(
+    ("section", "nearest"),
+    [
+        ({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"),
+        ({"stopp": True}, "stop"),
+        ({"rules": [{"metric": "x", "abov": 1}]}, "above"),
+    ],
+)
+def test_wrong_keys_name_the_nearest_right_one(section, nearest):
+    with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):
+        resolve({**CONFIG, "health": section})
+
+
+# -- runs
+
+
+def run(path, *, resume=False, watch=None, **changes):
+    config = resolve({**CONFIG, **changes})
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
+    with folder:
+        folder.check_same_config(config.model_dump(mode="json"))
+        return train(config, LocalEngine(config), folder, resume=resume, watch=watch)
+
+
+def fingerprint(path):
+    kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
+    return (path / METRICS).read_bytes(), (path / HEALTH).read_bytes(), kept
+
+
+STOPPING = {"rules": [{**ALWAYS, "for_steps": 3, "action": "stop"}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
+
+
+def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path):
+    shown = []
+    summary = run(tmp_path / "stopped", health=STOPPING, watch=lambda report: shown.extend((report.step, text) for text in report.warnings))
+    assert (summary.steps, summary.finished, checkpoint.load_latest(tmp_path / "stopped").step) == (3, False, 3)
+    assert summary.stopped_by.startswith("legal_rate is") and shown == [(3, summary.stopped_by)]
+    (event,) = read_lines(tmp_path / "stopped" / HEALTH)
+    assert (event["step"], event["metric"], event["stops"]) == (3, "legal_rate", True)
+    summary = run(tmp_path / "stopped", resume=True, health=STOPPING)
+    assert (summary.steps, summary.finished, summary.stopped_by) == (6, True, "")
+    warning = {"rules": [{**rule, "action": "warn"} for rule in STOPPING["rules"]]}
+    assert run(tmp_path / "whole", health=warning).finished
+    stopped, whole = fingerprint(tmp_path / "stopped"), fingerprint(tmp_path / "whole")
+    assert (stopped[0], stopped[2]) == (whole[0], whole[2])
+    assert [line["step"] for line in read_lines(tmp_path / "stopped" / HEALTH)] == [3, 5]
+    assert stopped[1].replace(b'"stops": true', b'"stops": false') == whole[1]
+
+
+@pytest.mark.parametrize("at", [2, 4])
+def test_a_kill_changes_no_decision(tmp_path, at):
+    """A run cut back to an earlier checkpoint acts at the same steps as before, and tells nothing twice."""
+    rules = {"rules": [{**ALWAYS, "for_steps": 3}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
+    run(tmp_path / "run", health=rules, checkpoint={"every": 1, "keep": 9})
+    expected = fingerprint(tmp_path / "run")
+    assert [line["step"] for line in read_lines(tmp_path / "run" / HEALTH)] == [3, 5]
+    for late in (tmp_path / "run" / "checkpoints").iterdir():
+        if int(late.name.removeprefix("step_")) > at:
+            (late / checkpoint.MANIFEST).unlink()
+    run(tmp_path / "run", resume=True, health=rules, checkpoint={"every": 1, "keep": 9})
+    assert fingerprint(tmp_path / "run") == expected
+
+
+def test_rules_change_nothing_but_may_be_changed_when_a_run_goes_on(tmp_path):
+    run(tmp_path / "run", health={"rules": [{**ALWAYS, "for_steps": 2}], "stop": True})
+    assert run(tmp_path / "run", resume=True, health={"rules": []}).finished
+    run(tmp_path / "plain", health={"rules": []})
+    assert fingerprint(tmp_path / "run")[0] == fingerprint(tmp_path / "plain")[0]
+    assert fingerprint(tmp_path / "run")[2] == fingerprint(tmp_path / "plain")[2]
+    assert (tmp_path / "plain" / HEALTH).read_bytes() == b""
+
+
+def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
+    summary = run(tmp_path / "run", steps=2, health={"rules": [{**ALWAYS, "for_steps": 2, "action": "stop"}]})
+    assert (summary.steps, summary.finished) == (2, True)
+    assert json.loads((tmp_path / "run" / HEALTH).read_text())["step"] == 2

@@ -3,30 +3,81 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from sparring.engine.load import load_run
+from sparring.errors import ConfigError
+from sparring.evaluate.opponents import parse_agent
 from sparring.report.measure import evaluate_run, league_of_run
+from sparring.report.suite import SuiteEvaluation
+from sparring.report.suite_player import agent_player, run_player
+
+GAMES = 500  # per seat, without a suite
+WIDTH = 120  # of the tables where no terminal says so
+OUTCOMES = ("wins", "draws", "losses")
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
-    games: Annotated[int, typer.Option(min=2, help="Games per seat against each opponent.")] = 500,
-    opponent: Annotated[list[str] | None, typer.Option(help="Bots to play: random, mcts, cfr, minimax; default: random.")] = None,
+    run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
+    suite: Annotated[str | None, typer.Option(help="A published protocol: mars, spiral, or the path of a YAML file.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'.")] = None,
+    games: Annotated[int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")] = None,
+    opponent: Annotated[list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")] = None,
     exact: Annotated[bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")] = True,
     checkpoint: Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Of sampling, with --suite; default that of training.")] = None,
     league: Annotated[bool, typer.Option("--league", help="Also rate the run's past selves, the policy and the bots.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
-    """Measure a run's policy: exact exploitability, seat-balanced matches with 95 % intervals, a league table."""
+    """Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, a league table, or a suite."""
+    if (run is None) == (agent is None):
+        raise ConfigError("Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`.")
+    bots = [parse_agent(text) for text in opponent or ()]
+    if suite is None:
+        only = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
+        for option, value in only.items():
+            if value is not None:
+                raise ConfigError(f"{option} belongs to a suite; add --suite mars, say.")
+        assert run is not None
+        _evaluate_run(run, checkpoint, bots or [parse_agent("random")], games or GAMES, exact, league, seed, as_json)
+        return
+    if league or not exact:
+        raise ConfigError("--league and --no-exact do not go with --suite: the suite says what is measured.")
+    if run is not None:
+        player = run_player(run, checkpoint, temperature)
+    elif temperature is not None or checkpoint is not None:
+        raise ConfigError("--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME temperature=0.6'.")
+    else:
+        player = agent_player(parse_agent(str(agent)))
+    folder = out or run or Path()
+    evaluation = SuiteEvaluation(suite, player, opponents=bots, games=games, seed=seed, folder=folder)
+    try:
+        report = evaluation.run(workers=workers, watch=lambda line: print(line, file=sys.stderr, flush=True))
+    except KeyboardInterrupt:
+        print(f"What was measured is in {evaluation.path}; the same command goes on from there.", file=sys.stderr)
+        raise
+    if as_json:
+        print(json.dumps(report, sort_keys=True))
+    else:
+        _show_suite(report, evaluation.path)
+
+
+def _evaluate_run(
+    run: Path, checkpoint: int | None, bots: list[Any], games: int, exact: bool, league: bool, seed: int, as_json: bool
+) -> None:
+    """Measure a run on its own games and show it."""
     config, engine, step = load_run(run, checkpoint)
-    bots, limit = opponent or ["random"], config.evaluation.max_states
+    limit = config.evaluation.max_states
     result = evaluate_run(engine, opponents=bots, games_per_seat=games, exact=exact, max_states=limit, seed=seed)
     if league:
         result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games, seed=seed)
@@ -50,3 +101,56 @@ def evaluate(
         for row in entry["rows"]:
             ratings.add_row(row["name"], f"{row['rating']:.0f}", f"{row['low']:.0f} .. {row['high']:.0f}")
         console.print(ratings)
+
+
+def _show_suite(report: dict[str, Any], path: Path) -> None:
+    """Show a suite's report as tables."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    player = ", ".join(f"{key} {value}" for key, value in report["player"].items() if value not in (None, {}))
+    title = f"Suite {report['suite']}: {player}. 95 % intervals"
+    heads = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
+    table = Table(*(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads), title=title, box=SIMPLE)
+    exact = Table("row", "measure", "value", title="Exact")
+    for row in report["rows"]:
+        name = row["name"] + ("" if row["in_totals"] else " *")
+        if not row["measured"]:
+            table.add_row(name, "not measured")
+        elif row["kind"] == "exact":
+            for number, (measure, value) in enumerate(row["figures"].items()):
+                exact.add_row("" if number else name, measure, f"{value:.4f}")
+        else:
+            table.add_row(name, *_cells(row["overall"]), _by_seat(row["seats"]))
+    console.print(table)
+    if exact.row_count:
+        console.print(exact)
+    if not all(row["in_totals"] for row in report["rows"]):
+        console.print("* not part of the totals")
+    totals = Table("total", "games", "score", title="Mean score over games")
+    for name, value in report["totals"].items():
+        if value is not None:
+            totals.add_row(name.replace("_", " "), str(value["games"]), _interval(value, 1))
+    console.print(totals)
+    for row in report["rows"]:
+        for note in row["notes"]:
+            console.print(f"{row['name']}: {note}", style="yellow", markup=False)
+    console.print(f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md.", markup=False)
+
+
+def _cells(found: dict[str, Any]) -> list[str]:
+    """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
+    outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
+    mean, illegal = found["return"], found["illegal"]["mean"]
+    margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
+    score = "-" if found["score"] is None else _interval(found["score"], 1)
+    return [str(found["games"]), outcomes, f"{mean['mean']:.2f}{margin}", "-" if illegal is None else f"{illegal:.1%}", score]
+
+
+def _by_seat(seats: list[dict[str, Any]]) -> str:
+    """Return the mean scores of the seats."""
+    return " / ".join(f"{seat['role']} {seat['score']['mean']:.1f}" for seat in seats if seat["score"] is not None) or "-"
+
+
+def _interval(value: dict[str, Any], digits: int) -> str:
+    """Return an interval as text; ends that could not be estimated are dashes."""
+    shown = ["-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"

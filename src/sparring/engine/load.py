@@ -11,18 +11,21 @@ from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 
 
-def load_run(path: Path, step: int | None = None) -> tuple[RunConfig, LocalEngine, int]:
+def load_run(path: Path, step: int | None = None, *, threads: int | None = None) -> tuple[RunConfig, LocalEngine, int]:
     """Return a run's configuration, an engine with its weights, and the step they are from.
 
     Args:
         path: the run folder.
         step: a checkpoint's step; None takes the newest good one.
+        threads: CPU threads in place of the configuration's.
 
     Raises:
         RunError: no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     config = resolve(RunFolder.open(path).config())
+    if threads is not None:
+        config = config.model_copy(update={"threads": threads})
     found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
     if found is None:
         raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")

@@ -13,7 +13,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.types import Episode, Interval
 
-_AGENT, _OPPONENT = "agent", "opponent"
+AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,18 +82,32 @@ def play_matches(
     """
     if games_per_seat < 2:
         raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
-    specs = [_spec(game, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
-    agents: Mapping[str, Agent] = {_AGENT: agent, _OPPONENT: opponent}
+    specs = [match_spec(game, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
+    agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
     episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
-    seats = [[e for e in episodes if e.agents[seat] == _AGENT] for seat in range(game.num_seats)]
+    seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     return MatchReport(
         game=game.name,
         agent=agent.name,
         opponent=opponent.name,
         roles=tuple(game.roles),
-        seats=tuple(record(played, _AGENT, level=level) for played in seats),
-        overall=record(episodes, _AGENT, level=level),
-        opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == _OPPONENT]),
+        seats=tuple(record(played, AGENT, level=level) for played in seats),
+        overall=record(episodes, AGENT, level=level),
+        opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == OPPONENT]),
+    )
+
+
+def match_spec(game: Game, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
+    """Return game ``number`` of a match with the agent in ``seat``; the deal and all draws depend on these two and the stream alone."""
+    own = stream.child(seat).child(number)
+    return EpisodeSpec(
+        game=game,
+        episode_id=seat * games_per_seat + number,
+        group_id=seat * games_per_seat + number,
+        deal=own.child("deal"),
+        stream=own.child("play"),
+        seats=tuple(AGENT if other == seat else OPPONENT for other in range(game.num_seats)),
+        trained=(False,) * game.num_seats,
     )
 
 
@@ -131,17 +145,3 @@ def outcome(returns: Sequence[float], seat: int) -> int:
 def _mean(values: Sequence[float]) -> float:
     """Return the mean, or 0 for no values (a game with one seat has no opponents)."""
     return sum(values) / len(values) if values else 0.0
-
-
-def _spec(game: Game, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
-    """Return game ``number`` of the match with the agent in ``seat``."""
-    own = stream.child(seat).child(number)
-    return EpisodeSpec(
-        game=game,
-        episode_id=seat * games_per_seat + number,
-        group_id=seat * games_per_seat + number,
-        deal=own.child("deal"),
-        stream=own.child("play"),
-        seats=tuple(_AGENT if other == seat else _OPPONENT for other in range(game.num_seats)),
-        trained=(False,) * game.num_seats,
-    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparring import registry
 from sparring.agents.base import Agent
 from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import enumerate_info_states
 from sparring.evaluate.league_table import league_table
 from sparring.evaluate.matches import play_matches
+from sparring.evaluate.opponents import AgentSpec, labels
 from sparring.games.base import Game
 from sparring.rng import Stream
 from sparring.types import Interval
@@ -38,23 +38,24 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
 
 
 def evaluate_run(
-    engine: Any, *, opponents: Sequence[str], games_per_seat: int, exact: bool, max_states: int, seed: int
+    engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, exact: bool, max_states: int, seed: int
 ) -> dict[str, Any]:
     """Return figures, matches and notes about what could not be measured, for every game of a run.
 
     Args:
         engine: a loaded engine; its published policy is measured.
-        opponents: names of bots.
+        opponents: bots; those of one kind are told apart by the options in which they differ.
         games_per_seat: games against each bot from each seat.
         exact: whether to enumerate where possible.
         max_states: information states up to which enumeration is tried.
         seed: of the games played.
 
     Raises:
-        UnknownNameError: no such bot.
+        UnknownNameError: no such bot or option.
+        ConfigError: two bots are the same in everything.
         GameError: a bot cannot play a game.
     """
-    bots = {name: registry.bind("agents", name)() for name in opponents}
+    bots = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
     policy, root = engine.agent("policy"), Stream.from_seed(seed).child("evaluate")
     figures: dict[str, float] = {}
     matches: list[dict[str, Any]] = []
@@ -84,9 +85,9 @@ def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, float]]:
     return {key: {"mean": value.mean, "low": value.low, "high": value.high} for key, value in intervals.items()}
 
 
-def league_of_run(engine: Any, *, opponents: Sequence[str], games_per_seat: int, seed: int) -> list[dict[str, Any]]:
+def league_of_run(engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int) -> list[dict[str, Any]]:
     """Return, per game, the ratings of the run's policy, its past selves and bots after everyone has played everyone."""
-    players: dict[str, Agent] = {name: registry.bind("agents", name)() for name in opponents}
+    players: dict[str, Agent] = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
     players.update({name: engine.agent(name) for name in (*engine.members, "policy")})
     tables = []
     for game, _ in engine.games:

@@ -7,6 +7,7 @@ Metrics, per game G:
     illegal_mass_reached/G       the same, weighted by how often play reaches them
     optimality_gap/G             cooperative games: best joint value minus the policy's
     match/G/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
+                                 (two bots of one kind are told apart by the options that differ, mcts(simulations=1000))
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import InfoStates, enumerate_info_states
 from sparring.evaluate.matches import MatchReport, play_matches
+from sparring.evaluate.opponents import AgentSpec, labels
 from sparring.games.base import Game
 from sparring.rng import Stream
 
@@ -38,7 +40,8 @@ class Evaluator:
             except GameError as error:  # too many states, or rules without information states
                 self.notes.append(str(error))
                 log.info("%s", error)
-        self._opponents = [(entry, entry.bind("agents")()) for entry in config.opponents]
+        names = labels([AgentSpec(entry.name, entry.bind("agents").options) for entry in config.opponents])
+        self._opponents = [(name, entry, entry.bind("agents")()) for name, entry in zip(names, config.opponents, strict=True)]
 
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed above for an agent that can also score actions."""
@@ -46,10 +49,10 @@ class Evaluator:
         for game in self.games:
             if game.name in self._info_states:
                 metrics.update(self._exact(game, policy))
-            for entry, bot in self._opponents:
-                own = stream.child(game.name).child(entry.name)
+            for name, entry, bot in self._opponents:
+                own = stream.child(game.name).child(name)
                 report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own)
-                metrics.update(match_metrics(game.name, entry.name, report))
+                metrics.update(match_metrics(game.name, name, report))
         return metrics
 
     def _exact(self, game: Game, policy: Any) -> dict[str, float]:

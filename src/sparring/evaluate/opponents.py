@@ -1,0 +1,76 @@
+"""Agents as a person writes them, ``mcts simulations=1000``, and names that keep two of one kind apart."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from sparring import registry
+from sparring.agents.base import Agent
+from sparring.errors import ConfigError
+
+
+class AgentSpec(NamedTuple):
+    """An agent by its plug-in's name and options: plain data, which any process can make the agent of."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def make(self) -> Agent:
+        """Return the agent.
+
+        Raises:
+            UnknownNameError: no such agent or option.
+            ConfigError: an option's value is wrong.
+        """
+        agent: Agent = registry.bind("agents", self.name, self.options)()
+        return agent
+
+
+def parse_agent(text: str) -> AgentSpec:
+    """Return the agent that a text describes: its name, then ``key=value`` pairs whose values are YAML.
+
+    A value with spaces is quoted as in a shell: ``endpoint model=m system="You play games."``.
+
+    Raises:
+        UnknownNameError: no such agent or option.
+        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+    """
+    try:
+        name, *pairs = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"Agent {text!r} cannot be read ({error}); write for example 'mcts simulations=1000'.") from None
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"Agent {text!r}: {pair!r} is no option; write key=value, for example 'mcts simulations=1000'.")
+        try:
+            options[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise ConfigError(f"Agent {text!r}: {value!r} is no value for {key!r}; write it in quotes.") from None
+    registry.bind("agents", name, options)
+    return AgentSpec(name, options)
+
+
+def labels(specs: Sequence[AgentSpec]) -> list[str]:
+    """Return a name per agent, all different: the plug-in's, with the options that differ where a plug-in is there twice.
+
+    Raises:
+        ConfigError: two agents are the same in everything.
+    """
+    found = []
+    for spec in specs:
+        alike = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in alike for key in other.options})
+        differing = [key for key in keys if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)]
+        shown = [f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}" for key in differing if key in spec.options]
+        found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
+    twice = sorted({label for label in found if found.count(label) > 1})
+    if twice:
+        raise ConfigError(f"Agent {twice[0]!r} is named twice; leave one out, or give it another option.")
+    return found

@@ -1,0 +1,119 @@
+"""Worker processes that answer jobs: spawned afresh, fed over pipes, gone when the parent is gone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any
+
+from sparring.errors import RolloutError, SparringError
+
+log = logging.getLogger(__name__)
+
+Job = list[Any]
+"""Plain data, as JSON holds it; so is an answer."""
+
+
+class WorkerPool:
+    """Processes that each make a function from ``settings`` once and call it with every job they get.
+
+    Args:
+        make: an importable function; ``make(settings)`` returns the function that answers a job.
+        settings: plain data.
+        workers: number of processes.
+    """
+
+    def __init__(self, make: Callable[[dict[str, Any]], Callable[[Job], Any]], settings: dict[str, Any], workers: int) -> None:
+        self._make, self._settings, self._workers = make, settings, workers
+        self._processes: list[Any] = []
+        self._pipes: list[Connection] = []
+
+    def __enter__(self) -> WorkerPool:
+        context = multiprocessing.get_context("spawn")
+        for number in range(self._workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, self._make, self._settings), name=f"worker-{number}", daemon=True)
+            process.start()
+            theirs.close()  # so that the end of the process is the end of the pipe
+            self._processes.append(process)
+            self._pipes.append(ours)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            if kind is not None:
+                process.terminate()  # nothing of a worker outlives it but its answers
+            process.join()
+
+    def answers(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Any]]:
+        """Yield every job with its answer, in the order in which answers come.
+
+        Raises:
+            RolloutError: a worker raised or died; what was wrong is in the message.
+        """
+        waiting = iter(jobs)
+        busy: dict[Connection, Job] = {}
+        for pipe in self._pipes:
+            _feed(pipe, waiting, busy)
+        while busy:
+            ready = wait(list(busy))
+            for pipe in [pipe for pipe in self._pipes if pipe in ready]:
+                job = busy.pop(pipe)
+                answer = self._answer(pipe)
+                _feed(pipe, waiting, busy)
+                yield job, answer
+
+    def _answer(self, pipe: Connection) -> Any:
+        """Return what a worker answers."""
+        try:
+            state, value = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            process = self._processes[self._pipes.index(pipe)]
+            process.join()
+            raise RolloutError(
+                f"A worker process died (exit code {process.exitcode}), perhaps for lack of memory; run again with fewer --workers."
+            ) from None
+        if state != "ok":
+            raise RolloutError(value)
+        return value
+
+
+def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
+    """Send the next job, if there is one."""
+    job = next(waiting, None)
+    if job is not None:
+        busy[pipe] = job
+        try:
+            pipe.send_bytes(json.dumps(job).encode())
+        except OSError:
+            log.debug("A worker is gone; reading its answer says so.")
+
+
+def _work(pipe: Connection, make: Callable[[dict[str, Any]], Callable[[Job], Any]], settings: dict[str, Any]) -> None:
+    """Answer jobs until the parent closes the pipe or ends. An interrupt from the terminal is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answer: Callable[[Job], Any] | None = None
+    while True:
+        try:
+            job = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        try:
+            answer = answer or make(settings)
+            reply = ["ok", answer(job)]
+        except SparringError as error:
+            reply = ["failed", str(error)]
+        except Exception as error:
+            reply = ["failed", f"A worker process failed: {error!r} {traceback.format_exc()}"]
+        try:
+            pipe.send_bytes(json.dumps(reply).encode())
+        except OSError:
+            return

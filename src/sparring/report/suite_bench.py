@@ -1,0 +1,100 @@
+"""Where the pieces of a suite are played: one process with the player, the games and the opponents, each made once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sparring.agents.base import Agent
+from sparring.agents.policy import PolicyAgent
+from sparring.engine.load import load_run
+from sparring.engine.local import PUBLISHED
+from sparring.errors import GameError, ModelError
+from sparring.evaluate.opponents import AgentSpec
+from sparring.evaluate.suite import MAX_STATES, OpponentEntry, SuiteRow
+from sparring.evaluate.suite_rows import Piece, play_piece
+from sparring.games.base import Game
+from sparring.report.measure import exact_figures
+
+
+class Bench:
+    """Plays pieces of a suite.
+
+    Args:
+        settings: plain data: "rows" (as dumped), "seed", and "player": {"run", "step", "temperature"} or {"agent", "options"}.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
+        self.seed: int = settings["seed"]
+        self._player: dict[str, Any] = settings["player"]
+        self._agent: Agent | None = None
+        self._games: dict[int, Game] = {}
+        self._opponents: dict[str, Agent] = {}
+
+    def answer(self, job: list[Any]) -> dict[str, Any]:
+        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured": why} of one that this player cannot do.
+
+        Raises:
+            RolloutError: an endpoint failed or its budget is spent.
+        """
+        piece = Piece(*job)
+        row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
+        if isinstance(agent, PolicyAgent):
+            agent.sampler.refresh()  # so that a piece does not depend, not even in the last bit, on what was played before it
+        try:
+            if row.kind == "exact":
+                return {"figures": _exact(game, agent)}
+            opponent = self._opponent(row.opponent) if row.opponent is not None else None
+            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed)}
+        except (GameError, ModelError) as error:
+            return {"unmeasured": str(error)}
+
+    def agent(self) -> Agent:
+        """Return the player that is measured; a run's is loaded here, with one thread."""
+        if self._agent is None:
+            self._agent = _load(self._player)
+        return self._agent
+
+    def _game(self, place: int) -> Game:
+        """Return the game of row number ``place``."""
+        if place not in self._games:
+            self._games[place] = self.rows[place].make_game()
+        return self._games[place]
+
+    def _opponent(self, entry: OpponentEntry) -> Agent:
+        """Return an opponent; one with the same options is one agent, with one budget, in all rows."""
+        key = entry.model_dump_json()
+        if key not in self._opponents:
+            self._opponents[key] = entry.spec.make()
+        return self._opponents[key]
+
+
+def make_bench(settings: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]]:
+    """Return the function that answers the jobs of a suite."""
+    return Bench(settings).answer
+
+
+def _load(player: dict[str, Any]) -> Agent:
+    """Return a player of its plain data."""
+    if "agent" in player:
+        return AgentSpec(player["agent"], player["options"]).make()
+    _, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
+    agent = engine.agent(PUBLISHED)
+    if player["temperature"] is None or not isinstance(agent, PolicyAgent):
+        return agent
+    params = dataclasses.replace(agent.params, temperature=player["temperature"])
+    return PolicyAgent(agent.name, sampler=agent.sampler, renderer=agent.renderer, params=params)
+
+
+def _exact(game: Game, agent: Any) -> dict[str, float]:
+    """Return the exact figures of an agent.
+
+    Raises:
+        GameError: its replies have no known probabilities, or the game is too large.
+    """
+    if not hasattr(agent, "action_logprobs") or not getattr(agent.renderer, "scorable", False):
+        raise GameError(f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be said of it.")
+    return {name.replace(f"/{game.name}", "", 1): value for name, value in exact_figures(game, agent, max_states=MAX_STATES).items()}

@@ -1,0 +1,109 @@
+"""Who is measured by a suite: a run's policy, or any agent; what it is known by, and which words it knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring import registry
+from sparring.config import GameConfig, RunConfig, resolve
+from sparring.engine.local import TINY
+from sparring.errors import ConfigError, RunError
+from sparring.evaluate.opponents import AgentSpec
+from sparring.evaluate.suite import Suite, SuiteRow
+from sparring.games.base import Game
+from sparring.games.catalogue import make_game
+from sparring.ops.files import sha256_hex
+from sparring.report.suite_results import without_traffic
+from sparring.run import checkpoint
+from sparring.run.folder import FREE, RunFolder
+
+REMOTE = "endpoint"
+WORDING = ("style", "outcome")  # options of a game that leave it the same game to have been trained on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Player:
+    """Who is measured. ``data`` makes it anywhere, ``identity`` is all that its play depends on, ``about`` is for people."""
+
+    data: dict[str, Any]
+    identity: Any
+    about: dict[str, Any]
+    config: RunConfig | None  # of a run
+    remote: bool  # whether it is asked over a network, from one process alone
+
+    def style(self, row: SuiteRow) -> str:
+        """Return the wording that the player is used to: its own for a game it trained on, else its first game's; full for agents."""
+        if self.config is None:
+            return "full"
+        trained = [game for game in self.config.games if _same_game(row.game, row.options, game)]
+        return str((trained or self.config.games)[0].options.get("style", "brief"))
+
+    def trained_on(self, row: SuiteRow) -> bool | None:
+        """Return whether the run trained on the row's game; None for an agent."""
+        return None if self.config is None else any(_same_game(row.game, row.options, game) for game in self.config.games)
+
+    def unknown_words(self, game: Game) -> list[str]:
+        """Return the words of a game that the player's vocabulary lacks; only a tiny model has a closed one."""
+        if self.config is None or self.config.model.name != TINY or not game.brief:
+            return []
+        games = [make_game(entry.name, options=entry.options, illegal=entry.illegal) for entry in self.config.games]
+        known = {word for own in games for word in own.vocabulary()}
+        return [word for word in game.vocabulary() if word not in known]
+
+
+def run_player(path: Path, step: int | None, temperature: float | None) -> Player:
+    """Return the policy of a run's checkpoint.
+
+    Args:
+        path: the run folder.
+        step: of the checkpoint; None takes the newest good one.
+        temperature: of sampling; None takes that of training.
+
+    Raises:
+        RunError: no such run, or it has no checkpoint yet.
+        CheckpointError: the checkpoint is damaged or does not exist.
+        ConfigError: a temperature that is not above 0.
+    """
+    if temperature is not None and not 0 < temperature < float("inf"):
+        raise ConfigError(f"--temperature {temperature:g} must be above 0; write 1 for the model's own distribution.")
+    config = resolve(RunFolder.open(path).config())
+    found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
+    if found is None:
+        raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
+    settings = {key: value for key, value in config.model_dump(mode="json").items() if key not in FREE}
+    weights = sha256_hex((found.path / checkpoint.MANIFEST).read_bytes())
+    return Player(
+        data={"run": str(path.absolute()), "step": found.step, "temperature": temperature},
+        identity=[weights, sha256_hex(json.dumps(settings, sort_keys=True).encode()), temperature],
+        about={"run": str(path), "step": found.step, "temperature": temperature or config.rollout.temperature},
+        config=config,
+        remote=False,
+    )
+
+
+def agent_player(spec: AgentSpec) -> Player:
+    """Return an agent that is no run's policy, such as an endpoint; games are told to it in full style."""
+    options = without_traffic(spec.options)
+    data = {"agent": spec.name, "options": dict(spec.options)}
+    about = {"agent": spec.name, "options": options}
+    return Player(data=data, identity=[spec.name, options], about=about, config=None, remote=spec.name == REMOTE)
+
+
+def styles(suite: Suite, player: Player) -> dict[str, str]:
+    """Return the wording style of every row."""
+    return {row.name: player.style(row) for row in suite.rows}
+
+
+def _same_game(name: str, options: Mapping[str, Any], trained: GameConfig) -> bool:
+    """Return whether a game of a suite is the one that was trained on, wording and the way it pays apart."""
+    return name == trained.name and _rules(name, options) == _rules(name, trained.options)
+
+
+def _rules(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a game that make it the game it is, defaults filled in where they are known."""
+    known = registry.bind("games", name, options).options if name in registry.names("games") else dict(options)
+    return {key: value for key, value in known.items() if key not in WORDING}

@@ -10,9 +10,10 @@ import time
 import torch
 from common import median_seconds, record
 
-from sparring.config import apply_overrides, load_recipe, resolve
+from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.models.prefixes import PrefixTree
+from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.table import ordered_turns
 from sparring.run.step import Methods, play_round
 from sparring.train.pack import pack

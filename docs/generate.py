@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
-from sparring.config import load_recipe, recipe_names
 from sparring.errors import SparringError
 from sparring.games.catalogue import make_game
+from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparring import config, registry, rng, schedule
+from sparring import config, recipe, registry, rng, schedule
 from sparring.errors import ConfigError, UnknownNameError, nearest
 from sparring.rng import Stream
 
@@ -149,8 +149,8 @@ SMALL = {"games": [{"name": "kuhn_poker"}]}
 
 
 def test_every_recipe_resolves_and_reads_back_equal():
-    for name in config.recipe_names():
-        resolved = config.resolve(config.load_recipe(name))
+    for name in recipe.recipe_names():
+        resolved = config.resolve(recipe.load_recipe(name))
         import yaml
 
         assert config.resolve(yaml.safe_load(config.to_yaml(resolved))) == resolved
@@ -183,7 +183,7 @@ def test_wrong_configurations_are_refused_with_the_place(changes, message):
 
 def test_overrides_reach_into_lists_and_sections():
     data = {"a": {"b": [{"c": 1}]}}
-    assert config.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
+    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
         "a": {"b": [{"c": 2}]},
         "x": {"y": [1, 2]},
         "z": {"k": "v"},
@@ -194,22 +194,33 @@ def test_overrides_reach_into_lists_and_sections():
 @pytest.mark.parametrize("override", ["a", "=1", "a.b.7.c=1", "a.b.x=1", "s.t=1", "a=[1"])
 def test_overrides_that_lead_nowhere_are_refused(override):
     with pytest.raises(ConfigError, match="Override"):
-        config.apply_overrides({"a": {"b": [{"c": 1}]}, "s": 3}, [override])
+        recipe.apply_overrides({"a": {"b": [{"c": 1}]}, "s": 3}, [override])
 
 
 def test_recipes_extend_and_plugins_are_replaced_as_a_whole():
     base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
-    merged = config.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
+    merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
     assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
 
 
 def test_a_recipe_file_by_path(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("extends: kuhn-tiny\nname: mine\nsteps: 7\n")
-    assert config.resolve(config.load_recipe(str(path))).steps == 7
+    assert config.resolve(recipe.load_recipe(str(path))).steps == 7
     path.write_text("[1, 2]")
     with pytest.raises(ConfigError, match="must be a mapping"):
-        config.load_recipe(str(path))
+        recipe.load_recipe(str(path))
     path.write_text("a: [1")
     with pytest.raises(ConfigError, match="not valid YAML"):
-        config.load_recipe(str(path))
+        recipe.load_recipe(str(path))
+
+
+def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
+    names = recipe.recipe_names()
+    assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names
+    assert not any(name.rpartition("/")[2].startswith("_") for name in names)
+    with pytest.raises(UnknownNameError, match="recipe"):
+        recipe.load_recipe("mars/_tiny")
+    with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
+        recipe.load_recipe("mars/kuhn-tini")
+    assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}

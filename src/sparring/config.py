@@ -6,10 +6,7 @@ name the nearest right one. ``Number`` fields take a schedule as well as a plain
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
-from importlib import resources
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -274,83 +271,6 @@ class RunConfig(Strict):
         for opponent in self.evaluation.opponents:
             opponent.bind("agents")
         return self
-
-
-def recipe_names() -> tuple[str, ...]:
-    """Return the names of the recipes in the package."""
-    root = resources.files("sparring") / "recipes"
-    return tuple(sorted(item.name.removesuffix(".yaml") for item in root.iterdir() if item.name.endswith(".yaml")))
-
-
-def load_recipe(name: str) -> dict[str, Any]:
-    """Return a recipe by name, or a YAML file by path, as a plain mapping; ``extends`` is followed.
-
-    Raises:
-        UnknownNameError: neither a recipe nor a file.
-        ConfigError: not a YAML mapping.
-    """
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") and path.is_file():
-        text = path.read_text(encoding="utf-8")
-    elif name in recipe_names():
-        text = (resources.files("sparring") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Recipe {name!r} is not valid YAML: {error}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"Recipe {name!r} must be a mapping of keys to values, got {type(data).__name__}.")
-    base = data.pop("extends", None)
-    return merge(load_recipe(base), data) if base is not None else data
-
-
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` laid over it; mappings merge, everything else is replaced."""
-    result = dict(copy.deepcopy(dict(base)))
-    for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping) and "name" not in value and "schedule" not in value
-        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
-    return result
-
-
-def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Return ``data`` with ``a.b=c`` overrides applied; values are YAML, list items are addressed by number.
-
-    Raises:
-        ConfigError: an override without '=', or a path through something that has no parts.
-    """
-    result = copy.deepcopy(dict(data))
-    for override in overrides:
-        path, separator, text = override.partition("=")
-        if not separator or not path:
-            raise ConfigError(f"Override {override!r} must look like learner.learning_rate=0.001.")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"Override {override!r}: {text!r} is not a valid value.") from None
-        _assign(result, path.split("."), value, override)
-    return result
-
-
-def _assign(target: Any, path: list[str], value: Any, override: str) -> None:
-    """Set the item at ``path`` below ``target``, making mappings on the way."""
-    for depth, part in enumerate(path):
-        last = depth + 1 == len(path)
-        if isinstance(target, list):
-            if not part.isdigit() or int(part) >= len(target):
-                raise ConfigError(f"Override {override!r}: {part!r} is not an index of a list of {len(target)} items.")
-            index: Any = int(part)
-        elif isinstance(target, dict):
-            index = part
-            if not last:
-                target.setdefault(index, {})
-        else:
-            raise ConfigError(f"Override {override!r}: {'.'.join(path[:depth])!r} is a plain value and has no part {part!r}.")
-        if last:
-            target[index] = value
-        target = target[index]
 
 
 def resolve(data: Mapping[str, Any]) -> RunConfig:

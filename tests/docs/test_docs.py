@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from sparring import cli, config, registry
+from sparring import cli, config, recipe, registry
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).parents[2]
@@ -166,4 +166,4 @@ def test_every_command_in_the_pages_is_valid():
         assert verb in verbs, page
         if verb == "train" and not rest[0].startswith("-") and not rest[0].endswith(".yaml"):
             overrides = [word for word in rest[1:] if "=" in word and not word.startswith("-")]
-            config.resolve(config.apply_overrides(config.load_recipe(rest[0]), overrides))
+            config.resolve(recipe.apply_overrides(recipe.load_recipe(rest[0]), overrides))

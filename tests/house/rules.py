@@ -3,7 +3,7 @@
 import ast
 
 ORDER = [
-    *("types", "errors", "schedule", "rng", "registry", "config", "ops", "games", "render", "models", "samplers", "agents"),
+    *("types", "errors", "schedule", "rng", "registry", "config", "recipe", "ops", "games", "render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "rewards", "oracles", "credit", "features", "losses", "selection", "train", "league"),
     *("evaluate", "run", "engine", "report", "recipes", "cli"),
 ]

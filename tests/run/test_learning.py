@@ -2,8 +2,9 @@
 
 import pytest
 
-from sparring.config import apply_overrides, load_recipe, resolve
+from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.evaluation import Evaluator
 from sparring.run.step import Methods, play_round
 

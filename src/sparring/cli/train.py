@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
-from sparring.config import RunConfig, apply_overrides, load_recipe, resolve, to_yaml
+from sparring.config import RunConfig, resolve, to_yaml
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
+from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher

@@ -33,15 +33,25 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
         raise ModelError("model.lora needs peft; install it with: pip install 'sparring[lora]'.") from None
     options: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "target_modules": list(targets) or ALL_LINEAR, "lora_dropout": 0.0}
     config = LoraConfig(**options, task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of libraries to each other
-        torch.manual_seed(stream.key & (2**63 - 1))
         try:
             adapted = get_peft_model(network, config)
         except ValueError as error:
             raise ModelError(f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}") from None
+    _draw(adapted, stream)
     adapted.eval()
     return adapted
+
+
+@torch.no_grad()
+def _draw(adapted: Any, stream: Stream) -> None:
+    """Draw the inner matrices A anew from ``stream``, uniform within 1 / sqrt(fan-in) as peft does; B stays zero."""
+    generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
+    for name, parameter in adapted.named_parameters():
+        if "lora_A" in name:
+            bound = parameter.shape[1] ** -0.5
+            parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
 
 
 def base_of(network: Any) -> Any:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import multiprocessing
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -36,13 +38,14 @@ class WorkerPool:
 
     def __enter__(self) -> WorkerPool:
         context = multiprocessing.get_context("spawn")
-        for number in range(self._workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self._make, self._settings), name=f"worker-{number}", daemon=True)
-            process.start()
-            theirs.close()  # so that the end of the process is the end of the pipe
-            self._processes.append(process)
-            self._pipes.append(ours)
+        with _deaf():
+            for number in range(self._workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, self._make, self._settings), name=f"worker-{number}", daemon=True)
+                process.start()
+                theirs.close()  # so that the end of the process is the end of the pipe
+                self._processes.append(process)
+                self._pipes.append(ours)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -86,6 +89,19 @@ class WorkerPool:
         return value
 
 
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Let processes be started that ignore an interrupt from the terminal from their first moment on: it is the parent's to handle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
+
+
 def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
     """Send the next job, if there is one."""
     job = next(waiting, None)
@@ -98,7 +114,7 @@ def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job])
 
 
 def _work(pipe: Connection, make: Callable[[dict[str, Any]], Callable[[Job], Any]], settings: dict[str, Any]) -> None:
-    """Answer jobs until the parent closes the pipe or ends. An interrupt from the terminal is the parent's to handle."""
+    """Answer jobs until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer: Callable[[Job], Any] | None = None
     while True:

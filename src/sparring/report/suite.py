@@ -80,7 +80,7 @@ class SuiteEvaluation:
             row = self.suite.rows[piece.row]
             self.results.add(self.keys[piece.row], {"row": row.name, "player": self.player.about}, piece.key, answer)
             done += piece.games
-            self.played += piece.games
+            self.played += piece.games if "tally" in answer else 0
             if watch and (time.monotonic() - said > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)):
                 said = time.monotonic()
                 state = "done" if self._is_whole(piece.row) else "goes on"

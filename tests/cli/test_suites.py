@@ -1,0 +1,217 @@
+"""Suites on the command line, endpoints in either place included."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import SparringError
+
+ROW = {"name": "kuhn-random", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 4, "normalise": [-2, 2]}
+QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("suites") / "run"
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+@pytest.fixture
+def suite(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump({"rows": [ROW, {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None}]}))
+    return path
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    """Return the address and the requests of a server that says the first legal action."""
+    for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            said = requests[-1]["messages"][-1]["content"].rpartition("Legal actions: ")[2].split(",")[0].split(".")[0]
+            choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+            body = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", requests
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
+    first = call("evaluate", run, "--suite", suite, "--workers", 1, "--json")
+    assert first.exit_code == 0, first.output
+    report = json.loads(first.stdout)
+    assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0}
+    assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
+    assert json.loads((run / "evaluation-small.json").read_text())["report"] == report
+    assert "kuhn-random done; 8 of 8 games" in first.stderr
+    again = call("evaluate", run, "--suite", suite)
+    assert "nothing is played" in again.stderr
+    for text in ("kuhn-random", "nash_conv", "trained by this run", "95 % intervals", "evaluation-small.json"):
+        assert text in again.stdout, again.stdout
+
+
+def test_options_reach_the_games(run, suite, tmp_path):
+    report = json.loads(call("evaluate", run, "--suite", suite, "--workers", 1, "--games", 3, "--temperature", 0.5, "--opponent", "cfr iterations=3", "--out", tmp_path / "other", "--json").stdout)
+    assert report["player"]["temperature"] == 0.5
+    found = {row["name"]: row for row in report["rows"]}
+    assert found["kuhn-random"]["overall"]["games"] == found["kuhn-cfr"]["overall"]["games"] == 6
+    assert found["kuhn-cfr"]["opponent"] == {"name": "cfr", "options": {"iterations": 3}} and not found["kuhn-cfr"]["in_totals"]
+    assert (tmp_path / "other" / "evaluation-small.json").is_file()
+
+
+def test_two_opponents_of_one_kind_have_names_of_their_own(run):
+    outcome = call("evaluate", run, "--games", 2, "--opponent", "cfr iterations=3", "--opponent", "cfr iterations=4", "--json")
+    assert {row["opponent"] for row in json.loads(outcome.stdout)["matches"]} == {"cfr(iterations=3)", "cfr(iterations=4)"}
+
+
+def test_an_endpoint_is_measured_without_a_run(suite, tmp_path, endpoint, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    url, requests = endpoint
+    command = ["evaluate", "--agent", f"endpoint model=m base_url={url} concurrency=2", "--suite", suite]
+    outcome = call(*command, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    report = json.loads(outcome.stdout)
+    assert report["player"] == {"agent": "endpoint", "options": {"model": "m", "base_url": url}}
+    row = report["rows"][0]
+    assert row["overall"]["illegal"]["mean"] == 0.0 and row["options"] == {"style": "full"}
+    assert "We play Kuhn poker" in requests[0]["messages"][-1]["content"]
+    asked = len(requests)
+    assert call(*command, "--json").stdout == outcome.stdout
+    assert len(requests) == asked and (tmp_path / "evaluation-small.json").is_file()
+
+
+def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path, endpoint):
+    url, requests = endpoint
+    rows = [{**ROW, "name": f"row{n}", "games_per_seat": 2} for n in range(4)]
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
+    command = ["evaluate", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--agent"]
+    poor = call(*command, f"endpoint model=m base_url={url} budget_tokens=1200 concurrency=1")
+    assert isinstance(poor.exception, SparringError) and "budget_tokens=1200 is spent" in str(poor.exception)
+    kept = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
+    assert kept
+    asked = len(requests)
+    rich = json.loads(call(*command, f"endpoint model=m base_url={url} concurrency=4", "--json").stdout)
+    needed = len(requests) - asked
+    again = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
+    assert all(again[key]["pieces"].items() >= found["pieces"].items() for key, found in kept.items())
+    command[4] = tmp_path / "anew"
+    assert json.loads(call(*command, f"endpoint model=m base_url={url}", "--json").stdout) == rich
+    assert 0 < needed < len(requests) - asked - needed  # what had been played was not asked again
+
+
+def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
+    url, requests = endpoint
+    report = json.loads(call("evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json").stdout)
+    row = next(row for row in report["rows"] if row["name"] == "kuhn-endpoint")
+    assert row["measured"] and "brief words" in row["notes"][0] and requests
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--suite", "mras"], "Did you mean 'mars'"),
+        (["--suite", "{tmp}/none.yaml"], "cannot be read"),
+        (["--suite", "mars", "--temperature", "0"], "must be above 0"),
+        (["--suite", "mars", "--checkpoint", "9"], "Steps to be had: 1"),
+        (["--suite", "mars", "--league"], "do not go with --suite"),
+        (["--suite", "mars", "--no-exact"], "do not go with --suite"),
+        (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
+        (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
+        (["--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
+        (["--workers", "2"], "--workers belongs to a suite"),
+        (["--temperature", "0.5"], "--temperature belongs to a suite"),
+        (["--out", "{tmp}"], "--out belongs to a suite"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
+    outcome = call("evaluate", run, *(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert isinstance(outcome.exception, SparringError), outcome.output
+    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "either a run folder or --agent"),
+        (["--agent", "random"], "--agent belongs to a suite"),
+        (["--agent", "randm", "--suite", "mars"], "Did you mean 'random'"),
+        (["--agent", "endpoint", "--suite", "mars"], "option 'model'"),
+        (["--agent", "random", "--suite", "mars", "--temperature", "0.5"], "belong to a run"),
+        (["--agent", "policy", "--suite", "mars"], "agent"),
+    ],
+)
+def test_bad_agents_get_one_clear_line(arguments, message):
+    outcome = call("evaluate", *arguments)
+    assert isinstance(outcome.exception, SparringError), outcome.output
+    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
+def alive(group):
+    """Return the processes of a group, but for those that have ended and wait to be counted."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, of = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of) == group and state != "Z":
+            found.append(path.parent.name)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
+    rows = [{**ROW, "name": f"row{n}", "games_per_seat": 100_000} for n in range(2)]
+    (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
+    command = [sys.executable, "-c", "from sparring.cli import main; main()", "evaluate", str(run), "--suite", str(tmp_path / "large.yaml")]
+    command += ["--workers", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
+    results = tmp_path / "evaluation-large.json"
+    for _ in range(600):
+        if results.is_file():
+            break
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "the same command goes on from there" in said and "Traceback" not in said
+    assert json.loads(results.read_text())["measured"]
+    for _ in range(100):
+        if not alive(process.pid):
+            break
+        time.sleep(0.1)
+    assert alive(process.pid) == []

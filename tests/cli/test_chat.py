@@ -55,3 +55,24 @@ def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
     for run in ("one", "two"):
         sparring("train", recipe("false"), "--run", tmp_path / run)
     assert (tmp_path / "one" / "metrics.jsonl").read_bytes() == (tmp_path / "two" / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "source"),
+    [("Qwen/Qwen3-4B", 4_000_000_000, "its name"), ("some/model-350m-chat", 350_000_000, "its name"), ("some/other", None, None)],
+)
+def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
+    plan = sparring("train", recipe("false"), f"model.name={name}", "--dry-run")
+    model = json.loads(plan[: plan.index("\n}\n") + 2])["model"]
+    if count is None:
+        assert model["needs"].startswith("unknown")
+    else:
+        assert model["parameters"] == count and source in model["parameters_from"]
+        assert model["memory_gib"] == round((4 * count + 0.01 * count * 4 * (3 + 1)) / 2**30, 1)  # adapters, and an average
+
+
+def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):
+    plan = sparring("train", recipe("false"), "--dry-run")
+    model = json.loads(plan[: plan.index("\n}\n") + 2])["model"]
+    network = load_language_model(chat_folder).network
+    assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]

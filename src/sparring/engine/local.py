@@ -22,7 +22,7 @@ from sparring.league.matchmakers.base import BOT, LEARNER
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel
 from sparring.models.memory import training_bytes
-from sparring.models.pretrained import load_pretrained
+from sparring.models.pretrained import DTYPES, load_pretrained
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
@@ -187,7 +187,7 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
     copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
 
     def more(parameters: int) -> int:
-        return training_bytes(trained=0 if lora else parameters, copies=copies)
+        return training_bytes(trained=0 if lora else parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
 
     network, tokenizer = load_pretrained(chosen.name, dtype=chosen.dtype, training_bytes=more)
     LanguageModel(network, tokenizer).check()

@@ -23,13 +23,13 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def training_bytes(*, trained: int, copies: int) -> int:
+def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
-    Per trained parameter in float32: its gradient and AdamW's two moments (12 bytes), and 4 more for each copy that is
-    kept of the trained parameters (average, reference, past selves); what is frozen is shared by all copies.
+    Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each copy that is kept of
+    the trained parameters (average, reference, past selves); what is frozen is shared by all copies.
     """
-    return trained * (12 + 4 * copies)
+    return trained * size * (3 + copies)
 
 
 def available_bytes() -> int:

@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, UnknownNameError
-from sparring.models.memory import check_memory
+from sparring.models.memory import check_memory, count_parameters
 from sparring.render.templates import CHATML, GEMMA
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -85,6 +85,22 @@ def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callab
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
+
+
+def parameters_of(name: str) -> int:
+    """Return the number of parameters of a model that is on this machine, from its configuration alone.
+
+    Raises:
+        ModelError: the model is not here; nothing is converted for this.
+    """
+    if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
+        raise ModelError(f"{name} has not been converted yet; it is at its first use.")
+    try:
+        return count_parameters(AutoConfig.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True))
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{name}: {str(error).strip().splitlines()[0]}") from error
 
 
 def _source(name: str) -> str:

@@ -1,14 +1,23 @@
-"""What a configuration would do, before it does it."""
+"""What a configuration would do, and what it takes, before it does it."""
 
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 from sparring.config import RunConfig
+from sparring.errors import SparringError
+from sparring.games.catalogue import make_game
+from sparring.models.memory import GIB, available_bytes, training_bytes
+from sparring.models.pretrained import parameters_of
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
 def describe(config: RunConfig) -> str:
-    """Return the plan of a run as JSON: what is played, with which methods, and how much of it."""
+    """Return the plan of a run as JSON: what is played, with which methods, how much of it, and what it takes."""
     steps, rollout = config.steps, config.rollout
     plan = {
         "recipe": config.name,
@@ -18,10 +27,57 @@ def describe(config: RunConfig) -> str:
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,
         "groups": f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games per step",
+        "sampled_tokens_per_step_at_most": _tokens(config),
         "credit": config.credit.name,
+        "rewards": [reward.name for reward in config.rewards],
         "losses": [loss.name for loss in config.losses],
         "matchmaker": config.matchmaker.name,
         "checkpoints": steps // config.checkpoint.every + (steps % config.checkpoint.every > 0),
         "evaluations": steps // config.evaluation.every + 1,
+        "model": _model(config),
     }
     return json.dumps(plan, indent=2)
+
+
+def _tokens(config: RunConfig) -> int:
+    """Return the most tokens a step can sample: every game as long as its rules allow, every reply to its limit."""
+    games = [make_game(game.name, options=game.options) for game in config.games]
+    weights = [game.weight / sum(other.weight for other in config.games) for game in config.games]
+    turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
+    return round(config.rollout.games_per_step * turns * config.rollout.max_new_tokens)
+
+
+def _model(config: RunConfig) -> dict[str, Any]:
+    """Return the model's name, size and memory, and in words whether it fits."""
+    chosen = config.model
+    if chosen.name == "tiny":
+        return {"name": "tiny", "hidden_size": chosen.hidden_size, "layers": chosen.layers}
+    parameters, source = _parameters(chosen.name)
+    plan: dict[str, Any] = {"name": chosen.name, "dtype": chosen.dtype, "adapters": chosen.lora is not None}
+    if parameters is None:
+        return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
+    size = BYTES[chosen.dtype]
+    trained = round(parameters * LORA_SHARE) if chosen.lora else parameters
+    reference = any("reference_logprobs" in loss.bind("losses").plugin.needs for loss in config.losses)
+    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
+    needed = parameters * size + training_bytes(trained=trained, copies=copies, size=4 if chosen.lora else size)
+    have = available_bytes()
+    fits = "fits into this machine's" if needed < have else "needs a larger machine or adapters (model.lora.rank=16); this one has"
+    return {
+        **plan,
+        "parameters": parameters,
+        "parameters_from": source,
+        "memory_gib": round(needed / GIB, 1),
+        "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations left out: {fits} {have / GIB:.1f} GiB",
+    }
+
+
+def _parameters(name: str) -> tuple[int | None, str]:
+    """Return the number of a model's parameters and where it is known from: its configuration, or its name ("4B")."""
+    try:
+        return parameters_of(name), "its configuration"
+    except SparringError as error:
+        found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
+        if found is None:
+            return None, str(error)
+        return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), "its name, as the model is not on this machine"

@@ -12,6 +12,7 @@ import typer
 
 from sparring.config import RunConfig, resolve, to_yaml
 from sparring.engine.local import LocalEngine
+from sparring.engine.plan import describe
 from sparring.errors import ConfigError
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
@@ -20,7 +21,6 @@ from sparring.report.progress import Watcher
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
-from sparring.run.plan import describe
 from sparring.run.signals import GracefulStop
 
 

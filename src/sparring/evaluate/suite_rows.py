@@ -62,7 +62,7 @@ def play_piece(piece: Piece, row: SuiteRow, game: Game, agent: Agent, opponent: 
         ModelError: a conversation outgrows the model.
         RolloutError: an endpoint failed or its budget is spent, or every game failed.
     """
-    stream = Stream.from_seed(seed).child("suite")
+    stream = Stream.from_seed(seed).child("suite").child(row.name)
     specs = [match_spec(game, piece.seat, number, row.games_per_seat, stream) for number in range(piece.begin, piece.begin + piece.games)]
     if row.kind == "coplay":
         specs = [_together(spec) for spec in specs]

@@ -87,6 +87,7 @@ class ModelConfig(Strict):
     """The model: a pretrained one by name, or a tiny model built from these sizes."""
 
     name: str = Field("tiny", description="tiny, a model folder, smollm2-135m, gemma3-270m, or a Hugging Face id")
+    device: str = Field("auto", description="auto (a GPU if there is one, for pretrained models), cpu, cuda, cuda:1 ...")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of a pretrained model's weights")
     lora: LoraConfig | None = Field(None, description="low-rank adapters; empty trains every weight")
     gradient_checkpointing: bool = Field(False, description="compute blocks again in the backward pass: less memory, more time")

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
+from sparring.errors import ConfigError
 from sparring.models.language_model import load_language_model
 
 CONFIG = """
@@ -76,3 +77,9 @@ def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_fol
     model = json.loads(plan[: plan.index("\n}\n") + 2])["model"]
     network = load_language_model(chat_folder).network
     assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]
+
+
+@pytest.mark.parametrize("device", ["cuda:77", "abacus"])
+def test_a_device_that_is_not_there_is_named(recipe, tmp_path, device):
+    outcome = CliRunner().invoke(cli.app, ["train", str(recipe("false")), f"model.device={device}", "--run", str(tmp_path / "run")])
+    assert isinstance(outcome.exception, ConfigError) and "model.device=auto" in str(outcome.exception)

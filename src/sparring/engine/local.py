@@ -190,6 +190,7 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
         return training_bytes(trained=0 if lora else parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
 
     network, tokenizer = load_pretrained(chosen.name, dtype=chosen.dtype, training_bytes=more)
+    network.to(_device(chosen.device))
     LanguageModel(network, tokenizer).check()
     if lora is not None:
         network = add_adapters(network, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, stream=root.child("adapters"))
@@ -199,6 +200,21 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
         raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")
     model.forward.recompute = chosen.gradient_checkpointing
     return model
+
+
+def _device(name: str) -> torch.device:
+    """Return the device of this name; "auto" is a GPU if there is one.
+
+    Raises:
+        ConfigError: this machine has no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"model.device={name!r} is not on this machine ({reason}); write model.device=auto.") from None
 
 
 def _pack_tensors(model: LanguageModel) -> bytes:

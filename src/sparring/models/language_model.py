@@ -37,7 +37,7 @@ class LanguageModel:
         self.forward = _forward(self.base)
         self.tokenizer = tokenizer
         self.version = version
-        self.value_head = nn.Linear(self.width, 1, dtype=torch.float32) if with_values else None
+        self.value_head = nn.Linear(self.width, 1, dtype=torch.float32, device=self.device) if with_values else None
         if self.value_head is not None:
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)

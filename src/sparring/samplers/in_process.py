@@ -157,7 +157,7 @@ class InProcessSampler:
         device, longest = self.model.device, max(map(len, rows))
         if not any(places):
             tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), longest + room)
-            ends = tree.node[torch.arange(len(rows)), torch.tensor([len(ids) - 1 for ids in rows])]
+            ends = tree.node[torch.arange(len(rows), device=device), torch.tensor([len(ids) - 1 for ids in rows], device=device)]
             self.tokens_computed += len(tree.ids)
             return self.model.hidden(tree, cache)[ends], cache
         start = [length if place else 0 for place, length in zip(places, known, strict=True)]

@@ -18,7 +18,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,8 +76,8 @@ class Learner:
             place = {row: index for index, row in enumerate(rows.tolist())}
             turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
             row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
-            asked = tree.node[row, torch.from_numpy(data.ask[turns, 1])]
-            values[turns] = self.model.values(self.model.hidden(tree)[asked]).double().numpy()
+            asked = tree.node[row, torch.from_numpy(data.ask[turns, 1])].to(self.model.device)
+            values[turns] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
         return values
 
     def update(
@@ -117,7 +117,7 @@ class Learner:
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for part in slices(data, np.arange(len(data.distinct)), self.config.micro_tokens):
+        for part in self._parts(data, np.arange(len(data.distinct))):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() / len(data.turn_of)
             torch.autograd.backward(loss)
@@ -141,7 +141,7 @@ class Learner:
         """
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         self.optimizer.zero_grad(set_to_none=True)
-        for part in slices(data, chosen, self.config.micro_tokens):
+        for part in self._parts(data, chosen):
             batch = self._loss_batch(data, part, *columns)
             by_token = self.config.reduction == "token_mean"
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
@@ -149,7 +149,7 @@ class Learner:
             torch.autograd.backward(loss * share)
             metrics.add({"loss": float(loss.detach()), **named}, share)
             difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
-            metrics.log_ratios.append(difference.double().numpy())
+            metrics.log_ratios.append(difference.double().cpu().numpy())
             if first:
                 metrics.add_once("logprob_difference_mean", float(difference.mean()), share)
                 metrics.maximum("logprob_difference_max", float(difference.max()))
@@ -161,7 +161,7 @@ class Learner:
         terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
         named = {f"{loss.bound.plugin.name}/{key}": float(value) for loss, term in terms for key, value in term.metrics.items()}
         factors = [term.values for _, term in terms if term.level == "weight"]
-        total = torch.zeros((), dtype=batch.logprobs.dtype)
+        total = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
         for loss, term in terms:
             if term.level == "weight":
                 continue
@@ -188,12 +188,17 @@ class Learner:
             self.average.version += 1
         return float(norm)
 
+    def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
+        """Yield the chosen sequences in forward passes, where the model is."""
+        for part in slices(data, chosen, self.config.micro_tokens):
+            yield part.to(self.model.device)
+
     @torch.no_grad()
     def _old_logprobs(self, data: Pack) -> FloatArray:
         """Return the learner's own log-probabilities of all sampled tokens, [M], before the step's first update."""
         old = np.empty(len(data.turn_of))
-        for part in slices(data, np.arange(len(data.distinct)), self.config.micro_tokens):
-            old[part.tokens] = self._forward(self.model, part)[0][part.spread].double().numpy()
+        for part in self._parts(data, np.arange(len(data.distinct))):
+            old[part.tokens] = self._forward(self.model, part)[0][part.spread].double().cpu().numpy()
         return old
 
     def _loss_batch(
@@ -205,22 +210,24 @@ class Learner:
         if self.reference is not None:
             with torch.no_grad():
                 reference = self._forward(self.reference, part)[0][part.spread]
-        sampler = torch.from_numpy(data.logprobs[part.tokens]).to(logprobs.dtype)
+        sampler, before, credit = (
+            torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype) for column in (data.logprobs, old, advantages)
+        )
         fields: dict[str, Any] = {name: value[part.spread] for name, value in extra.items() if name in self.needs}
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and value_targets is not None:
             own, first = np.unique(turns, return_index=True)
-            ask = torch.from_numpy(data.ask[own, 1])
-            row = part.row[part.spread[torch.from_numpy(first)]]
+            ask, first_token = (torch.from_numpy(index).to(logprobs.device) for index in (data.ask[own, 1], first))
+            row = part.row[part.spread[first_token]]
             fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
-            fields["value_targets"] = torch.from_numpy(value_targets[own]).float()
+            fields["value_targets"] = torch.from_numpy(value_targets[own]).to(logprobs.device).float()
         return LossBatch(
             logprobs=logprobs[part.spread],
-            old_logprobs=torch.from_numpy(old[part.tokens]).to(logprobs.dtype),
+            old_logprobs=before,
             sampler_logprobs=sampler,
-            advantages=torch.from_numpy(advantages[part.tokens]).to(logprobs.dtype),
+            advantages=credit,
             sequence=part.sequence,
-            turn=torch.from_numpy(turns),
+            turn=torch.from_numpy(turns).to(logprobs.device),
             num_sequences=part.num_sequences,
             reference_logprobs=reference,
             **fields,
@@ -231,7 +238,7 @@ class Learner:
         hidden = model.hidden(part.tree)
         logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
         if part.kept:
-            logits, place = restrict(logits[place], part.kept), torch.arange(len(place))
+            logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
         logprobs = logits.log_softmax(-1)[place, part.target]
         extra = {name: load("features", name).function(logits)[place] for name in self.features}
         return logprobs, {**extra, "hidden": hidden}

@@ -6,7 +6,7 @@ Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, U d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -34,6 +34,11 @@ class Slice:
     tokens: IntArray  # [M] index of each sampled token in the pack
     sequence: Tensor  # [M] number of each token's sequence within this slice
     num_sequences: int
+
+    def to(self, device: torch.device) -> Slice:
+        """Return this slice with its tensors on a device."""
+        named = ("asked", "row", "place", "target", "spread", "sequence")
+        return replace(self, tree=self.tree.to(device), **{name: getattr(self, name).to(device) for name in named})
 
 
 def slices(data: Pack, chosen: IntArray, micro_tokens: int) -> Iterator[Slice]:

@@ -22,6 +22,27 @@ def test_by_hand_discounted():
     assert mars(turns, {}, gamma=0.5).advantages == pytest.approx(returns - returns.mean())
 
 
+def test_without_turn_level_credit_every_turn_gets_its_trajectorys_return():
+    # returns of trajectories: seat 0: 3 and -1, mean 1; seat 1: -3 and 1, mean -1
+    expected = [2, 2, -2, -2, 2, 2, 2]
+    assert bind("credit", "mars", preset="no_turn_level")(table(**BY_HAND), {}).advantages == pytest.approx(expected)
+
+
+def test_without_agent_specific_normalisation_the_mean_is_over_all_roles():
+    expected = np.array([3, 2, -3, -1, 1, 0.5, 0.5])
+    advantages = bind("credit", "mars", preset="no_agent_specific")(table(**BY_HAND), {}).advantages
+    assert advantages == pytest.approx(expected - expected.mean())
+
+
+@given(st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_without_turn_level_credit_games_of_one_turn_stay_as_they_are(rewards):
+    short = table([turns[:1] for turns in rewards])
+    assert mars(short, {}, turn_level=False).advantages == pytest.approx(mars(short, {}).advantages)
+    whole = mars(table(rewards), {}, turn_level=False, scale="std").advantages
+    starts = np.cumsum([0, *map(len, rewards[:-1])])
+    assert whole[starts].sum() == pytest.approx(0, abs=1e-6)
+
+
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_on_games_of_one_turn_it_is_dr_grpo_over_the_role(returns):
     turns = table([[value] for value in returns], groups=[0] * len(returns))

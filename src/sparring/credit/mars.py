@@ -7,12 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparring.credit.base import check, role_groups
+from sparring.credit.base import check, role_groups, spread
 from sparring.ops.groups import centre, group_ids, group_std
-from sparring.ops.returns import discounted_returns
+from sparring.ops.returns import discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-PRESETS = {"as_released": {"variant": "as_released"}}
+PRESETS = {
+    "as_released": {"variant": "as_released"},
+    "no_turn_level": {"turn_level": False},
+    "no_agent_specific": {"by_role": False},
+}
 
 
 def mars(
@@ -21,6 +25,8 @@ def mars(
     *,
     gamma: float = 1.0,
     scale: Literal["none", "std"] = "none",
+    turn_level: bool = True,
+    by_role: bool = True,
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
     """Compare what a turn still earned with the mean over the turns of the same role and game.
@@ -31,7 +37,9 @@ def mars(
     Mathematics: R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k'];
     A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p.
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
-    Options: ``scale`` "std" also divides by the role's deviation. ``variant`` "as_released" does what the published
+    Options: ``scale`` "std" also divides by the role's deviation. ``turn_level`` false gives every turn its trajectory's
+    whole (discounted) return, minus the mean over trajectories, and ``by_role`` false takes the means over all roles of a
+    game: the paper's two ablations. ``variant`` "as_released" does what the published
     code does: subtract the mean per player from turn rewards before summing, whiten token rewards over the batch,
     sum backwards over tokens, subtract per player the mean of the distinct values over all games, whiten again.
     Pitfalls: the mean over turns weighs long games more. The released variant's credit depends on the number of
@@ -46,11 +54,17 @@ def mars(
     if variant == "as_released":
         return Credit(advantages=_as_released(turns, gamma), state=dict(state), level="token")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    roles, count = role_groups(turns)
-    advantages = centre(returns, roles, count)
-    if scale == "std":
-        advantages = advantages / (group_std(returns, roles, count, ddof=1) + 1e-6)[roles]
-    return Credit(advantages=advantages, state=dict(state))
+    groups, count = role_groups(turns) if by_role else group_ids(turns.game)
+    if turn_level:
+        return Credit(advantages=_normalised(returns, groups, count, scale), state=dict(state))
+    starts = trajectory_starts(turns.trajectory)
+    return Credit(advantages=spread(_normalised(returns[starts], groups[starts], count, scale), turns), state=dict(state))
+
+
+def _normalised(returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]) -> FloatArray:
+    """Return the returns minus their group's mean, over its deviation if asked for."""
+    centred = centre(returns, groups, count)
+    return centred / (group_std(returns, groups, count, ddof=1) + 1e-6)[groups] if scale == "std" else centred
 
 
 def _as_released(turns: TurnTable, gamma: float) -> FloatArray:

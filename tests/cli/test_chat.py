@@ -83,3 +83,14 @@ def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_fol
 def test_a_device_that_is_not_there_is_named(recipe, tmp_path, device):
     outcome = CliRunner().invoke(cli.app, ["train", str(recipe("false")), f"model.device={device}", "--run", str(tmp_path / "run")])
     assert isinstance(outcome.exception, ConfigError) and "model.device=auto" in str(outcome.exception)
+
+
+def test_thoughts_leave_exact_evaluation_out_and_say_so(recipe, tmp_path):
+    path, thinking = recipe("false"), "renderer={name: chat, answer: tagged, thinking: true, history: strip}"
+    outcome = CliRunner().invoke(cli.app, ["train", str(path), thinking, "--run", str(tmp_path / "run")])
+    assert outcome.exit_code == 0, outcome.output
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 2 and not any("nash_conv/kuhn_poker" in row for row in rows)
+    assert "renderer.thinking" in outcome.output
+    figures = CliRunner().invoke(cli.app, ["evaluate", str(tmp_path / "run"), "--games", "2", "--opponent", "random"])
+    assert figures.exit_code == 0, figures.output

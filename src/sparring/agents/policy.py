@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparring.agents.base import PendingTurn, Reply
+from sparring.errors import GameError
 from sparring.types import FloatArray, SampleRequest, SamplingParams
 
 
@@ -42,7 +43,12 @@ class PolicyAgent:
 
         Args:
             queries: records with ``observations``, ``actions`` (the seat's own so far) and ``legal_actions``.
+
+        Raises:
+            GameError: the renderer leaves room for thoughts, so that many replies mean one action.
         """
+        if not self.renderer.scorable:
+            raise GameError("Exact evaluation needs one reply per action, and renderer.thinking leaves room for thoughts; use matches instead.")
         prompts = [self._conversation(query.observations, query.actions) for query in queries]
         replies = [[self.renderer.reply(action) for action in query.legal_actions] for query in queries]
         scores: list[FloatArray] = self.sampler.score(prompts, replies, self.params)

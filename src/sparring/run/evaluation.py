@@ -48,7 +48,11 @@ class Evaluator:
         metrics: dict[str, float] = {}
         for game in self.games:
             if game.name in self._info_states:
-                metrics.update(self._exact(game, policy))
+                try:
+                    metrics.update(self._exact(game, policy))
+                except GameError as error:  # this policy's actions have no probability of their own
+                    self.notes.append(str(error))
+                    del self._info_states[game.name]
             for name, entry, bot in self._opponents:
                 own = stream.child(game.name).child(name)
                 report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own)

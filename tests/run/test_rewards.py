@@ -7,11 +7,12 @@ from sparring.config import resolve, to_yaml
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.recipe import apply_overrides
-from sparring.report.catalogue import _matches, glossary
+from sparring.report.catalogue import glossary
 from sparring.rollout.store import EpisodeStore
 from sparring.rollout.table import ordered_turns
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
+from sparring.run.health import matches
 from sparring.run.loop import train
 from sparring.run.step import Methods, play_round
 
@@ -94,7 +95,7 @@ def test_every_metric_of_shaping_is_documented():
     outcome, _ = one_round()
     known = glossary()
     for name in outcome.metrics:
-        assert any(_matches(pattern, name) for pattern in known), name
+        assert any(matches(pattern, name) for pattern in known), name
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ class Evaluator:
     def __init__(self, games: list[Game], config: EvaluationConfig) -> None:
         self.games, self.config = games, config
         self.notes: list[str] = []
+        self._told = 0
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
             try:
@@ -42,6 +43,11 @@ class Evaluator:
                 log.info("%s", error)
         names = labels([AgentSpec(entry.name, entry.bind("agents").options) for entry in config.opponents])
         self._opponents = [(name, entry, entry.bind("agents")()) for name, entry in zip(names, config.opponents, strict=True)]
+
+    def fresh_notes(self) -> tuple[str, ...]:
+        """Return the notes that have not been returned before."""
+        fresh, self._told = tuple(self.notes[self._told :]), len(self.notes)
+        return fresh
 
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed above for an agent that can also score actions."""

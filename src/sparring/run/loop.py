@@ -106,7 +106,6 @@ def train(
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     writer.truncate_after(step)
     store.truncate_after(step)
-    notes += tuple(evaluator.notes)
     latest: dict[str, float] = writer.latest()
     monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
     try:
@@ -140,7 +139,7 @@ def train(
                     metrics=metrics,
                     seconds=time.perf_counter() - began,
                     games=len(outcome.episodes),
-                    notes=notes,
+                    notes=(*notes, *evaluator.fresh_notes()),
                     warnings=warnings,
                 )
                 watch(report)

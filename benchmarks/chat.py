@@ -18,7 +18,7 @@ from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
 
-GAMES = 16
+GAMES = 8
 
 
 def timed(work):
@@ -30,7 +30,8 @@ def timed(work):
 
 def measure(recipe):
     """Return one row."""
-    config = resolve(apply_overrides(load_recipe(recipe), [f"rollout.games_per_step={GAMES}", "evaluation.exact=false"]))
+    changes = [f"rollout.games_per_step={GAMES}", "evaluation.exact=false", "games.0.illegal={rule: random}"]  # games to their end
+    config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine, root = LocalEngine(config), Stream.from_seed(0)
     game = engine.games[0][0]
     specs = [

@@ -81,6 +81,20 @@ def test_a_prefix_is_computed_once_and_changes_nothing():
     assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
 
 
+def test_new_conversations_among_known_ones_share_what_they_have_in_common():
+    params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL)
+    first = sampler.sample(requests([[1, 5, 6, i] for i in range(3)]), params, STOP)
+    known = [4 + len(r.ids) - 1 for r in first]
+    old = [[1, 5, 6, i, *r.ids, 9] for i, r in enumerate(first)]
+    mixed = [old[0], [1, 7, 7, 2, 3], old[1], [1, 7, 7, 4], old[2]]
+    before = sampler.tokens_computed
+    again = sampler.sample(requests(mixed, 1, [known[0], 0, known[1], 0, known[2]]), SamplingParams(max_new_tokens=1), STOP)
+    assert sampler.tokens_computed - before == 3 * 2 + 6  # two new tokens each, and six distinct prefixes of the new ones
+    fresh = in_process(MODEL).sample(requests(mixed, 1), SamplingParams(max_new_tokens=1), STOP)
+    assert [r.ids for r in again] == [r.ids for r in fresh]
+    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+
+
 def test_equal_contexts_are_computed_once():
     sampler = in_process(MODEL)
     sampler.sample(requests([[1, 4, 5]] * 50), SamplingParams(max_new_tokens=1), STOP)

@@ -154,33 +154,59 @@ class InProcessSampler:
     def _prefill(self, rows: list[Ids], known: list[int], room: int) -> tuple[Tensor, KeyValueCache]:
         """Return the last hidden state [B, C] and the cache of every context."""
         places = [self.cache.find(ids[:length]) if length else None for ids, length in zip(rows, known, strict=True)]
-        device, longest = self.model.device, max(map(len, rows))
-        if not any(places):
-            tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), longest + room)
-            ends = tree.node[torch.arange(len(rows), device=device), torch.tensor([len(ids) - 1 for ids in rows], device=device)]
-            self.tokens_computed += len(tree.ids)
-            return self.model.hidden(tree, cache)[ends], cache
-        start = [length if place else 0 for place, length in zip(places, known, strict=True)]
-        new = [len(ids) - begin for ids, begin in zip(rows, start, strict=True)]
+        fresh = [row for row, place in enumerate(places) if place is None]
+        seen = [row for row, place in enumerate(places) if place is not None]
+        room += max(map(len, rows))
+        if not seen:
+            return self._prefill_fresh(rows, room)
+        found = [place for place in places if place is not None]
+        if not fresh:
+            return self._prefill_seen(rows, known, found, room)
+        parts = [
+            (fresh, *self._prefill_fresh([rows[row] for row in fresh], room)),
+            (seen, *self._prefill_seen([rows[row] for row in seen], [known[row] for row in seen], found, room)),
+        ]
+        device = self.model.device
+        hidden = torch.empty((len(rows), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device)
+        cache = self.model.new_cache(len(rows), room)
+        for chosen, states, part in parts:
+            index = torch.tensor(chosen, device=device)
+            hidden[index] = states
+            cache.copy_from(part, torch.arange(len(chosen), device=device), index, room)
+        return hidden, cache
+
+    def _prefill_fresh(self, rows: list[Ids], room: int) -> tuple[Tensor, KeyValueCache]:
+        """Return hidden states and cache of contexts of which nothing is known; what they share is computed once."""
+        device = self.model.device
+        tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), room)
+        ends = tree.node[torch.arange(len(rows), device=device), torch.tensor([len(ids) - 1 for ids in rows], device=device)]
+        self.tokens_computed += len(tree.ids)
+        return self.model.hidden(tree, cache)[ends], cache
+
+    def _prefill_seen(
+        self, rows: list[Ids], known: list[int], places: list[tuple[KeyValueCache, int]], room: int
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Return hidden states and cache of contexts whose first ``known`` ids have been computed before."""
+        device = self.model.device
+        new = [len(ids) - begin for ids, begin in zip(rows, known, strict=True)]
         width = max(new)
-        cache = self.model.new_cache(len(rows), max(max(start) + width, longest + room))
-        self._copy_known(places, start, cache)
+        cache = self.model.new_cache(len(rows), max(max(known) + width, room))  # padding is written beyond shorter rows
+        self._copy_known(places, known, cache)
         padded = np.zeros((len(rows), width), dtype=np.int64)
-        for row, (ids, begin) in enumerate(zip(rows, start, strict=True)):
+        for row, (ids, begin) in enumerate(zip(rows, known, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
-        hidden = self.model.extend(torch.from_numpy(padded).to(device), torch.tensor(start, device=device), cache)
+        hidden = self.model.extend(torch.from_numpy(padded).to(device), torch.tensor(known, device=device), cache)
         self.tokens_computed += sum(new)
         return hidden[torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1], cache
 
     @staticmethod
-    def _copy_known(places: list[tuple[KeyValueCache, int] | None], start: list[int], cache: KeyValueCache) -> None:
+    def _copy_known(places: list[tuple[KeyValueCache, int]], start: list[int], cache: KeyValueCache) -> None:
         """Copy the cached prefixes of the rows into a new cache, one gather per batch they come from."""
         sources: dict[int, tuple[KeyValueCache, list[int], list[int]]] = {}
         for row, place in enumerate(places):
-            if place:
-                _, from_rows, to_rows = sources.setdefault(id(place[0]), (place[0], [], []))
-                from_rows.append(place[1])
-                to_rows.append(row)
+            _, from_rows, to_rows = sources.setdefault(id(place[0]), (place[0], [], []))
+            from_rows.append(place[1])
+            to_rows.append(row)
         for batch, from_rows, to_rows in sources.values():
             device = cache.tensor.device
             theirs, ours = torch.tensor(from_rows, device=device), torch.tensor(to_rows, device=device)
@@ -256,6 +282,6 @@ def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list
     ]
 
 
-def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 28) -> InProcessSampler:
+def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
     """Sample with torch in this process, computing every distinct context once."""
     return InProcessSampler(model, cache_bytes=cache_bytes)

@@ -31,6 +31,7 @@ def timed(work):
 def measure(recipe):
     """Return one row."""
     changes = [f"rollout.games_per_step={GAMES}", "evaluation.exact=false", "games.0.illegal={rule: random}"]  # games to their end
+    changes.append("sampler={name: in_process}")  # with its default of 1 GiB for keys and values
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine, root = LocalEngine(config), Stream.from_seed(0)
     game = engine.games[0][0]

@@ -15,6 +15,7 @@ from sparring.run.step import Methods, play_round
 from sparring.schedule import parse
 from sparring.train.learner import Learner, WeightedLoss, ratio_tails
 from sparring.train.pack import pack
+from sparring.train.slices import chunks
 
 BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
 
@@ -228,3 +229,14 @@ def test_ratio_tails_are_of_all_updates_and_both_directions():
     run = engine(learner={"epochs": 4, "learning_rate": 0.05})
     often = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
     assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
+
+
+def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
+    run = engine()
+    data = pack(batch(run))
+    rows, longest = np.arange(len(data.sequences)), max(map(len, data.sequences))
+    for part in chunks(data, rows, 3 * longest, padded=1):
+        assert len(part) * max(len(data.sequences[row]) for row in part) <= 3 * longest
+    assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
+    run.learner.model.forward.shares_prefixes = False
+    assert run.learner._padded == 1

@@ -15,14 +15,13 @@ from sparring.agents.base import Agent
 from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
+from sparring.engine.plan import TINY, memory_to_train
 from sparring.errors import CheckpointError, ConfigError
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
 from sparring.league.matchmakers.base import BOT, LEARNER
 from sparring.models.adapters import add_adapters
-from sparring.models.language_model import LanguageModel
-from sparring.models.memory import training_bytes
-from sparring.models.pretrained import DTYPES, load_pretrained
+from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
@@ -32,7 +31,6 @@ from sparring.train.pack import Pack, pack
 from sparring.types import Episode, FloatArray, SamplingParams
 
 PUBLISHED = "policy"
-TINY = "tiny"
 
 
 class LocalEngine:
@@ -183,18 +181,11 @@ def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_
 def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageModel:
     """Return a pretrained model, with adapters if asked for; its size is checked before it is loaded."""
     chosen, lora = config.model, config.model.lora
-    reference = any("reference_logprobs" in loss.bind("losses").plugin.needs for loss in config.losses)
-    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
-
-    def more(parameters: int) -> int:
-        return training_bytes(trained=0 if lora else parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
-
-    network, tokenizer = load_pretrained(chosen.name, dtype=chosen.dtype, training_bytes=more)
-    network.to(_device(chosen.device))
-    LanguageModel(network, tokenizer).check()
+    plain = load_language_model(chosen.name, dtype=chosen.dtype, training_bytes=lambda parameters: memory_to_train(config, parameters))
+    network = plain.network.to(_device(chosen.device))
     if lora is not None:
         network = add_adapters(network, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, stream=root.child("adapters"))
-    model = LanguageModel(network, tokenizer, with_values=with_values)
+    model = LanguageModel(network, plain.tokenizer, with_values=with_values)
     if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")

@@ -10,9 +10,9 @@ from sparring.config import RunConfig
 from sparring.errors import SparringError
 from sparring.games.catalogue import make_game
 from sparring.models.memory import GIB, available_bytes, training_bytes
-from sparring.models.pretrained import parameters_of
+from sparring.models.pretrained import DTYPES, parameters_of
 
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+TINY = "tiny"  # the name of the model that is built, not loaded
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -50,17 +50,13 @@ def _tokens(config: RunConfig) -> int:
 def _model(config: RunConfig) -> dict[str, Any]:
     """Return the model's name, size and memory, and in words whether it fits."""
     chosen = config.model
-    if chosen.name == "tiny":
-        return {"name": "tiny", "hidden_size": chosen.hidden_size, "layers": chosen.layers}
+    if chosen.name == TINY:
+        return {"name": TINY, "hidden_size": chosen.hidden_size, "layers": chosen.layers}
     parameters, source = _parameters(chosen.name)
     plan: dict[str, Any] = {"name": chosen.name, "dtype": chosen.dtype, "adapters": chosen.lora is not None}
     if parameters is None:
         return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
-    size = BYTES[chosen.dtype]
-    trained = round(parameters * LORA_SHARE) if chosen.lora else parameters
-    reference = any("reference_logprobs" in loss.bind("losses").plugin.needs for loss in config.losses)
-    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
-    needed = parameters * size + training_bytes(trained=trained, copies=copies, size=4 if chosen.lora else size)
+    needed = parameters * DTYPES[chosen.dtype].itemsize + memory_to_train(config, parameters)
     have = available_bytes()
     fits = "fits into this machine's" if needed < have else "needs a larger machine or adapters (model.lora.rank=16); this one has"
     return {
@@ -70,6 +66,16 @@ def _model(config: RunConfig) -> dict[str, Any]:
         "memory_gib": round(needed / GIB, 1),
         "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations left out: {fits} {have / GIB:.1f} GiB",
     }
+
+
+def memory_to_train(config: RunConfig, parameters: int) -> int:
+    """Return the bytes that training a model of so many parameters takes besides its weights, activations left out."""
+    chosen = config.model
+    reference = any("reference_logprobs" in loss.bind("losses").plugin.needs for loss in config.losses)
+    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
+    if chosen.lora is not None:
+        return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
+    return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
 
 
 def _parameters(name: str) -> tuple[int | None, str]:

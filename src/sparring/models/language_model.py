@@ -6,7 +6,7 @@ Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M cho
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,13 +156,14 @@ def _forward(network: Any) -> LeanForward | WholeForward:
     return LeanForward(parts) if parts is not None else WholeForward(network)
 
 
-def load_language_model(name: str | Path, *, dtype: str = "float32", with_values: bool = False) -> LanguageModel:
+def load_language_model(
+    name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None
+) -> LanguageModel:
     """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
 
     Raises:
-        ModelError: the folder is missing or damaged, or the model cannot be run.
+        ModelError: the folder is missing or damaged, the model does not fit into memory, or it cannot be run.
     """
-    network, tokenizer = load_pretrained(str(name), dtype=dtype)
-    model = LanguageModel(network, tokenizer, with_values=with_values)
+    model = LanguageModel(*load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes))
     model.check()
     return model

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparring import registry
 from sparring.config import GameConfig, RunConfig, resolve
-from sparring.engine.local import TINY
+from sparring.engine.plan import TINY
 from sparring.errors import ConfigError, RunError
 from sparring.evaluate.opponents import AgentSpec
 from sparring.evaluate.suite import Suite, SuiteRow

@@ -36,7 +36,7 @@ from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import Schedule, parse
 from sparring.train.pack import Pack
-from sparring.train.slices import Slice, chunks, slices
+from sparring.train.slices import PADDED, Slice, chunks, slices
 from sparring.types import FloatArray, IntArray
 
 
@@ -63,6 +63,11 @@ class Learner:
         self.reference = model.clone() if "reference_logprobs" in self.needs else None
 
     @property
+    def _padded(self) -> int:
+        """Padded positions per distinct prefix that a forward pass may have."""
+        return PADDED if self.model.forward.shares_prefixes else 1
+
+    @property
     def policy(self) -> LanguageModel:
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average or self.model
@@ -71,7 +76,7 @@ class Learner:
     def turn_values(self, data: Pack) -> FloatArray:
         """Return the value head's estimate before each turn, [N]."""
         values = np.zeros(len(data.ask))
-        for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens):
+        for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens, padded=self._padded):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
             turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
@@ -190,7 +195,7 @@ class Learner:
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
         """Yield the chosen sequences in forward passes, where the model is."""
-        for part in slices(data, chosen, self.config.micro_tokens):
+        for part in slices(data, chosen, self.config.micro_tokens, padded=self._padded):
             yield part.to(self.model.device)
 
     @torch.no_grad()

@@ -41,19 +41,19 @@ class Slice:
         return replace(self, tree=self.tree.to(device), **{name: getattr(self, name).to(device) for name in named})
 
 
-def slices(data: Pack, chosen: IntArray, micro_tokens: int) -> Iterator[Slice]:
-    """Yield the chosen sequences in forward passes of at most ``micro_tokens`` distinct prefixes."""
+def slices(data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED) -> Iterator[Slice]:
+    """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
     begin = np.concatenate([[0], np.cumsum(data.tokens)])
-    for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens):
+    for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens, padded=padded):
         sequences = chosen[np.isin(data.distinct[chosen], rows)]
         yield _slice(data, rows, sequences, begin)
 
 
-def chunks(data: Pack, rows: IntArray, micro_tokens: int) -> Iterator[IntArray]:
+def chunks(data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED) -> Iterator[IntArray]:
     """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that fit.
 
-    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``PADDED`` times as much; a
-    sequence that is longer comes alone.
+    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``padded`` times as much (1 for
+    a forward pass that shares no prefixes); a sequence that is longer comes alone.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
     shared = shared_lengths([data.sequences[row] for row in order])
@@ -61,7 +61,7 @@ def chunks(data: Pack, rows: IntArray, micro_tokens: int) -> Iterator[IntArray]:
     for end, row in enumerate(order):
         length = len(data.sequences[row])
         new, widest = length - int(shared[end]), max(longest, length)
-        if end > begin and (nodes + new > micro_tokens or widest * (end + 1 - begin) > PADDED * micro_tokens):
+        if end > begin and (nodes + new > micro_tokens or widest * (end + 1 - begin) > padded * micro_tokens):
             yield np.array(order[begin:end])
             begin, nodes, new, widest = end, 0, length, length
         nodes, longest = nodes + new, widest

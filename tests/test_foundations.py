@@ -153,7 +153,7 @@ def test_every_recipe_resolves_and_reads_back_equal():
         resolved = config.resolve(recipe.load_recipe(name))
         import yaml
 
-        assert config.resolve(yaml.safe_load(config.to_yaml(resolved))) == resolved
+        assert config.resolve(yaml.safe_load(recipe.to_yaml(resolved))) == resolved
         assert resolved.name == name and resolved.summary
 
 

@@ -6,10 +6,9 @@ name the nearest right one. ``Number`` fields take a schedule as well as a plain
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sparring import registry, schedule
@@ -34,6 +33,14 @@ class Strict(BaseModel):
     """Base of all sections: unknown keys are errors, values are fixed after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def refuse_repeated(what: str, entries: Iterable[Any], why: str) -> None:
+    """Raise ValueError if two entries of a list have the same name; for validators."""
+    names = [entry.name for entry in entries]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{what} {twice[0]!r} is listed twice; {why}")
 
 
 class PluginConfig(BaseModel):
@@ -245,19 +252,9 @@ class RunConfig(Strict):
     health: HealthConfig = HealthConfig()
 
     @model_validator(mode="after")
-    def _games_differ(self) -> RunConfig:
-        names = [game.name for game in self.games]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"game {twice[0]!r} is listed twice; metrics and baselines are kept by the game's name")
-        return self
-
-    @model_validator(mode="after")
-    def _rewards_differ(self) -> RunConfig:
-        names = [reward.name for reward in self.rewards]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"reward {twice[0]!r} is listed twice; a turn has one component of each name")
+    def _names_differ(self) -> RunConfig:
+        refuse_repeated("game", self.games, "metrics and baselines are kept by the game's name")
+        refuse_repeated("reward", self.rewards, "a turn has one component of each name")
         return self
 
     def check_plugins(self) -> RunConfig:
@@ -301,8 +298,3 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
             annotation = section.model_fields[part].annotation
             section = next((a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation)
     return list(section.model_fields)
-
-
-def to_yaml(config: RunConfig) -> str:
-    """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from sparring.config import RunConfig
 from sparring.errors import ConfigError, UnknownNameError
 
 FOLDER = Path(__file__).parent / "recipes"
@@ -38,14 +39,23 @@ def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
         text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     else:
         raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Recipe {name!r} is not valid YAML: {error}") from None
+    data = parse_yaml(text, f"Recipe {name!r}")
     if not isinstance(data, dict):
         raise ConfigError(f"Recipe {name!r} must be a mapping of keys to values, got {type(data).__name__}.")
     base = data.pop("extends", None)
     return merge(load_recipe(base, part_of_another=True), data) if base is not None else data
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    """Return what a YAML text says; ``what`` names it in the error.
+
+    Raises:
+        ConfigError: not YAML.
+    """
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{what} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -93,3 +103,8 @@ def _assign(target: Any, path: list[str], value: Any, override: str) -> None:
         if last:
             target[index] = value
         target = target[index]
+
+
+def to_yaml(config: RunConfig) -> str:
+    """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from sparring.config import resolve, to_yaml
+from sparring.config import resolve
 from sparring.engine.load import load_run
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, RunError
@@ -13,6 +13,7 @@ from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import enumerate_info_states
 from sparring.evaluate.opponents import AgentSpec, parse_agent
 from sparring.games.catalogue import make_game
+from sparring.recipe import to_yaml
 from sparring.report import suite_bench
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player

@@ -5,9 +5,10 @@ import math
 
 import pytest
 
-from sparring.config import HealthConfig, HealthRule, resolve, to_yaml
+from sparring.config import HealthConfig, HealthRule, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.recipe import to_yaml
 from sparring.run import checkpoint, health
 from sparring.run.events import HEALTH, METRICS, read_lines
 from sparring.run.folder import RunFolder

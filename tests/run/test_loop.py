@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sparring.config import resolve, to_yaml
+from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.ops import files
+from sparring.recipe import to_yaml
 from sparring.report.progress import Watcher
 from sparring.run import checkpoint
 from sparring.run.events import read_lines

@@ -3,8 +3,9 @@
 import pytest
 
 from sparring import registry
-from sparring.config import resolve, to_yaml
+from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder

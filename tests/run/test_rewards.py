@@ -3,10 +3,10 @@
 import pytest
 
 from sparring import registry
-from sparring.config import resolve, to_yaml
+from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.recipe import apply_overrides
+from sparring.recipe import apply_overrides, to_yaml
 from sparring.report.catalogue import glossary
 from sparring.rollout.store import EpisodeStore
 from sparring.rollout.table import ordered_turns

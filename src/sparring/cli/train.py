@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from sparring.config import RunConfig, resolve, to_yaml
+from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.errors import ConfigError
-from sparring.recipe import apply_overrides, load_recipe
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher

@@ -7,14 +7,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sparring.config import Strict
+from sparring.config import Strict, refuse_repeated
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.evaluate.opponents import AgentSpec
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
+from sparring.recipe import parse_yaml
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
@@ -79,10 +79,7 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Suite:
-        names = [row.name for row in self.rows]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"row {twice[0]!r} is listed twice; results are kept by the row's name")
+        refuse_repeated("row", self.rows, "results are kept by the row's name")
         return self
 
 
@@ -109,11 +106,7 @@ def load_suite(name: str) -> tuple[str, Suite]:
         text, short = (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"), name
     else:
         raise UnknownNameError("suite", name, suite_names(), "The path of a YAML file will do as well.")
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Suite {name!r} is not valid YAML: {' '.join(str(error).split())}") from None
-    return short, check_suite(name, data)
+    return short, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
 
 
 def check_suite(name: str, data: Any) -> Suite:

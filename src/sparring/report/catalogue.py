@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from sparring import registry
-from sparring.config import resolve, to_yaml
+from sparring.config import resolve
 from sparring.errors import UnknownNameError
-from sparring.recipe import load_recipe, recipe_names
+from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.run.health import matches
 
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection", "features", "league.matchmakers", "agents", "render", "samplers")

@@ -9,13 +9,12 @@ import resource
 import time
 
 import torch
-from common import record
+from common import record, self_play_specs
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.recipe import apply_overrides, load_recipe
-from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
 
 GAMES = 8
@@ -33,20 +32,8 @@ def measure(recipe):
     changes = [f"rollout.games_per_step={GAMES}", "evaluation.exact=false", "games.0.illegal={rule: random}"]  # games to their end
     changes.append("sampler={name: in_process}")  # with its default of 1 GiB for keys and values
     config = resolve(apply_overrides(load_recipe(recipe), changes))
-    engine, root = LocalEngine(config), Stream.from_seed(0)
-    game = engine.games[0][0]
-    specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=number,
-            group_id=number,
-            deal=root.child(number),
-            stream=root.child("play").child(number),
-            seats=("learner",) * game.num_seats,
-            trained=(True,) * game.num_seats,
-        )
-        for number in range(GAMES)
-    ]
+    engine = LocalEngine(config)
+    specs = self_play_specs(engine.games[0][0], GAMES, "learner")
     episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
     sampler = engine.agents["learner"].sampler
     segments = [segment for episode in episodes for turn in episode.turns for segment in turn.segments]

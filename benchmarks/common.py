@@ -13,6 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec
+
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
 RESULTS = ROOT / "benchmarks" / "results"
@@ -53,3 +56,21 @@ def record(name: str, rows: list[dict[str, Any]]) -> None:
     print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in rows:
         print("| " + " | ".join(f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns) + " |")
+
+
+def self_play_specs(game: Any, count: int, agent: str) -> list[Any]:
+    """Return the specs of games in which one agent sits in every seat, from seed 0."""
+    root = Stream.from_seed(0)
+    plays, seats = root.child("play"), game.num_seats
+    return [
+        EpisodeSpec(
+            game=game,
+            episode_id=number,
+            group_id=number,
+            deal=root.child(number),
+            stream=plays.child(number),
+            seats=(agent,) * seats,
+            trained=(True,) * seats,
+        )
+        for number in range(count)
+    ]

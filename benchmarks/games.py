@@ -1,11 +1,10 @@
 """Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in the same run."""
 
-from common import ask_peer, median_seconds, record
+from common import ask_peer, median_seconds, record, self_play_specs
 
 from sparring.agents.random import random
 from sparring.games.catalogue import make_game
-from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}
 NUM_GAMES = 2000
@@ -13,22 +12,10 @@ NUM_GAMES = 2000
 
 def rate(name):
     """Return turns per second of our whole rollout: specs, deals, observations, legal actions, parsing, records."""
-    game, root, turns = make_game(name), Stream.from_seed(0), []
-    plays = root.child("play")
+    game, turns = make_game(name), []
 
     def work():
-        specs = [
-            EpisodeSpec(
-                game=game,
-                episode_id=number,
-                group_id=number,
-                deal=root.child(number),
-                stream=plays.child(number),
-                seats=("random",) * 2,
-                trained=(True, True),
-            )
-            for number in range(NUM_GAMES)
-        ]
+        specs = self_play_specs(game, NUM_GAMES, "random")
         turns.append(sum(len(episode.turns) for episode in play(specs, {"random": random()})))
 
     seconds = median_seconds(work, repeats=5)

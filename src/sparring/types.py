@@ -28,11 +28,13 @@ class Observation(NamedTuple):
     """What one seat is told at its turn.
 
     ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the seat's
-    information state: two states have the same key exactly when the seat cannot tell them apart.
+    information state: two states have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat can see
+    of the position now, without its memory of how it came about: equal views may have different keys.
     """
 
     text: str
     key: str
+    view: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +72,7 @@ class Turn(NamedTuple):
     sample: int = 0
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0
+    view: str = ""  # Observation.view
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,10 +112,21 @@ class TurnTable:
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
+    action: IntArray | None = None  # index into action_names of what was played; -1 where nothing was
+    view: IntArray | None = None  # index into view_names: equal exactly when the seat saw the same, within a game
+    logprob: FloatArray | None = None  # sum of the sampler's log-probabilities over the turn's sampled tokens, nats
+    components: Mapping[str, FloatArray] = field(default_factory=dict)  # the turn's named rewards; they sum to ``reward``
     value: FloatArray | None = None  # critic's value before the turn; present if a plug-in NEEDS "values"
+    value_after: FloatArray | None = None  # critic's value after the turn's last token; NEEDS "values_after"
+    old_logprob: FloatArray | None = None  # as ``logprob``, by the learner before its update; NEEDS "old_logprobs"
+    reference_logprob: FloatArray | None = None  # as ``logprob``, by the policy the run was made from; NEEDS "reference_logprobs"
+    action_value: FloatArray | None = None  # exact Q(state, action), all seats following the policy; NEEDS "action_values"
+    state_value: FloatArray | None = None  # exact V(state), all seats following the policy; NEEDS "action_values"
     game_names: tuple[str, ...] = ()
     role_names: tuple[str, ...] = ()
     agent_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    view_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

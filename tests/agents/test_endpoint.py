@@ -211,7 +211,20 @@ def test_an_empty_reply_is_judged_unparsable_and_a_cut_one_is_marked(serve):
 
 
 @pytest.mark.parametrize(
-    "body", ["", "{", "[]", "null", "3", '"text"', '{"choices": []}', '{"error": {"message": "no"}}', '{"choices": [{"message": null}]}', completion(3), completion(["x"])]
+    "body",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "3",
+        '"text"',
+        '{"choices": []}',
+        '{"error": {"message": "no"}}',
+        '{"choices": [{"message": null}]}',
+        completion(3),
+        completion(["x"]),
+    ],
 )
 def test_what_is_no_chat_completion_is_an_error_that_names_the_endpoint(serve, body):
     server = serve(lambda number, request: body)
@@ -231,7 +244,13 @@ def test_it_tries_again_after(serve, status):
 
 @pytest.mark.parametrize(
     ("status", "tries", "advice"),
-    [(500, 3, "more retries"), (429, 3, "smaller concurrency"), (400, 1, "seed_requests=false"), (422, 1, "top_p=null"), (404, 1, "Check base_url")],
+    [
+        (500, 3, "more retries"),
+        (429, 3, "smaller concurrency"),
+        (400, 1, "seed_requests=false"),
+        (422, 1, "top_p=null"),
+        (404, 1, "Check base_url"),
+    ],
 )
 def test_it_gives_up_with_the_status_and_what_to_do(serve, status, tries, advice):
     server = serve(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', SOON))
@@ -280,7 +299,10 @@ def test_nobody_there(serve):
 def test_a_budget_of_tokens(serve):
     server = serve(lambda number, request: completion())
     agent = agent_at(server, budget_tokens=320, concurrency=1)
-    with pytest.raises(SparringError, match=r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out\. To go on, write a larger budget_tokens"):
+    with pytest.raises(
+        SparringError,
+        match=r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out\. To go on, write a larger budget_tokens",
+    ):
         agent.act(turns(5))
     assert len(server.requests) == agent.counters.requests == 3
 
@@ -428,7 +450,12 @@ def test_loopback_needs_no_key_and_others_do(serve):
 
 
 def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
-    for wrong in ({"key_variable": KEY}, {"key_variable": "gsk_secret"}, {"base_url": "https://user:secret@host/v1"}, {"base_url": "https://host/v1?key=secret"}):
+    for wrong in (
+        {"key_variable": KEY},
+        {"key_variable": "gsk_secret"},
+        {"base_url": "https://user:secret@host/v1"},
+        {"base_url": "https://host/v1?key=secret"},
+    ):
         with pytest.raises(ConfigError, match=r"never the key|no user, password or query") as caught:
             agent_at(**{"server": "http://127.0.0.1:1", **wrong})
         assert "secret" not in str(caught.value).lower()

@@ -22,7 +22,6 @@ threads: 1
 """
 
 
-
 def sparring(*arguments):
     outcome = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
     assert outcome.exit_code == 0, outcome.output + repr(outcome.exception)

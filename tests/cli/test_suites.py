@@ -17,7 +17,15 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.errors import SparringError
 
-ROW = {"name": "kuhn-random", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 4, "normalise": [-2, 2]}
+ROW = {
+    "name": "kuhn-random",
+    "game": "kuhn_poker",
+    "role": "trained",
+    "kind": "match",
+    "opponent": {"name": "random"},
+    "games_per_seat": 4,
+    "normalise": [-2, 2],
+}
 QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
@@ -85,7 +93,25 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
 
 
 def test_options_reach_the_games(run, suite, tmp_path):
-    report = json.loads(call("evaluate", run, "--suite", suite, "--workers", 1, "--games", 3, "--temperature", 0.5, "--opponent", "cfr iterations=3", "--out", tmp_path / "other", "--json").stdout)
+    report = json.loads(
+        call(
+            "evaluate",
+            run,
+            "--suite",
+            suite,
+            "--workers",
+            1,
+            "--games",
+            3,
+            "--temperature",
+            0.5,
+            "--opponent",
+            "cfr iterations=3",
+            "--out",
+            tmp_path / "other",
+            "--json",
+        ).stdout
+    )
     assert report["player"]["temperature"] == 0.5
     found = {row["name"]: row for row in report["rows"]}
     assert found["kuhn-random"]["overall"]["games"] == found["kuhn-cfr"]["overall"]["games"] == 6
@@ -135,7 +161,11 @@ def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path,
 
 def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
     url, requests = endpoint
-    report = json.loads(call("evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json").stdout)
+    report = json.loads(
+        call(
+            "evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json"
+        ).stdout
+    )
     row = next(row for row in report["rows"] if row["name"] == "kuhn-endpoint")
     assert row["measured"] and "brief words" in row["notes"][0] and requests
 
@@ -200,7 +230,9 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
     (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = [sys.executable, "-c", "from sparring.cli import main; main()", "evaluate", str(run), "--suite", str(tmp_path / "large.yaml")]
     command += ["--workers", "2", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True
+    )
     results = tmp_path / "evaluation-large.json"
     for _ in range(600):
         if results.is_file():

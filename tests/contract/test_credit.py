@@ -30,6 +30,7 @@ def random_table(lengths, seed):
     ends = np.zeros(size, dtype=bool)
     if size:
         ends[np.cumsum(lengths) - 1] = True
+    reward = generator.normal(size=size)
     return TurnTable(
         episode=column(np.arange(count) // 2),
         group=column(np.arange(count) // 4),
@@ -39,12 +40,23 @@ def random_table(lengths, seed):
         seat=column(np.arange(count) % 2),
         agent=column(np.zeros(count)),
         turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
-        reward=generator.normal(size=size),
+        reward=reward,
+        components={"game": 0.75 * reward, "process": 0.25 * reward},
         done=ends,
         state_key=generator.integers(0, 5, size),
         legal=np.ones(size, dtype=bool),
         n_tokens=generator.integers(1, 4, size),
+        action=generator.integers(-1, 3, size),
+        view=generator.integers(0, 4, size),
+        logprob=-generator.random(size),
         value=generator.normal(size=size),
+        value_after=generator.normal(size=size),
+        old_logprob=-generator.random(size),
+        reference_logprob=-generator.random(size),
+        action_value=generator.normal(size=size),
+        state_value=generator.normal(size=size),
+        action_names=("up", "down", "left"),
+        view_names=("near", "far", "here", "there"),
         game_names=("a", "b"),
         role_names=("x", "y"),
         agent_names=("learner",),
@@ -66,7 +78,7 @@ def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
         assert np.isfinite(credit.advantages).all()
         assert state == {}
         for field in dataclasses.fields(turns):
-            assert np.array_equal(getattr(turns, field.name), getattr(before, field.name)), field.name
+            np.testing.assert_equal(getattr(turns, field.name), getattr(before, field.name), field.name)
         again = estimate(turns, json.loads(json.dumps(state)))
         assert np.array_equal(credit.advantages, again.advantages)
         json.dumps(credit.state)
@@ -98,6 +110,7 @@ def permuted(turns, order):
     rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
     columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
     moved = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
+    moved["components"] = {name: column[rows] for name, column in turns.components.items()}
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))
     return dataclasses.replace(turns, **{**moved, "trajectory": number[moved["trajectory"]]}), rows

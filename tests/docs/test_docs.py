@@ -50,7 +50,9 @@ def test_a_table_escapes_what_would_break_it():
 
 
 def test_a_docstring_is_cut_at_its_headings():
-    parts = pages.sections("Summary.\n\nMore.\n\nWhat: one\n    two.\nArgs:\n    gamma: first\n        line.\n    lam: other.\n\nReference: X.")
+    parts = pages.sections(
+        "Summary.\n\nMore.\n\nWhat: one\n    two.\nArgs:\n    gamma: first\n        line.\n    lam: other.\n\nReference: X."
+    )
     assert parts[""] == "Summary.\n\nMore."
     assert parts["Reference"] == "X."
     assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
@@ -84,7 +86,14 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 
 def test_the_reference_has_every_key():
     page = pages.config_page()
-    for section in (config.RunConfig, config.GameConfig, config.RolloutConfig, config.LearnerConfig, config.LossConfig, config.OpponentConfig):
+    for section in (
+        config.RunConfig,
+        config.GameConfig,
+        config.RolloutConfig,
+        config.LearnerConfig,
+        config.LossConfig,
+        config.OpponentConfig,
+    ):
         assert all(f"| `{key}` |" in page for key in section.model_fields)
     assert "| `average` | float, at least 0, below 1 | `0.0` |" in page
     assert "| Any |" not in page

@@ -68,7 +68,9 @@ def test_files_are_safetensors_and_json_alone():
     assert len(moments) == 3 * len(tensors)
 
 
-@pytest.mark.parametrize("name", ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"]
+)
 @pytest.mark.parametrize("damage", ["missing", "empty", "other"])
 def test_a_damaged_file_is_said(tmp_path, name, damage):
     engine = trained()

@@ -23,7 +23,11 @@ def test_mars_measures_three_trained_and_three_held_out_games():
     assert games["held_out"] == {("connect_four", None), ("leduc_poker", None), ("hanabi", "simple")}
     searches = {(row.game, row.opponent.options["simulations"]) for row in suite.rows if row.opponent and row.opponent.name == "mcts"}
     assert searches == {(game, number) for game in ("tic_tac_toe", "connect_four") for number in (100, 1000)}
-    assert all((row.opponent.options["uct_c"], row.opponent.options["rollouts"]) == (2.0, 10) for row in suite.rows if row.opponent and row.opponent.name == "mcts")
+    assert all(
+        (row.opponent.options["uct_c"], row.opponent.options["rollouts"]) == (2.0, 10)
+        for row in suite.rows
+        if row.opponent and row.opponent.name == "mcts"
+    )
     assert {row.game for row in suite.rows if row.kind == "exact"} == {"kuhn_poker", "leduc_poker"}
     assert {row.game for row in suite.rows if row.opponent and row.opponent.name == "cfr"} == {"kuhn_poker", "leduc_poker"}
     assert {row.game for row in suite.rows if row.kind == "coplay"} == {"hanabi"}
@@ -103,7 +107,11 @@ def test_a_bad_suite_gets_one_clear_line(data, message):
 
 
 def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
-    rows = [{**ROW, "name": "k-a"}, {**ROW, "name": "k-b", "opponent": {"name": "cfr"}}, {**ROW, "name": "e", "kind": "exact", "opponent": None, "normalise": None}]
+    rows = [
+        {**ROW, "name": "k-a"},
+        {**ROW, "name": "k-b", "opponent": {"name": "cfr"}},
+        {**ROW, "name": "e", "kind": "exact", "opponent": None, "normalise": None},
+    ]
     suite = check_suite("x", {"rows": rows})
     styles = {"k-a": "full", "k-b": "brief", "e": "full"}
     played = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
@@ -119,6 +127,8 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
 
 def test_a_style_of_the_suite_wins_and_names_stay_apart():
     rows = [{**ROW, "name": "k-a", "options": {"style": "full"}}, {**ROW, "name": "k-random"}]
-    played = with_opponents(check_suite("x", {"rows": rows}), {"random": AgentSpec("random", {})}, None, {"k-a": "brief", "k-random": "brief"})
+    played = with_opponents(
+        check_suite("x", {"rows": rows}), {"random": AgentSpec("random", {})}, None, {"k-a": "brief", "k-random": "brief"}
+    )
     assert len({row.name for row in played.rows}) == len(played.rows) == 4
     assert played.rows[0].options["style"] == "full" and played.rows[0].games_per_seat == 100

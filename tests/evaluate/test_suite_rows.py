@@ -12,7 +12,9 @@ from sparring.evaluate.suite_rows import PIECE, added, figures, mean_of_means, p
 from sparring.rng import Stream
 from sparring.types import Interval
 
-MATCH = SuiteRow(name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2))
+MATCH = SuiteRow(
+    name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2)
+)
 COPLAY = SuiteRow(name="h", game="hanabi", role="trained", kind="coplay", games_per_seat=6, normalise=(0, 4))
 
 
@@ -36,7 +38,9 @@ def close(found, interval):
 
 def test_pieces_cover_every_game_once():
     pieces = pieces_of(3, MATCH, MATCH.make_game())
-    assert [(piece.row, piece.seat, piece.begin, piece.games) for piece in pieces] == [(3, s, b, n) for s in (0, 1) for b, n in ((0, PIECE), (PIECE, 7))]
+    assert [(piece.row, piece.seat, piece.begin, piece.games) for piece in pieces] == [
+        (3, s, b, n) for s in (0, 1) for b, n in ((0, PIECE), (PIECE, 7))
+    ]
     assert len({piece.key for piece in pieces}) == 4
     assert [(p.seat, p.games) for p in pieces_of(0, COPLAY, COPLAY.make_game())] == [(0, 6)]
 
@@ -105,6 +109,14 @@ def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
     other = MATCH.model_copy(update={"name": "k2", "options": {"style": "full"}})  # the same game in other words
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
-    got = total([(MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0))])
+    got = total(
+        [
+            (MATCH, counts(-2)),
+            (other, counts(2)),
+            (large, counts(2)),
+            (left_out, counts(-2)),
+            (COPLAY.model_copy(update={"normalise": None}), counts(0)),
+        ]
+    )
     assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
     assert total([(left_out, counts(0))]) is None

@@ -13,7 +13,9 @@ def playthrough(game, seed):
     state, seen = game.reset(stream.child("deal")), []
     while not state.done:
         told = [state.observe(state.seat, since) for since in (0, state.plies)]
-        assert told == [(game.text(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)]
+        assert [(one.text, one.key) for one in told] == [
+            (game.text(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
+        ]
         seen.append((state.seat, told, state.legal_actions(), state.returns))
         state.apply(state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))])
     return [*seen, state.returns, state.trail]
@@ -62,3 +64,17 @@ def test_a_position_agrees_with_openspiel_all_along():
         for event in state.trail[before:]:
             plain.apply_action(event.action)
     assert plain.is_terminal()
+
+
+def test_a_view_has_no_memory():
+    game = make_game("tic_tac_toe")
+    plays = []
+    for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")):
+        state = game.reset(Stream.from_seed(0))
+        for move in moves:
+            state.apply(move)
+        plays.append(state.observe(1))
+    assert plays[0].key != plays[1].key
+    assert plays[0].view == plays[1].view
+    hanabi = make_game("hanabi").reset(Stream.from_seed(0))
+    assert hanabi.observe(hanabi.seat).view

@@ -28,7 +28,9 @@ LAST_ONLY = (
     "{% for m in messages %}{{ '<start>' + m.role + '\n' + (m.content if loop.last else '...') + '<end>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
 )
-NO_END = "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+NO_END = (
+    "{% for m in messages %}{{ m.role + ': ' + m.content + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
+)
 SPECIALS = ["<bos>", "<start>", "<end>", "<|im_start|>", "<|im_end|>"]
 
 

@@ -46,7 +46,11 @@ def test_components_are_weighted_and_only_trained_seats_get_them(make_episode):
     played = make_episode(WIN, trained=(True, False))
     bonus = fixed(0.1, 0.2, 0.3, weight={"schedule": "linear", "start": 1.0, "end": 0.0})
     shaped, metrics = apply_rewards([played], [bonus], 0.5, gaps={})
-    assert [dict(turn.rewards) for turn in shaped[0].turns] == [{"game": 0.0, "made_up": 0.05}, {"game": -1.0}, {"game": 1.0, "made_up": 0.15}]
+    assert [dict(turn.rewards) for turn in shaped[0].turns] == [
+        {"game": 0.0, "made_up": 0.05},
+        {"game": -1.0},
+        {"game": 1.0, "made_up": 0.15},
+    ]
     assert metrics == {"reward/made_up": pytest.approx(0.1), "bounded_share": 0.0}
     assert [dict(turn.rewards) for turn in played.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
     assert shaped[0].returns == played.returns

@@ -219,6 +219,11 @@ def test_the_turn_table_lines_up_with_the_episodes():
     rows = list(ordered_turns(episodes))
     assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)
     assert turns.reward.tolist() == [sum(turn.rewards.values()) for _, turn in rows]
+    assert set(turns.components) == {"game", "illegal"}
+    assert sum(turns.components.values()) == pytest.approx(turns.reward)
+    assert [turns.action_names[a] if a >= 0 else None for a in turns.action] == [turn.action for _, turn in rows]
+    assert [turns.view_names[v] for v in turns.view] == [turn.view for _, turn in rows]
+    assert turns.logprob.tolist() == [sum(sum(s.logprobs) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
     assert set(turns.seat.tolist()) == {0}
     assert turns.done.sum() == len(set(turns.trajectory.tolist()))
     assert turns.n_tokens.tolist() == [sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows]

@@ -28,7 +28,9 @@ RUNS = {
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
     "truncated sampling": {"rollout": {"games_per_step": 8, "top_p": 0.7, "top_k": 5, "temperature": 0.8, "in_flight": 3}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
-    "all rewards": {"rewards": [{"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}} for name in registry.names("rewards")]},
+    "all rewards": {
+        "rewards": [{"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}} for name in registry.names("rewards")]
+    },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
     "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
     "search, two games": {

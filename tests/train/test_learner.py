@@ -167,7 +167,7 @@ def test_the_critics_values_match_a_direct_forward():
     with torch.no_grad():
         run.model.value_head.weight.fill_(0.1)
     data = pack(batch(run))
-    values = run.values(data)
+    values = run.learner.turn_values(data)
     for row in range(0, len(values), 7):
         sequence, ask = data.ask[row]
         with torch.no_grad():

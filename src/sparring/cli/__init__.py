@@ -10,9 +10,7 @@ import typer
 from sparring.cli import doctor, evaluate, explain, export, listing, play, report, train
 from sparring.errors import SparringError
 
-app = typer.Typer(
-    help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("play")(play.play)

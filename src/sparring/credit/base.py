@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sparring.errors import CreditError
@@ -12,12 +14,25 @@ from sparring.types import FloatArray, IntArray, TurnTable
 SUPPORT = True
 
 
-def check(turns: TurnTable, method: str, *, needs_value: bool = False) -> None:
+def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()) -> None:
     """Check that an estimator can work on this table.
 
+    Args:
+        turns: the table.
+        method: name of the estimator, for messages.
+        needs_value: whether the critic's values must be there.
+        columns: optional columns of the table that must be there, and be finite.
+
     Raises:
-        CreditError: a reward or value is not finite, or the column of values is missing.
+        CreditError: a reward, value or needed column is not finite, or a needed column is missing.
     """
+    for name in columns:
+        column = getattr(turns, name)
+        if column is None:
+            raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table; see types.TurnTable for who fills it.")
+        wrong = np.flatnonzero(~np.isfinite(column))
+        if len(wrong):
+            raise CreditError(f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite.")
     bad = np.flatnonzero(~np.isfinite(turns.reward))
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"

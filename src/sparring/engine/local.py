@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sparring.agents.base import Agent
 from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
+from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.plan import TINY, memory_to_train
 from sparring.errors import CheckpointError, ConfigError
 from sparring.games.base import Game
@@ -28,7 +30,7 @@ from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
 from sparring.train.learner import Learner, WeightedLoss
 from sparring.train.pack import Pack, pack
-from sparring.types import Episode, FloatArray, SamplingParams
+from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"
 
@@ -44,15 +46,18 @@ class LocalEngine:
             (make_game(game.name, options=game.options, illegal=game.illegal), game.weight) for game in config.games
         ]
         losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
-        needs = config.credit.bind("credit").plugin.needs.union(*(loss.bound.plugin.needs for loss in losses))
-        self.needs_values = "values" in needs
-        self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=self.needs_values)
+        self.columns = config.credit.bind("credit").plugin.needs
+        needs = self.columns.union(*(loss.bound.plugin.needs for loss in losses))
+        with_values = bool(needs & {"values", "values_after"})
+        self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=with_values)
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
         rollout = config.rollout
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
         )
-        self.learner = Learner(self.model, config.learner, losses, temperature=rollout.temperature)
+        reference = "reference_logprobs" in needs
+        self.learner = Learner(self.model, config.learner, losses, temperature=rollout.temperature, with_reference=reference)
+        self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states) if "action_values" in needs else None
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
             "demonstrator": demonstrator(renderer=self.renderer),
@@ -87,9 +92,23 @@ class LocalEngine:
         """Return the training arrays of these episodes."""
         return pack(episodes)
 
-    def values(self, data: Pack) -> FloatArray:
-        """Return the critic's value before each turn, [N]."""
-        return self.learner.turn_values(data)
+    def annotate(self, turns: TurnTable, episodes: Sequence[Episode], data: Pack) -> TurnTable:
+        """Return the turn table of these episodes with the columns that the estimator NEEDS."""
+        learner, needs = self.learner, self.columns
+        columns: dict[str, Any] = {}
+        if "values" in needs:
+            columns["value"] = learner.turn_values(data)
+        if "values_after" in needs:
+            columns["value_after"] = learner.turn_values(data, after=True)
+        if "old_logprobs" in needs:
+            columns["old_logprob"] = learner.turn_logprobs(data)
+        if "reference_logprobs" in needs:
+            columns["reference_logprob"] = learner.turn_logprobs(data, of_reference=True)
+        if self.exact is not None:
+            player = self.agents[LEARNER]
+            assert isinstance(player, PolicyAgent)
+            columns.update(self.exact.of(turns, episodes, player))
+        return replace(turns, **columns) if columns else turns
 
     def update(
         self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float

@@ -112,6 +112,13 @@ class Game(Wording):
         text: str = state.spiel.information_state_string(seat)
         return text
 
+    def view(self, state: State, seat: int) -> str:
+        """Return what the seat can see of the position now, as a string without its history; the key where rules give none."""
+        if not self.spiel.get_type().provides_observation_string:
+            return self.key(state, seat)
+        text: str = state.spiel.observation_string(seat)
+        return text
+
     def stake(self, state: State, seat: int) -> float:
         """Return what the seat has at stake in ``state``, for the "mars" forfeiture."""
         return 1.0
@@ -214,7 +221,9 @@ class State:
         told = self._position.told
         found = told.get((seat, since))
         if found is None:
-            found = told[seat, since] = Observation(text=self.game.text(self, seat, since), key=self.game.key(self, seat))
+            found = told[seat, since] = Observation(
+                text=self.game.text(self, seat, since), key=self.game.key(self, seat), view=self.game.view(self, seat)
+            )
         return found
 
     def parse(self, reply: str, exact: bool = False) -> str | None:

@@ -156,9 +156,7 @@ def _forward(network: Any) -> LeanForward | WholeForward:
     return LeanForward(parts) if parts is not None else WholeForward(network)
 
 
-def load_language_model(
-    name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None
-) -> LanguageModel:
+def load_language_model(name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None) -> LanguageModel:
     """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
 
     Raises:

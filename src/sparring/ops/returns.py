@@ -38,9 +38,7 @@ def discounted_returns(reward: FloatArray, trajectory: IntArray, *, gamma: float
     return backward_recurrence(reward, gamma, trajectory)
 
 
-def generalised_advantages(
-    reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float
-) -> FloatArray:
+def generalised_advantages(reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float) -> FloatArray:
     """Return turn-level generalised advantage estimates, float64 [N].
 
     delta[t] = reward[t] + gamma * value[t+1] - value[t], with value 0 after the last turn;

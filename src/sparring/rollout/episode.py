@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.base import Agent, PendingTurn, Reply
 from sparring.rollout.ledger import Ledger
-from sparring.types import Episode, Segment, Turn, TurnEvent
+from sparring.types import Episode, Observation, Segment, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from sparring.rollout.play import EpisodeSpec
+
 
 class EpisodeInPlay:
     """A game that is being played: its state, a ledger per token-speaking seat, and the turns so far."""
@@ -49,7 +50,7 @@ class EpisodeInPlay:
         state, seat = self.state, self.state.seat
         observation = state.observe(seat, self._seen[seat])
         self._legal = state.legal_actions()
-        self._drafts.append(_Draft(seat, self._own_turns[seat], observation.key, state.returns))
+        self._drafts.append(_Draft(seat, self._own_turns[seat], observation, state.returns))
         stream = self.spec.stream.child(len(self._drafts))
         ledger = self._ledgers[seat]
         if ledger is None:
@@ -135,14 +136,14 @@ class EpisodeInPlay:
 class _Draft:
     """A turn that is being played; becomes a Turn when the rewards are known."""
 
-    __slots__ = ("action", "event", "key", "legal", "penalty", "reply", "returns", "sample", "seat", "segments", "turn_index")
+    __slots__ = ("action", "event", "legal", "observation", "penalty", "reply", "returns", "sample", "seat", "segments", "turn_index")
 
     legal: tuple[str, ...]
     reply: Reply
     event: TurnEvent
 
-    def __init__(self, seat: int, turn_index: int, key: str, returns: tuple[float, ...]) -> None:
-        self.seat, self.turn_index, self.key, self.returns = seat, turn_index, key, returns
+    def __init__(self, seat: int, turn_index: int, observation: Observation, returns: tuple[float, ...]) -> None:
+        self.seat, self.turn_index, self.observation, self.returns = seat, turn_index, observation, returns
         self.action: str | None = None
         self.penalty = 0.0
         self.sample = 0
@@ -154,7 +155,7 @@ class _Draft:
             seat=self.seat,
             turn_index=self.turn_index,
             agent=agent,
-            state_key=self.key,
+            state_key=self.observation.key,
             legal_actions=self.legal,
             reply=self.reply.text,
             action=self.action,
@@ -164,4 +165,5 @@ class _Draft:
             sample=self.sample,
             truncated=self.reply.truncated,
             weights_version=self.reply.weights_version,
+            view=self.observation.view,
         )

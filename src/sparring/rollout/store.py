@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         ("trained", pa.bool_()),
         ("turn_index", pa.int32()),
         ("state_key", pa.string()),
+        ("view", pa.string()),
         ("legal_actions", pa.list_(pa.string())),
         ("reply", pa.string()),
         ("action", pa.string()),
@@ -145,6 +146,7 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         episode.trained[seat],
         turn.turn_index,
         turn.state_key,
+        turn.view,
         turn.legal_actions,
         turn.reply,
         turn.action,
@@ -210,4 +212,5 @@ def _turn(row: dict[str, Any]) -> Turn:
         sample=row["sample"],
         truncated=row["truncated"],
         weights_version=row["weights_version"],
+        view=row["view"],
     )

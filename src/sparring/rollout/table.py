@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sparring.types import Episode, Turn, TurnTable
+from sparring.types import Episode, FloatArray, Turn, TurnTable
 
 
 def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]:
@@ -23,13 +23,16 @@ def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]
 
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
     """Return the columns of the trained seats' turns, one row per turn in the order of ``ordered_turns``."""
-    games, roles, agents, keys = _Names(), _Names(), _Names(), _Names()
-    rows = []
+    games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
+    rows, logprobs, rewards = [], [], []
     trajectory, previous = -1, (-1, -1)
     for episode, turn in ordered_turns(episodes):
         current = (episode.episode_id, turn.seat)
         trajectory += current != previous
         previous = current
+        sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
+        logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
+        rewards.append(turn.rewards)
         rows.append(
             (
                 episode.episode_id,
@@ -41,12 +44,13 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
                 agents[turn.agent],
                 turn.turn_index,
                 keys[turn.state_key],
-                sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled"),
+                sum(len(segment.ids) for segment in sampled),
                 turn.event == "ok",
-                sum(turn.rewards.values()),
+                -1 if turn.action is None else actions[turn.action],
+                views[turn.view],
             )
         )
-    integers = np.array([row[:-1] for row in rows], dtype=np.int64).reshape(-1, 11).T.copy()
+    integers = np.array(rows, dtype=np.int64).reshape(-1, 13).T.copy()
     ends = np.append(np.diff(integers[2]) != 0, True) if rows else np.zeros(0, dtype=bool)
     return TurnTable(
         episode=integers[0],
@@ -60,12 +64,24 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         state_key=integers[8],
         n_tokens=integers[9],
         legal=integers[10].astype(bool),
-        reward=np.array([row[-1] for row in rows], dtype=np.float64),
+        action=integers[11],
+        view=integers[12],
+        reward=np.array([sum(own.values()) for own in rewards], dtype=np.float64),
+        logprob=np.array(logprobs, dtype=np.float64),
+        components=_components(rewards),
         done=ends,
         game_names=games.names,
         role_names=roles.names,
         agent_names=agents.names,
+        action_names=actions.names,
+        view_names=views.names,
     )
+
+
+def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
+    """Return one column [N] per reward component, 0 where a turn has none of it."""
+    names = {name: None for own in rewards for name in own}
+    return {name: np.array([own.get(name, 0.0) for own in rewards], dtype=np.float64) for name in names}
 
 
 class _Names(dict[str, int]):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,7 +39,7 @@ from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, rollout_metrics
 from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray
+from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 
 class Engine(Protocol):
@@ -47,7 +47,6 @@ class Engine(Protocol):
 
     root: Stream
     games: list[tuple[Game, float]]
-    needs_values: bool
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -62,8 +61,8 @@ class Engine(Protocol):
         """Return training arrays; they have ``turn_of`` [M] and ``num_tokens``."""
         ...
 
-    def values(self, data: Any) -> FloatArray:
-        """Return the critic's value before each turn, [N]."""
+    def annotate(self, turns: TurnTable, episodes: list[Episode], data: Any) -> TurnTable:
+        """Return the turn table of these episodes with the columns that the estimator NEEDS."""
         ...
 
     def update(
@@ -125,9 +124,7 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
     clock.append(time.perf_counter())
     kept, selected = _select(episodes, methods.selection, progress)
     data = engine.pack(kept)
-    turns = turn_table(kept)
-    if engine.needs_values:
-        turns = replace(turns, value=engine.values(data))
+    turns = engine.annotate(turn_table(kept), kept, data)
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())

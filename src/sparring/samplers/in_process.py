@@ -29,7 +29,6 @@ Ids = tuple[int, ...]
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
-
 class PrefixCache:
     """Keys and values by the exact ids they belong to, oldest batches dropped beyond a budget of bytes."""
 

@@ -51,7 +51,15 @@ class WeightedLoss:
 class Learner:
     """Holds the optimiser and applies updates. ``average`` is the averaged copy of the weights, if asked for."""
 
-    def __init__(self, model: LanguageModel, config: LearnerConfig, losses: Sequence[WeightedLoss], *, temperature: float) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        config: LearnerConfig,
+        losses: Sequence[WeightedLoss],
+        *,
+        temperature: float,
+        with_reference: bool | None = None,
+    ) -> None:
         self.model, self.config, self.losses, self.temperature = model, config, losses, temperature
         self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
         self.features = sorted(self.needs & set(names("features")))
@@ -60,7 +68,8 @@ class Learner:
             model.parameters(), lr=self.learning_rate(0.0), betas=config.betas, weight_decay=config.weight_decay, fused=True
         )
         self.average = model.clone() if config.average else None
-        self.reference = model.clone() if "reference_logprobs" in self.needs else None
+        with_reference = "reference_logprobs" in self.needs if with_reference is None else with_reference
+        self.reference = model.clone() if with_reference else None
 
     @property
     def _padded(self) -> int:
@@ -73,15 +82,16 @@ class Learner:
         return self.average or self.model
 
     @torch.no_grad()
-    def turn_values(self, data: Pack) -> FloatArray:
-        """Return the value head's estimate before each turn, [N]."""
+    def turn_values(self, data: Pack, *, after: bool = False) -> FloatArray:
+        """Return the value head's estimate before each turn's first token, or after its last one, [N]."""
+        ask = data.ask[:, 1] + (np.bincount(data.turn_of, minlength=len(data.ask)) if after else 0)
         values = np.zeros(len(data.ask))
         for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens, padded=self._padded):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
             turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
             row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
-            asked = tree.node[row, torch.from_numpy(data.ask[turns, 1])].to(self.model.device)
+            asked = tree.node[row, torch.from_numpy(ask[turns])].to(self.model.device)
             values[turns] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
         return values
 
@@ -101,7 +111,7 @@ class Learner:
             The metrics of this module, and every loss's own under LOSS/NAME.
         """
         rate = self.learning_rate(progress)
-        old = self._old_logprobs(data) if "old_logprobs" in self.needs else data.logprobs
+        old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         metrics = _Means()
@@ -198,21 +208,25 @@ class Learner:
         for part in slices(data, chosen, self.config.micro_tokens, padded=self._padded):
             yield part.to(self.model.device)
 
-    @torch.no_grad()
-    def _old_logprobs(self, data: Pack) -> FloatArray:
-        """Return the learner's own log-probabilities of all sampled tokens, [M], before the step's first update."""
-        old = np.empty(len(data.turn_of))
-        for part in self._parts(data, np.arange(len(data.distinct))):
-            old[part.tokens] = self._forward(self.model, part)[0][part.spread].double().cpu().numpy()
-        return old
+    def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
+        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the reference policy, [N]."""
+        model = self.reference if of_reference else self.model
+        assert model is not None, "made without a reference"
+        return np.bincount(data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)).astype(np.float64)
 
-    def _loss_batch(
-        self, data: Pack, part: Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None
-    ) -> LossBatch:
+    @torch.no_grad()
+    def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
+        """Return a model's log-probabilities of all sampled tokens, [M]."""
+        logprobs = np.empty(len(data.turn_of))
+        for part in self._parts(data, np.arange(len(data.distinct))):
+            logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
+        return logprobs
+
+    def _loss_batch(self, data: Pack, part: Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None) -> LossBatch:
         """Run the network on a slice and lay out what the losses see."""
         logprobs, extra = self._forward(self.model, part)
         reference = None
-        if self.reference is not None:
+        if self.reference is not None and "reference_logprobs" in self.needs:
             with torch.no_grad():
                 reference = self._forward(self.reference, part)[0][part.spread]
         sampler, before, credit = (

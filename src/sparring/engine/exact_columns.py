@@ -1,0 +1,58 @@
+"""Exact values as columns of the turn table, for estimators that compare a turn with what else could have been done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.evaluate.exact_values import exact_values
+from sparring.evaluate.exploitability import ask
+from sparring.evaluate.info_states import InfoStates, enumerate_info_states
+from sparring.evaluate.policies import ActionScorer
+from sparring.games.base import Game
+from sparring.rollout.table import ordered_turns
+from sparring.types import Episode, FloatArray, TurnTable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Book:
+    """The information states of a game, their numbers, and the values of one policy on them."""
+
+    states: InfoStates
+    number: dict[tuple[int, str], int]
+
+
+class ExactColumns:
+    """Fills ``action_value`` and ``state_value`` by enumeration, for games small enough.
+
+    Raises:
+        TooLargeError: a game has more information states than ``limit``.
+    """
+
+    def __init__(self, games: Sequence[Game], limit: int) -> None:
+        self._books: dict[str, _Book] = {}
+        for game in games:
+            states = enumerate_info_states(game, limit=limit)
+            number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
+            self._books[game.name] = _Book(states=states, number=number)
+
+    def of(self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer) -> dict[str, FloatArray]:
+        """Return the columns, [N] each, of the policy renormalised over legal actions in every seat.
+
+        A reply that was no legal action is worth what its turn was paid. A seat that is asked again after an illegal
+        reply stands in the same information state.
+        """
+        values = {}
+        for name in {episode.game for episode in episodes}:
+            states = self._books[name].states
+            values[name] = exact_values(states, ask(policy, states)[0])
+        action, state = turns.reward.copy(), np.zeros(len(turns.reward))
+        for row, (episode, turn) in enumerate(ordered_turns(episodes)):
+            book, own = self._books[episode.game], values[episode.game]
+            index = book.number[turn.seat, turn.state_key]
+            state[row] = own.state[index]
+            if turn.action is not None:
+                action[row] = own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+        return {"action_value": action, "state_value": state}

@@ -1,0 +1,99 @@
+"""The columns that estimators ask for by NEEDS."""
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import TooLargeError
+from sparring.evaluate.exact_values import exact_values
+from sparring.evaluate.exploitability import ask
+from sparring.evaluate.info_states import enumerate_info_states
+from sparring.league.starts import starts
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.table import ordered_turns, turn_table
+from sparring.train.pack import pack
+
+KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
+
+
+def engine_that_needs(*needs, game=KUHN, **changes):
+    """Return an engine whose estimator is taken to need these columns."""
+    config = resolve({"games": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes})
+    plugin = config.credit.bind("credit").plugin.module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugin, "NEEDS", set(needs), raising=False)
+        return LocalEngine(config)
+
+
+def batch(run):
+    specs = starts(
+        0,
+        games=run.games,
+        rollout=run.config.rollout,
+        matchmaker=run.config.matchmaker.bind("league.matchmakers"),
+        members=(),
+        root=run.root,
+        progress=0.0,
+    )
+    episodes = run.play(specs, RolloutCounts())
+    return episodes, run.annotate(turn_table(episodes), episodes, pack(episodes))
+
+
+def test_nothing_is_computed_that_nobody_needs():
+    _, turns = batch(engine_that_needs())
+    assert [turns.value, turns.value_after, turns.old_logprob, turns.reference_logprob, turns.action_value] == [None] * 5
+
+
+def test_the_learners_and_the_references_log_probabilities_are_the_samplers_until_the_first_update():
+    run = engine_that_needs("old_logprobs", "reference_logprobs")
+    episodes, turns = batch(run)
+    assert turns.old_logprob == pytest.approx(turns.logprob, abs=1e-4)
+    assert turns.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
+    data = pack(episodes)
+    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    again = run.annotate(turn_table(episodes), episodes, data)
+    assert again.old_logprob != pytest.approx(turns.logprob, abs=1e-4)
+    assert again.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
+
+
+def test_values_after_a_turn_read_its_last_token():
+    run = engine_that_needs("values", "values_after")
+    with torch.no_grad():
+        run.model.value_head.weight.normal_(generator=torch.Generator().manual_seed(0))
+    episodes, turns = batch(run)
+    data = pack(episodes)
+    lengths = np.bincount(data.turn_of)
+    for row in range(0, len(turns.reward), 11):
+        sequence, asked = data.ask[row]
+        ids = data.sequences[sequence]
+        for values, end in ((turns.value, asked), (turns.value_after, asked + lengths[row])):
+            with torch.no_grad():
+                output = run.model.network(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
+                assert values[row] == pytest.approx(run.model.values(output).item(), abs=1e-4)
+
+
+def test_action_values_are_those_of_the_policy_that_plays():
+    run = engine_that_needs("action_values")
+    episodes, turns = batch(run)
+    game = run.games[0][0]
+    states = enumerate_info_states(game)
+    values = exact_values(states, ask(run.agent("learner"), states)[0])
+    number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
+    seen = set()
+    for row, (_, turn) in enumerate(ordered_turns(episodes)):
+        index = number[turn.seat, turn.state_key]
+        assert turns.state_value[row] == pytest.approx(values.state[index])
+        if turn.action is None:
+            assert turns.action_value[row] == turns.reward[row]
+        else:
+            choice = states.queries[index].legal_actions.index(turn.action)
+            assert turns.action_value[row] == pytest.approx(values.action[index][choice])
+        seen.add(turn.action)
+    assert len(seen) > 1
+
+
+def test_action_values_of_a_game_too_large_are_refused_at_once():
+    with pytest.raises(TooLargeError, match="connect_four"):
+        engine_that_needs("action_values", game={"name": "connect_four"})

@@ -164,7 +164,10 @@ def test_every_recipe_resolves_and_reads_back_equal():
         ({"learner": {"epoch": 1}}, "Did you mean 'epochs'"),
         ({"games": [{"name": "kuhn_poker", "ilegal": {}}]}, "Did you mean 'illegal'"),
         ({"games": []}, "games"),
-        ({"games": [{"name": "kuhn_poker"}] * 2}, "listed twice"),
+        ({"games": [{"name": "kuhn_poker"}] * 2}, "listed twice.*label"),
+        ({"games": [{"name": "kuhn_poker"}, {"name": "leduc_poker", "label": "kuhn_poker"}]}, "listed twice"),
+        ({"games": [{"name": "kuhn_poker", "weight": 0}]}, "holds it out"),
+        ({"games": [{"name": "kuhn_poker", "weight": -1}]}, "weight"),
         ({"steps": 0}, "steps"),
         ({"steps": "many"}, "steps"),
         ({"losses": [{"name": "ppo_clap"}]}, "Did you mean 'ppo_clip'"),
@@ -224,3 +227,10 @@ def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
     assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
+
+
+def test_a_recipe_may_extend_several(tmp_path):
+    (tmp_path / "both.yaml").write_text("extends: [mars/ablations/rae, mars/ablations/_tictactoe]\nsteps: 7\n")
+    read = recipe.load_recipe(str(tmp_path / "both.yaml"))
+    assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
+    assert [game.get("weight", 1) for game in read["games"]] == [1, 0, 0, 0, 0, 0]

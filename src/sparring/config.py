@@ -35,9 +35,9 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def refuse_repeated(what: str, entries: Iterable[Any], why: str) -> None:
-    """Raise ValueError if two entries of a list have the same name; for validators."""
-    names = [entry.name for entry in entries]
+def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
+    """Raise ValueError if a list has the same name twice; for validators."""
+    names = list(names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"{what} {twice[0]!r} is listed twice; {why}")
@@ -73,13 +73,19 @@ class RewardConfig(PluginConfig):
 
 
 class GameConfig(Strict):
-    """A game to train on."""
+    """A game to train on, or to hold out: weight 0."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
+    label: str | None = Field(None, description="its name in metrics and baselines; null: name. Two sizes of one game need two")
     options: dict[str, Any] = Field(default_factory=dict, description="options of the game, e.g. {players: 3}")
     illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs: rule, penalty, retries, payoff")
-    weight: float = Field(1.0, gt=0, description="share of the games played, relative to the other games")
+    weight: float = Field(1.0, ge=0, description="share of the games played; 0 holds it out: only warmed up and measured")
     outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
+
+    @property
+    def known_as(self) -> str:
+        """The game's name in this run."""
+        return self.label or self.name
 
 
 class LoraConfig(Strict):
@@ -253,8 +259,12 @@ class RunConfig(Strict):
 
     @model_validator(mode="after")
     def _names_differ(self) -> RunConfig:
-        refuse_repeated("game", self.games, "metrics and baselines are kept by the game's name")
-        refuse_repeated("reward", self.rewards, "a turn has one component of each name")
+        refuse_repeated(
+            "game", (game.known_as for game in self.games), "metrics and baselines are kept by the game's name; give one of them a label"
+        )
+        if not any(game.weight for game in self.games):
+            raise ValueError("every game has weight 0, which holds it out; give one of them weight 1")
+        refuse_repeated("reward", (reward.name for reward in self.rewards), "a turn has one component of each name")
         return self
 
     def check_plugins(self) -> RunConfig:

@@ -22,7 +22,7 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
-    """Return a recipe by name, or a YAML file by path, as a plain mapping; ``extends`` is followed.
+    """Return a recipe by name, or a YAML file by path, as a plain mapping; ``extends``, a name or a list of them, is followed.
 
     Args:
         name: of a recipe in the package, or the path of a YAML file.
@@ -42,8 +42,11 @@ def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
     data = parse_yaml(text, f"Recipe {name!r}")
     if not isinstance(data, dict):
         raise ConfigError(f"Recipe {name!r} must be a mapping of keys to values, got {type(data).__name__}.")
-    base = data.pop("extends", None)
-    return merge(load_recipe(base, part_of_another=True), data) if base is not None else data
+    bases = data.pop("extends", [])
+    result: dict[str, Any] = {}
+    for base in [bases] if isinstance(bases, str) else bases:
+        result = merge(result, load_recipe(base, part_of_another=True))
+    return merge(result, data)
 
 
 def parse_yaml(text: str, what: str) -> Any:

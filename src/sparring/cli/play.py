@@ -11,7 +11,7 @@ from sparring.agents.human import human
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import make_game
+from sparring.games.catalogue import configured_game
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_games
@@ -26,20 +26,20 @@ def play(
 ) -> None:
     """Play against a run's policy in the terminal. Ctrl-D leaves."""
     config, engine, _ = load_run(run, checkpoint)
-    names = [entry.name for entry in config.games]
+    names = [entry.known_as for entry in config.games]
     if game is not None and game not in names:
         raise UnknownNameError("game of this run", game, names)
     entry = config.games[names.index(game or names[0])]
     # anyone may mistype: ask again a few times instead of ending the game
-    rules = make_game(entry.name, options=entry.options, illegal={"rule": "retry", "retries": 5})
+    rules = configured_game(entry.model_copy(update={"illegal": {"rule": "retry", "retries": 5}}))
     if seat >= rules.num_seats:
-        raise ConfigError(f"--seat {seat}: {entry.name} has seats 0 to {rules.num_seats - 1}.")
+        raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
     seats = tuple("you" if index == seat else PUBLISHED for index in range(rules.num_seats))
     stream = Stream.from_seed(seed).child("terminal")
     spec = EpisodeSpec(
         game=rules, episode_id=0, group_id=0, deal=stream.child("deal"), stream=stream, seats=seats, trained=(False,) * rules.num_seats
     )
-    print(f"You are {rules.roles[seat]} in {entry.name}. Ctrl-D leaves.")
+    print(f"You are {rules.roles[seat]} in {rules.name}. Ctrl-D leaves.")
     try:
         (episode,) = play_games([spec], {"you": human(ask=input), PUBLISHED: engine.agent(PUBLISHED)}, retries=0)
     except EOFError:

@@ -20,7 +20,7 @@ from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.plan import TINY, memory_to_train
 from sparring.errors import CheckpointError, ConfigError
 from sparring.games.base import Game
-from sparring.games.catalogue import make_game
+from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
@@ -42,9 +42,7 @@ class LocalEngine:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
-        self.games: list[tuple[Game, float]] = [
-            (make_game(game.name, options=game.options, illegal=game.illegal), game.weight) for game in config.games
-        ]
+        self.games: list[tuple[Game, float]] = [(configured_game(section), section.weight) for section in config.games]
         losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
         self.columns = config.credit.bind("credit").plugin.needs
         needs = self.columns.union(*(loss.bound.plugin.needs for loss in losses))

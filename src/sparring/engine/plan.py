@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.errors import SparringError
-from sparring.games.catalogue import make_game
+from sparring.games.catalogue import configured_game
 from sparring.models.memory import GIB, available_bytes, training_bytes
 from sparring.models.pretrained import DTYPES, parameters_of
 
@@ -22,7 +22,8 @@ def describe(config: RunConfig) -> str:
     plan = {
         "recipe": config.name,
         "summary": config.summary,
-        "games": [game.name for game in config.games],
+        "games": [game.known_as for game in config.games if game.weight],
+        "held_out": [game.known_as for game in config.games if not game.weight],
         "steps": steps,
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,
@@ -41,7 +42,7 @@ def describe(config: RunConfig) -> str:
 
 def _tokens(config: RunConfig) -> int:
     """Return the most tokens a step can sample: every game as long as its rules allow, every reply to its limit."""
-    games = [make_game(game.name, options=game.options) for game in config.games]
+    games = [configured_game(section) for section in config.games]
     weights = [game.weight / sum(other.weight for other in config.games) for game in config.games]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
     return round(config.rollout.games_per_step * turns * config.rollout.max_new_tokens)

@@ -79,7 +79,7 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Suite:
-        refuse_repeated("row", self.rows, "results are kept by the row's name")
+        refuse_repeated("row", (row.name for row in self.rows), "results are kept by the row's name")
         return self
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyspiel
 
 from sparring import registry
+from sparring.config import GameConfig
 from sparring.errors import UnknownNameError
 from sparring.games.base import Game
 from sparring.games.generic import generic
@@ -45,4 +46,11 @@ def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: M
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list games`.")
     game.illegal = rule
+    return game
+
+
+def configured_game(section: GameConfig) -> Game:
+    """Return the game of a section of a configuration, under its label; see ``make_game`` for what it raises."""
+    game = make_game(section.name, options=section.options, illegal=section.illegal)
+    game.name = section.known_as
     return game

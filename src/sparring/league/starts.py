@@ -26,7 +26,7 @@ def starts(
 
     Args:
         step: the step's number; with ``root`` it determines every draw.
-        games: the games trained on and their weights.
+        games: the games and their weights; those of weight 0 are held out.
         rollout: how many games, in groups of what size.
         matchmaker: fills the seats of each start.
         members: past selves that may be met.
@@ -37,12 +37,13 @@ def starts(
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in their own stream.
     """
     stream = root.child("rollout").child(step)
-    total = sum(weight for _, weight in games)
+    played = [(game, weight) for game, weight in games if weight]
+    total = sum(weight for _, weight in played)
     groups = rollout.games_per_step // rollout.group_size
     specs = []
     for group in range(groups):
         own = stream.child(group)
-        game = _pick(games, own.uniform(0) * total)
+        game = _pick(played, own.uniform(0) * total)
         number = step * groups + group
         request = MatchRequest(num_seats=game.num_seats, number=number, stream=own.child("seats"), members=members)
         seating: Seating = matchmaker(request, progress=progress)

@@ -15,7 +15,7 @@ from sparring.errors import ConfigError, RunError
 from sparring.evaluate.opponents import AgentSpec
 from sparring.evaluate.suite import Suite, SuiteRow
 from sparring.games.base import Game
-from sparring.games.catalogue import make_game
+from sparring.games.catalogue import configured_game
 from sparring.ops.files import sha256_hex
 from sparring.report.suite_results import without_traffic
 from sparring.run import checkpoint
@@ -44,13 +44,13 @@ class Player:
 
     def trained_on(self, row: SuiteRow) -> bool | None:
         """Return whether the run trained on the row's game; None for an agent."""
-        return None if self.config is None else any(_same_game(row.game, row.options, game) for game in self.config.games)
+        return None if self.config is None else any(_same_game(row.game, row.options, game) for game in self.config.games if game.weight)
 
     def unknown_words(self, game: Game) -> list[str]:
         """Return the words of a game that the player's vocabulary lacks; only a tiny model has a closed one."""
         if self.config is None or self.config.model.name != TINY or not game.brief:
             return []
-        games = [make_game(entry.name, options=entry.options, illegal=entry.illegal) for entry in self.config.games]
+        games = [configured_game(section) for section in self.config.games]
         known = {word for own in games for word in own.vocabulary()}
         return [word for word in game.vocabulary() if word not in known]
 

@@ -13,7 +13,8 @@ from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.run.step import Methods, play_round
 from sparring.schedule import parse
-from sparring.train.learner import Learner, WeightedLoss, ratio_tails
+from sparring.train.learner import Learner, WeightedLoss
+from sparring.train.means import ratio_tails
 from sparring.train.pack import pack
 from sparring.train.slices import chunks
 

@@ -17,8 +17,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ import torch
 from torch import Tensor
 
 from sparring.config import LearnerConfig
-from sparring.losses.base import LOG_RATIO_LIMIT, LossBatch
+from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
@@ -35,6 +34,7 @@ from sparring.registry import Bound, load, names
 from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import Schedule, parse
+from sparring.train.means import Means
 from sparring.train.pack import Pack
 from sparring.train.slices import PADDED, Slice, chunks, slices
 from sparring.types import FloatArray, IntArray
@@ -114,7 +114,7 @@ class Learner:
         old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        metrics = _Means()
+        metrics = Means()
         for epoch in range(self.config.epochs):
             order = np.arange(len(data.distinct))
             if self.config.minibatches > 1:
@@ -147,7 +147,7 @@ class Learner:
         chosen: IntArray,
         columns: tuple[FloatArray, FloatArray, FloatArray | None],
         progress: float,
-        metrics: _Means,
+        metrics: Means,
         first: bool,
     ) -> None:
         """One optimiser update over the chosen sequences, in as many forward passes as memory asks for.
@@ -261,38 +261,3 @@ class Learner:
         logprobs = logits.log_softmax(-1)[place, part.target]
         extra = {name: load("features", name).function(logits)[place] for name in self.features}
         return logprobs, {**extra, "hidden": hidden}
-
-
-class _Means:
-    """Weighted means of metrics over the parts of a step."""
-
-    def __init__(self) -> None:
-        self._sums: dict[str, float] = {}
-        self._weights: dict[str, float] = {}
-        self._maxima: dict[str, float] = {}
-        self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
-
-    def add(self, values: Mapping[str, float], weight: float) -> None:
-        """Count these values with this weight."""
-        for name, value in values.items():
-            self.add_once(name, value, weight)
-
-    def add_once(self, name: str, value: float, weight: float) -> None:
-        """Count one value with this weight."""
-        self._sums[name] = self._sums.get(name, 0.0) + value * weight
-        self._weights[name] = self._weights.get(name, 0.0) + weight
-
-    def maximum(self, name: str, value: float) -> None:
-        """Keep the largest of these values."""
-        self._maxima[name] = max(value, self._maxima.get(name, value))
-
-    def result(self) -> dict[str, float]:
-        """Return the means, the maxima and the tails of the ratios."""
-        tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
-        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima, **tails}
-
-
-def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
-    """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
-    largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
-    return {"ratio_tail": float((log_ratios > math.log(2.0)).mean()), "ratio_p99": math.exp(largest)}

@@ -1,0 +1,46 @@
+"""Weighted means, maxima and tails of a step's metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from sparring.losses.base import LOG_RATIO_LIMIT
+from sparring.types import FloatArray
+
+
+class Means:
+    """Weighted means of metrics over the parts of a step."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._weights: dict[str, float] = {}
+        self._maxima: dict[str, float] = {}
+        self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
+
+    def add(self, values: Mapping[str, float], weight: float) -> None:
+        """Count these values with this weight."""
+        for name, value in values.items():
+            self.add_once(name, value, weight)
+
+    def add_once(self, name: str, value: float, weight: float) -> None:
+        """Count one value with this weight."""
+        self._sums[name] = self._sums.get(name, 0.0) + value * weight
+        self._weights[name] = self._weights.get(name, 0.0) + weight
+
+    def maximum(self, name: str, value: float) -> None:
+        """Keep the largest of these values."""
+        self._maxima[name] = max(value, self._maxima.get(name, value))
+
+    def result(self) -> dict[str, float]:
+        """Return the means, the maxima and the tails of the ratios."""
+        tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
+        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima, **tails}
+
+
+def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
+    """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
+    largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
+    return {"ratio_tail": float((log_ratios > math.log(2.0)).mean()), "ratio_p99": math.exp(largest)}

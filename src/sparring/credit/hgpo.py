@@ -1,0 +1,93 @@
+"""Credit: groups of turns with the same history of views (HGPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.anchors import Anchor, anchor_groups
+from sparring.credit.grpo import grpo
+from sparring.ops.groups import centre, group_counts, group_ids, group_sum
+from sparring.ops.returns import discounted_returns, trajectory_starts
+from sparring.types import Credit, IntArray, TurnTable
+
+PRESETS = {"as_released": {"count_zeros": False}}
+TINY = 1e-12  # an advantage below this, relative to the largest return, is a zero that rounding moved
+
+
+def hgpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    history: Annotated[int, Field(ge=0)] = 2,
+    alpha: float = 1.0,
+    divide_by_std: bool = True,
+    base: bool = False,
+    count_zeros: bool = True,
+    anchor: Anchor = "view",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Compare turns that met the same view after the same views, the longer the shared history the more it counts.
+
+    What: for each length of history, a turn is compared with the turns of its group whose last views are the same; the
+    advantages of the lengths are averaged, longer ones with more weight.
+    When to use: as ``gigpo``, where one view alone does not tell what a seat knows.
+    Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same last k anchors;
+    a_k = (G - mean G) / (population deviation + epsilon) over c_k, if it has at least two turns;
+    A = sum_k w_k a_k with w_k proportional to (k + 1)^alpha over the k that have a value; G is the discounted return to go.
+    Shapes: advantages [N].
+    Options: ``divide_by_std`` false leaves G - mean G. ``base`` adds the trajectory's advantage in its group as k = 0, weight 1.
+    ``count_zeros`` false (preset ``as_released``) leaves lengths out whose advantage is 0, as released code does: a group of
+    equal returns then no longer draws the average towards 0. ``anchor`` as in ``gigpo``; with "state_key" all lengths agree.
+    Pitfalls: without ``base`` a turn that no other turn met gets 0, whatever its game returned. With ``count_zeros``
+    false, rounding can decide what is zero; ours calls 1e-12 of the largest return zero, and does not add epsilon to
+    the sum of the weights. The released base counts a trajectory once per turn; ours once.
+    Reference: arXiv 2602.22817; its release, core_hgpo.py.
+    Verified by: tests/credit/test_hgpo.py, tests/credit/test_anchors.py.
+
+    Raises:
+        CreditError: a reward is not finite, or the anchor's column is missing.
+    """
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    scale = TINY * np.abs(returns).max(initial=0.0)
+    total, weights = np.zeros(len(returns)), np.zeros(len(returns))
+    if base:
+        total = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
+        weights = np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
+    for length, rows, groups, count in _levels(turns, history + 1, anchor):
+        level = centre(returns[rows], groups, count)
+        counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
+        if divide_by_std:
+            variance = group_sum(level * level, groups, count) / group_counts(groups, count)
+            level = level / (np.sqrt(variance) + epsilon)[groups]
+        weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
+        total[rows] += weight * level
+        weights[rows] += weight
+    return Credit(advantages=total / np.where(weights > 0, weights, 1.0), state=dict(state))
+
+
+def _levels(turns: TurnTable, longest: int, anchor: Anchor) -> Iterator[tuple[int, IntArray, IntArray, int]]:
+    """Yield per length of history the rows that meet another row there, their ids and the number of ids.
+
+    Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks at what the one
+    before has left.
+    """
+    groups, count = anchor_groups(turns, "hgpo", anchor)
+    met = groups
+    starts = trajectory_starts(turns.trajectory)
+    position = np.arange(len(met)) - np.repeat(starts, np.diff(np.append(starts, len(met))))
+    rows = np.arange(len(met))
+    for length in range(1, longest + 1):
+        if length > 1:
+            far = position[rows] >= length - 1
+            rows = rows[far]
+            groups, count = group_ids(groups[far], met[rows - (length - 1)])
+        shared = group_counts(groups, count)[groups] > 1
+        rows, (groups, count) = rows[shared], group_ids(groups[shared])
+        if not len(rows):
+            return
+        yield length, rows, groups, count

@@ -142,6 +142,7 @@ class LearnerConfig(Strict):
     betas: tuple[float, float] = Field((0.9, 0.95), description="AdamW's moment decays")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled weight decay")
     gradient_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
+    order: Literal["together", "reverse_turns"] = Field("together", description="all turns at once, or last turns first (SeeUPO)")
     epochs: Positive = Field(1, description="passes over the data of a step")
     minibatches: Positive = Field(1, description="optimiser updates per pass")
     micro_tokens: Positive = Field(32768, description="tokens per forward pass; bounds memory, changes nothing else")

@@ -13,10 +13,11 @@ from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.run.step import Methods, play_round
 from sparring.schedule import parse
-from sparring.train.learner import Learner, WeightedLoss
+from sparring.train.learner import Learner
 from sparring.train.means import ratio_tails
 from sparring.train.pack import pack
 from sparring.train.slices import chunks
+from sparring.train.targets import WeightedLoss
 
 BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
 

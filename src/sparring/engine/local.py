@@ -28,8 +28,9 @@ from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
-from sparring.train.learner import Learner, WeightedLoss
+from sparring.train.learner import Learner
 from sparring.train.pack import Pack, pack
+from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"
@@ -109,11 +110,18 @@ class LocalEngine:
         return replace(turns, **columns) if columns else turns
 
     def update(
-        self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float
+        self,
+        data: Pack,
+        advantages: FloatArray,
+        value_targets: FloatArray | None,
+        *,
+        turns: TurnTable | None = None,
+        step: int,
+        progress: float,
     ) -> dict[str, float]:
         """Update the weights once; see ``Learner.update``."""
         stream = self.root.child("update").child(step)
-        return self.learner.update(data, advantages, value_targets, progress=progress, stream=stream)
+        return self.learner.update(data, advantages, value_targets, turns=turns, progress=progress, stream=stream)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards these games' moves; return the loss."""

@@ -16,8 +16,26 @@ LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Whole:
+    """The whole minibatch before it is cut into forward passes, without gradients: for losses that compare across it.
+
+    M' its sampled tokens, G its trajectories (a seat's turns in one game).
+    """
+
+    logprobs: Tensor  # [M'] of the learner, now
+    old_logprobs: Tensor  # [M'] of the policy before this step's updates
+    advantages: Tensor  # [M']
+    uniform: Tensor  # [M'] numbers in [0, 1) from the run's own stream, for losses that choose tokens at random
+    trajectory: Tensor  # [M'] int64, number of the token's trajectory
+    group: Tensor  # [G] int64, equal for trajectories of one start and role
+    outcome: Tensor  # [G] return of the trajectory
+    reference_logprobs: Tensor | None = None  # [M'], with NEEDS "reference_logprobs"
+    entropy: Tensor | None = None  # [M'], with NEEDS "entropy"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LossBatch:
-    """The sampled tokens of a batch. Only ``logprobs``, ``entropy`` and ``values`` carry gradients.
+    """The sampled tokens of a batch. Only ``logprobs``, ``features``, ``entropy`` and ``values`` carry gradients.
 
     A loss that wants one of the optional fields names it in its NEEDS.
     """
@@ -31,6 +49,9 @@ class LossBatch:
     num_sequences: int
     entropy: Tensor | None = None  # [M] of the distribution at each token, nats
     reference_logprobs: Tensor | None = None  # [M]
+    features: Mapping[str, Tensor] = field(default_factory=dict)  # [M] each, of the slot ``features``, by name
+    whole: Whole | None = None  # with NEEDS "whole"
+    index: Tensor | None = None  # [M] int64, where the tokens are in ``whole``
     values: Tensor | None = None  # [N']
     value_targets: Tensor | None = None  # [N']
 
@@ -39,12 +60,13 @@ class LossBatch:
 class LossTerm:
     """What a loss gives: values to be reduced and weighted, and detached figures to be logged.
 
-    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "weight": no loss of its own but factors [M]
+    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "sum": losses that are summed as they are, over all
+    forward passes of a minibatch. "weight": no loss of its own but factors [M]
     for every token loss that lets itself be weighted (``weighted``); they must not carry gradients.
     """
 
     values: Tensor
-    level: Literal["token", "turn", "weight"] = "token"
+    level: Literal["token", "turn", "sum", "weight"] = "token"
     weighted: bool = False
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
 

@@ -66,7 +66,7 @@ class Engine(Protocol):
         ...
 
     def update(
-        self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, step: int, progress: float
+        self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, turns: TurnTable, step: int, progress: float
     ) -> dict[str, float]:
         """Update the weights; return metrics."""
         ...
@@ -128,7 +128,9 @@ def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, c
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())
-    learned = engine.update(data, advantages, credit.value_targets, step=step, progress=progress) if kept else {}
+    learned = {}
+    if kept:
+        learned = engine.update(data, advantages, credit.value_targets, turns=turns, step=step, progress=progress)
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(episodes),

@@ -18,7 +18,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,26 +26,20 @@ import torch
 from torch import Tensor
 
 from sparring.config import LearnerConfig
-from sparring.losses.base import LossBatch
+from sparring.losses.base import LossBatch, Whole
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
-from sparring.registry import Bound, load, names
+from sparring.registry import load, names
 from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
-from sparring.schedule import Schedule, parse
+from sparring.schedule import parse
 from sparring.train.means import Means
+from sparring.train.order import ReverseTurns
 from sparring.train.pack import Pack
 from sparring.train.slices import PADDED, Slice, chunks, slices
-from sparring.types import FloatArray, IntArray
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightedLoss:
-    """A loss plug-in with the schedule of its weight in the sum."""
-
-    bound: Bound
-    weight: Schedule
+from sparring.train.targets import Targets, WeightedLoss, whole
+from sparring.types import FloatArray, IntArray, TurnTable
 
 
 class Learner:
@@ -96,7 +90,14 @@ class Learner:
         return values
 
     def update(
-        self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, progress: float, stream: Stream
+        self,
+        data: Pack,
+        advantages: FloatArray,
+        value_targets: FloatArray | None,
+        *,
+        turns: TurnTable | None = None,
+        progress: float,
+        stream: Stream,
     ) -> dict[str, float]:
         """Run the epochs and minibatches of one step and return its metrics.
 
@@ -104,6 +105,7 @@ class Learner:
             data: the packed episodes.
             advantages: [M], per sampled token.
             value_targets: [N], per turn, if a loss needs values.
+            turns: the turn table; needed by losses that NEED "whole" and by the reverse order.
             progress: share of the run that is done, in [0, 1]; resolves schedules.
             stream: orders the minibatches.
 
@@ -114,17 +116,33 @@ class Learner:
         old = self._logprobs(data, self.model) if "old_logprobs" in self.needs else data.logprobs
         for group in self.optimizer.param_groups:
             group["lr"] = rate
+        size = len(data.turn_of) if "whole" in self.needs else 0
+        uniform = stream.child("uniform").generator().random(size)
+        targets = Targets(old=old, advantages=advantages, value_targets=value_targets, turns=turns, uniform=uniform)
         metrics = Means()
         for epoch in range(self.config.epochs):
+            if self.config.order == "reverse_turns":
+                self._backwards(data, targets, progress, metrics, first=epoch == 0)
+                continue
             order = np.arange(len(data.distinct))
             if self.config.minibatches > 1:
                 order = stream.child(epoch).generator().permutation(order)
             for number, chosen in enumerate(np.array_split(order, self.config.minibatches)):
                 if len(chosen):
-                    first = epoch == 0 and number == 0
-                    self._step(data, np.sort(chosen), (old, advantages, value_targets), progress, metrics, first)
+                    self._step(data, np.sort(chosen), targets, progress, metrics, first=epoch == 0 and number == 0)
         self.model.version += 1
         return {**metrics.result(), "learning_rate": rate}
+
+    def _backwards(self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool) -> None:
+        """One optimiser update per turn index, the last first; see ``order.py``."""
+        assert targets.turns is not None, "the reverse order needs the turn table"
+        order = ReverseTurns(targets.turns, data.turn_of)
+        for number, index in enumerate(order.indices):
+            advantages = order.advantages(targets.advantages, index)
+            self._step(
+                data, np.arange(len(data.distinct)), replace(targets, advantages=advantages), progress, metrics, first and not number
+            )
+            order.moved(index, self._logprobs(data, self.model) - targets.old)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
         """Take one supervised step towards the sampled tokens of a pack; return the mean negative log-likelihood."""
@@ -141,26 +159,16 @@ class Learner:
         self.model.version += 1
         return total
 
-    def _step(
-        self,
-        data: Pack,
-        chosen: IntArray,
-        columns: tuple[FloatArray, FloatArray, FloatArray | None],
-        progress: float,
-        metrics: Means,
-        first: bool,
-    ) -> None:
-        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for.
-
-        ``columns`` are the log-probabilities before the step [M], the advantages [M] and the value targets [N].
-        """
+    def _step(self, data: Pack, chosen: IntArray, targets: Targets, progress: float, metrics: Means, first: bool) -> None:
+        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for."""
+        view = self._whole(data, chosen, targets) if "whole" in self.needs else None
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         self.optimizer.zero_grad(set_to_none=True)
         for part in self._parts(data, chosen):
-            batch = self._loss_batch(data, part, *columns)
+            batch = self._loss_batch(data, part, targets, view)
             by_token = self.config.reduction == "token_mean"
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
-            loss, named = self._total_loss(batch, progress)
+            loss, named = self._total_loss(batch, progress, share)
             torch.autograd.backward(loss * share)
             metrics.add({"loss": float(loss.detach()), **named}, share)
             difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
@@ -170,8 +178,8 @@ class Learner:
                 metrics.maximum("logprob_difference_max", float(difference.max()))
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 
-    def _total_loss(self, batch: LossBatch, progress: float) -> tuple[Tensor, dict[str, float]]:
-        """Return the weighted sum of the loss terms, reduced, and their metrics."""
+    def _total_loss(self, batch: LossBatch, progress: float, share: float) -> tuple[Tensor, dict[str, float]]:
+        """Return the weighted sum of the loss terms, reduced, and their metrics; it counts for ``share`` of the minibatch."""
         config = self.config
         terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
         named = {f"{loss.bound.plugin.name}/{key}": float(value) for loss, term in terms for key, value in term.metrics.items()}
@@ -186,6 +194,8 @@ class Learner:
             reduced = (
                 values.mean()
                 if term.level == "turn"
+                else values.sum() / share
+                if term.level == "sum"
                 else reduce(values, batch.sequence, batch.num_sequences, config.reduction, config.reduction_constant)
             )
             total = total + loss.weight(progress) * reduced
@@ -222,7 +232,23 @@ class Learner:
             logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
         return logprobs
 
-    def _loss_batch(self, data: Pack, part: Slice, old: FloatArray, advantages: FloatArray, value_targets: FloatArray | None) -> LossBatch:
+    @torch.no_grad()
+    def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
+        """Return the tokens of a minibatch, sorted, and everything the losses may compare across it."""
+        assert targets.turns is not None, 'a loss that NEEDS "whole" needs the turn table'
+        columns: dict[str, list[Tensor]] = {}
+        tokens = []
+        for part in self._parts(data, chosen):
+            logprobs, extra = self._forward(self.model, part)
+            found = {"logprobs": logprobs, **{name: extra[name] for name in self.features if name == "entropy"}}
+            if self.reference is not None:
+                found["reference_logprobs"] = self._forward(self.reference, part)[0]
+            for name, column in found.items():
+                columns.setdefault(name, []).append(column[part.spread])
+            tokens.append(part.tokens)
+        return whole(np.concatenate(tokens), {name: torch.cat(parts) for name, parts in columns.items()}, data.turn_of, targets)
+
+    def _loss_batch(self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None) -> LossBatch:
         """Run the network on a slice and lay out what the losses see."""
         logprobs, extra = self._forward(self.model, part)
         reference = None
@@ -230,16 +256,20 @@ class Learner:
             with torch.no_grad():
                 reference = self._forward(self.reference, part)[0][part.spread]
         sampler, before, credit = (
-            torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype) for column in (data.logprobs, old, advantages)
+            torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
+            for column in (data.logprobs, targets.old, targets.advantages)
         )
-        fields: dict[str, Any] = {name: value[part.spread] for name, value in extra.items() if name in self.needs}
+        features = {name: extra[name][part.spread] for name in self.features}
+        fields: dict[str, Any] = {"features": features, "entropy": features.get("entropy")}
+        if view is not None:
+            fields["whole"], fields["index"] = view[1], torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
         turns = data.turn_of[part.tokens]
-        if "values" in self.needs and value_targets is not None:
+        if "values" in self.needs and targets.value_targets is not None:
             own, first = np.unique(turns, return_index=True)
             ask, first_token = (torch.from_numpy(index).to(logprobs.device) for index in (data.ask[own, 1], first))
             row = part.row[part.spread[first_token]]
             fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
-            fields["value_targets"] = torch.from_numpy(value_targets[own]).to(logprobs.device).float()
+            fields["value_targets"] = torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()
         return LossBatch(
             logprobs=logprobs[part.spread],
             old_logprobs=before,

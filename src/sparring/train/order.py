@@ -1,0 +1,49 @@
+"""Updates that go through the turns of a game from the last to the first (SeeUPO).
+
+Turns are treated as agents that are updated one after the other, the last turn first: when turn t is updated, the turns
+after it already follow the new policy, and its advantage is weighted by how much likelier that policy makes what they did:
+
+    M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
+
+so the tokens of turn t are trained with A times the product of the ratios of all later turns. The ratios are taken after each
+update, against the policy before the step, and each is kept within e^-limit .. e^limit.
+
+Reference: SeeUPO (abstract and notes; the product form is that of sequential trust-region methods, Kuba et al., 2022).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.types import FloatArray, IntArray, TurnTable
+
+LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
+
+
+class ReverseTurns:
+    """The weights of one pass. ``indices`` are the turn indices that occur, the last first.
+
+    Args:
+        turns: the turn table, N rows.
+        turn_of: int64 [M], row of each sampled token.
+    """
+
+    def __init__(self, turns: TurnTable, turn_of: IntArray) -> None:
+        self._index, self._trajectory = turns.turn_index[turn_of], turns.trajectory[turn_of]
+        self._carried = np.zeros(int(self._trajectory.max(initial=-1)) + 1)  # log of the product of later turns' ratios
+        self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
+
+    def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
+        """Return what the tokens of the turns with this index are trained with, [M], and 0 elsewhere.
+
+        They are scaled by M over their number, so that a mean over all tokens is a mean over these.
+        """
+        own = self._index == index
+        weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+        return np.where(own, advantages * weight * len(own) / own.sum(), 0.0)
+
+    def moved(self, index: int, log_ratios: FloatArray) -> None:
+        """Take note of how far an update has moved the turns with this index: log pi_new - log pi_old of every token, [M]."""
+        own = self._index == index
+        shift = np.bincount(self._trajectory[own], weights=log_ratios[own], minlength=len(self._carried))
+        self._carried += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)

@@ -1,0 +1,142 @@
+"""Losses that look at a whole minibatch, and updates that go through the turns from the last to the first."""
+
+import math
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.config import LearnerConfig, resolve
+from sparring.credit.base import start_groups, trajectory_returns
+from sparring.engine.local import LocalEngine
+from sparring.league.starts import starts
+from sparring.losses.base import LossTerm
+from sparring.registry import Bound, Plugin
+from sparring.rng import Stream
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.table import turn_table
+from sparring.run.loop import warm_up
+from sparring.schedule import parse
+from sparring.train.learner import Learner
+from sparring.train.order import LOG_RATIO_LIMIT, ReverseTurns
+from sparring.train.pack import pack
+from sparring.train.targets import WeightedLoss
+
+
+@pytest.fixture(scope="module")
+def played():
+    run = LocalEngine(
+        resolve(
+            {"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}}
+        )
+    )
+    warm_up(run.config, run)
+    matchmaker = run.config.matchmaker.bind("league.matchmakers")
+    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    episodes = run.play(specs, RolloutCounts())
+    return run, pack(episodes), turn_table(episodes)
+
+
+def learner_with(run, function, needs=("whole",), **config):
+    """Return a learner whose only loss is this function."""
+    module = types.SimpleNamespace(NEEDS=set(needs))
+    bound = Bound(plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={})
+    model = run.model.clone()
+    return Learner(model, LearnerConfig(**config), [WeightedLoss(bound=bound, weight=parse(1.0))], temperature=1.0)
+
+
+def update(learner, played, advantages=None):
+    _, data, turns = played
+    advantages = np.linspace(-1, 1, len(data.turn_of)) if advantages is None else advantages
+    return learner.update(data, advantages, None, turns=turns, progress=0.0, stream=Stream.from_seed(0))
+
+
+@pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"minibatches": 3, "epochs": 2, "micro_tokens": 60}])
+def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
+    run, data, turns = played
+    seen = []
+
+    def probe(batch):
+        whole, index = batch.whole, batch.index
+        assert torch.allclose(whole.logprobs[index], batch.logprobs, atol=1e-6)  # the weights of this very minibatch
+        assert torch.equal(whole.advantages[index], batch.advantages)
+        assert torch.equal(whole.old_logprobs[index], batch.old_logprobs)
+        assert torch.allclose(whole.entropy[index], batch.entropy, atol=1e-6)
+        assert torch.allclose(whole.reference_logprobs[index], batch.reference_logprobs, atol=1e-6)
+        seen.append(whole)
+        return LossTerm(values=batch.logprobs)
+
+    update(learner_with(run, probe, ("whole", "entropy", "reference_logprobs"), **config), played)
+    returns, first = trajectory_returns(turns)
+    groups = start_groups(turns)[0]
+    for whole in seen:
+        assert len(whole.outcome) == len(torch.unique(whole.trajectory)) == len(whole.group)
+        assert set(whole.outcome.tolist()) <= set(returns.astype(np.float32).tolist())
+        assert set(whole.group.tolist()) <= set(groups[first].tolist())
+        assert ((whole.uniform >= 0) & (whole.uniform < 1)).all()
+    if not config:  # one pass over everything, in the order of the table
+        (whole,) = seen
+        assert whole.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
+        assert whole.outcome.tolist() == pytest.approx(returns.tolist())
+        assert whole.group.tolist() == groups[first].tolist()
+
+
+def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
+    def probe(batch):
+        return LossTerm(values=batch.logprobs * batch.advantages, level="sum")
+
+    def gradient(**config):
+        learner = learner_with(played[0], probe, gradient_norm=1e9, **config)
+        update(learner, played)
+        return torch.cat([p.grad.flatten() for p in learner.model.parameters()])
+
+    whole = gradient()
+    assert torch.allclose(whole, gradient(micro_tokens=40), atol=1e-4)
+    assert torch.allclose(whole, gradient(micro_tokens=40, reduction="sequence_mean"), atol=1e-4)
+    assert whole.norm() > 1.0
+
+
+def test_the_reverse_order_updates_the_last_turns_first(played):
+    run, data, turns = played
+    seen = []
+
+    def probe(batch):
+        seen.append(turns.turn_index[batch.turn.numpy()][batch.advantages.numpy() != 0].tolist())
+        return LossTerm(values=-batch.advantages * batch.logprobs)
+
+    learner = learner_with(run, probe, order="reverse_turns", epochs=2)
+    update(learner, played, np.ones(len(data.turn_of)))
+    assert [set(own) for own in seen] == [{1}, {0}, {1}, {0}]
+    assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
+
+
+def test_the_weights_of_the_reverse_order_by_hand():
+    index, trajectory = np.array([0, 0, 1, 0]), np.array([0, 0, 0, 1])
+    table = types.SimpleNamespace(turn_index=index, trajectory=trajectory)
+    order = ReverseTurns(table, np.arange(4))
+    ones = np.array([2.0, 2.0, 2.0, 3.0])
+    assert order.indices == [1, 0]
+    assert order.advantages(ones, 1).tolist() == [0, 0, 8.0, 0]  # one token of four
+    order.moved(1, np.array([9.0, 9.0, math.log(1.5), 9.0]))  # the last turn became half as likely again
+    assert order.advantages(ones, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
+    order.moved(0, np.full(4, 500.0))
+    assert order.advantages(ones, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
+
+
+def test_one_turn_games_are_trained_as_they_always_are():
+    config = {"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "threads": 1, "model": {"hidden_size": 16, "heads": 2}}
+    run = LocalEngine(resolve(config))
+    matchmaker = run.config.matchmaker.bind("league.matchmakers")
+    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    episodes = run.play(specs, RolloutCounts())
+    for episode in episodes:  # cut every game after each seat's first turn
+        object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
+    data, turns = pack(episodes), turn_table(episodes)
+
+    def trained(order):
+        learner = learner_with(run, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order)
+        update(learner, (run, data, turns))
+        return torch.cat([p.detach().flatten() for p in learner.model.parameters()])
+
+    assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)

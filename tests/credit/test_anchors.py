@@ -86,13 +86,12 @@ def test_what_is_missing_is_named():
     with pytest.raises(ConfigError, match="anchor: view"):
         anchor_groups(table([[1.0]]), "x", "state_key", 0.9)
     with pytest.raises(CreditError, match="action"):
-        node_groups(table([[1.0]]), "x")
+        node_groups(table([[1.0]]), "x", np.zeros(1, dtype=np.int64))
 
 
 def test_nodes_are_told_apart_by_state_and_action_and_turns_without_action_meet_nobody():
     turns = seen([[0], [0], [0], [1], [0], [0]], groups=[0] * 6, keys=[0, 0, 0, 1, 0, 0], actions=[2, 2, 1, 2, -1, -1])
-    assert same(node_groups(turns, "x")[0]) == same(np.array([0, 0, 1, 2, 3, 4]))
-    assert same(node_groups(turns, "x", "view")[0]) == same(np.array([0, 0, 1, 2, 3, 4]))
+    assert same(node_groups(turns, "x", turns.state_key)[0]) == same(np.array([0, 0, 1, 2, 3, 4]))
 
 
 def test_a_trajectory_counts_once_however_often_it_comes_by():
@@ -105,4 +104,4 @@ def test_a_trajectory_counts_once_however_often_it_comes_by():
 def test_an_empty_table():
     assert anchor_groups(seen([]), "x", "view")[1] == 0
     assert anchor_groups(seen([]), "x", "view", 0.9)[1] == 0
-    assert node_groups(seen([]), "x")[1] == 0
+    assert node_groups(seen([]), "x", np.zeros(0, dtype=np.int64))[1] == 0

@@ -10,6 +10,7 @@ import numpy as np
 from sparring.credit.base import check, start_groups
 from sparring.errors import ConfigError
 from sparring.ops.groups import group_counts, group_ids
+from sparring.ops.returns import trajectory_starts
 from sparring.types import FloatArray, IntArray, TurnTable
 
 SUPPORT = True
@@ -40,18 +41,23 @@ def anchor_groups(turns: TurnTable, method: str, anchor: Anchor, similarity: flo
     return group_ids(_clusters(turns, column, similarity))
 
 
-def node_groups(turns: TurnTable, method: str, anchor: Anchor = "state_key") -> tuple[IntArray, int]:
-    """Return one id [N] per (anchor, action) of a group, role and game, and their number; turns without an action meet nobody.
+def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray, int]:
+    """Return one id [N] per action taken at each of ``met`` [N], and their number; turns without an action meet nobody.
 
     Raises:
-        CreditError: a column is missing.
+        CreditError: the column of actions is missing.
     """
     check(turns, method, columns=("action",))
     assert turns.action is not None
-    met, _ = anchor_groups(turns, method, anchor)
     without = turns.action < 0
     action = np.where(without, turns.action.max(initial=0) + np.cumsum(without), turns.action)
     return group_ids(met, action)
+
+
+def positions(trajectory: IntArray) -> IntArray:
+    """Return each row's number within its trajectory, from 0, [N]."""
+    starts = trajectory_starts(trajectory)
+    return np.arange(len(trajectory)) - np.repeat(starts, np.diff(np.append(starts, len(trajectory))))
 
 
 def mean_over_trajectories(values: FloatArray, ids: IntArray, count: int, trajectory: IntArray) -> FloatArray:

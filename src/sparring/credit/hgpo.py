@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.anchors import Anchor, anchor_groups
+from sparring.credit.anchors import Anchor, anchor_groups, positions
 from sparring.credit.grpo import grpo
 from sparring.ops.groups import centre, group_counts, group_ids, group_sum
-from sparring.ops.returns import discounted_returns, trajectory_starts
+from sparring.ops.returns import discounted_returns
 from sparring.types import Credit, IntArray, TurnTable
 
 PRESETS = {"as_released": {"count_zeros": False}}
@@ -78,8 +78,7 @@ def _levels(turns: TurnTable, longest: int, anchor: Anchor) -> Iterator[tuple[in
     """
     groups, count = anchor_groups(turns, "hgpo", anchor)
     met = groups
-    starts = trajectory_starts(turns.trajectory)
-    position = np.arange(len(met)) - np.repeat(starts, np.diff(np.append(starts, len(met))))
+    position = positions(turns.trajectory)
     rows = np.arange(len(met))
     for length in range(1, longest + 1):
         if length > 1:

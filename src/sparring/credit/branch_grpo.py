@@ -1,0 +1,64 @@
+"""Credit: group-relative advantages over the leaves of a tree of games (ARPO, AEPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.anchors import anchor_groups, node_groups
+from sparring.credit.base import check
+from sparring.credit.grpo import grpo
+from sparring.ops.groups import group_mean
+from sparring.types import Credit, FloatArray, TurnTable
+
+
+def branch_grpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    divide_by_std: bool = True,
+    surprise_weight: Annotated[float, Field(ge=0)] = 0.0,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Compare the leaves of a group's tree; a turn that several leaves share gets the mean of their advantages.
+
+    What: games of one start that went alike so far are one branch. Every leaf is a member of the group; a shared turn is
+    credited with the mean over the leaves below it.
+    When to use: with ``rollout.group_size`` of 8 and more, in games where groups share their first turns.
+    Mathematics: A_i = (R_i - mean_g R) / (std_g R + epsilon) per trajectory; a turn gets the mean of A_i over the trajectories with the
+    same information state and action, times 1 + surprise_weight * z, where z is the turn's surprise (minus its log-probability
+    per token) less the mean over the batch's turns, over their population deviation.
+    Shapes: advantages [N]; statistics per (group, role).
+    Options: ``divide_by_std``; ``surprise_weight`` above 0 is AEPO's entropy-balanced advantage, with the sampler's surprise in
+    the place of token entropy and turns in the place of tokens, a literal reading (the paper's coefficient is not known here).
+    Pitfalls: ARPO grows its tree by branching where entropy rises; here games are played whole and meet by chance, so only the
+    credit is ARPO's. Surprise weights the actions themselves: the gradient is then biased, and beyond z < -1 / surprise_weight
+    the sign turns. A group of one gives 0.
+    Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
+    Verified by: tests/credit/test_branch_grpo.py, tests/credit/test_anchors.py.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    met, _ = anchor_groups(turns, "branch_grpo", "state_key")
+    branches, count = node_groups(turns, "branch_grpo", met)
+    leaves = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    advantages = group_mean(leaves, branches, count)[branches]
+    if surprise_weight > 0.0:
+        advantages = advantages * (1.0 + surprise_weight * _surprise(turns))
+    return Credit(advantages=advantages, state=dict(state))
+
+
+def _surprise(turns: TurnTable) -> FloatArray:
+    """Return each turn's surprise per token in deviations from the batch's mean; 0 for turns without tokens."""
+    check(turns, "branch_grpo", columns=("logprob",))
+    assert turns.logprob is not None
+    spoken = turns.n_tokens > 0
+    surprise = -turns.logprob / np.maximum(turns.n_tokens, 1)
+    if not spoken.any():
+        return np.zeros_like(surprise)
+    own = surprise[spoken]
+    return np.where(spoken, (surprise - own.mean()) / (own.std() + 1e-8), 0.0)

@@ -1,0 +1,49 @@
+"""Credit: identical steps share the mean of their games' advantages (SALT)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from sparring.credit.anchors import Anchor, anchor_groups, mean_over_trajectories, node_groups
+from sparring.credit.grpo import grpo
+from sparring.credit.rloo import rloo
+from sparring.types import Credit, TurnTable
+
+
+def salt(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    base: Literal["grpo", "dr_grpo", "rloo"] = "grpo",
+    anchor: Anchor = "view",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Give steps that several games of a group took alike the mean of those games' advantages.
+
+    What: trajectories of one start form a graph in which the same action in the same place is one step. What good and bad
+    games have in common gets little; what sets them apart keeps its game's advantage.
+    When to use: with ``rollout.group_size`` of 4 and more, where only the outcome pays.
+    Mathematics: A[i, t] = mean over j in T of A_j, where T are the trajectories of the same (group, role, game) that took the
+    same action at the same anchor, each counted once, and A_j the trajectory advantages of ``base``.
+    Shapes: advantages [N]; one value per (group, role, game, anchor, action).
+    Options: ``base`` is ``grpo``, its form without division "dr_grpo", or ``rloo``. ``anchor`` "view" is what the seat sees now,
+    "state_key" all it can know.
+    Pitfalls: a literal reading of the abstract (identical steps are merged, the rest keeps its own); the paper's rule for what
+    counts as identical could not be checked, so this is no reproduction. Turns without an action are never merged. A group of
+    one gives 0, and so does a step that the whole group took.
+    Reference: SALT (literal reading of its abstract).
+    Verified by: tests/credit/test_salt.py, tests/credit/test_anchors.py.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    met, _ = anchor_groups(turns, "salt", anchor)
+    steps, count = node_groups(turns, "salt", met)
+    if base == "rloo":
+        advantages = rloo(turns, state).advantages
+    else:
+        advantages = grpo(turns, state, divide_by_std=base == "grpo", epsilon=epsilon).advantages
+    return Credit(advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps], state=dict(state))

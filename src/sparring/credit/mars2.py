@@ -1,0 +1,66 @@
+"""Credit: rewards of tree nodes, shaped by parent and siblings (MARS^2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.anchors import anchor_groups, node_groups, positions
+from sparring.credit.base import spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts, group_mean, group_std, leave_one_out_mean
+from sparring.types import BoolArray, Credit, FloatArray, TurnTable
+
+
+def mars2(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    weight: float = 0.3,
+    sibling_share: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Judge a turn by its node's reward, and by how far that lies above its parent's and its siblings'.
+
+    What: games of one start form a tree whose nodes are (information state, action). A node's reward is the mean return of
+    the games through it; it is raised where the node did better than the turn before it and than the other actions tried there.
+    When to use: in small games with large groups, where several actions of a position are tried.
+    Mathematics: r = mean return of the trajectories through the node; b = (1 - sibling_share) * r(parent) + sibling_share * mean of
+    r over the other actions taken in the same state, or the one of the two that exists; x = r + weight * (r - b), x = r if
+    neither does; A = (x - mean x) / (std x + epsilon) over the turns of a (group, role).
+    Shapes: advantages [N]; one value per node.
+    Options: ``weight`` and ``sibling_share`` (0.3 and 0.5 in the release); ``divide_by_std``.
+    Pitfalls: the release searches a tree of whole answers (AB-MCTS) and scores each node; here a node is a turn of a game and its
+    score comes from the games below, so only the shaping is MARS^2's. The mean over turns weighs long games more, and
+    comparing turns of different depth gives the baseline's known bias. A group of one turn gives 0.
+    Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
+    Verified by: tests/credit/test_mars2.py, tests/credit/test_anchors.py.
+
+    Raises:
+        CreditError: a reward is not finite, or a column is missing.
+    """
+    states, num_states = anchor_groups(turns, "mars2", "state_key")
+    nodes, count = node_groups(turns, "mars2", states)
+    rewards = group_mean(spread(trajectory_returns(turns)[0], turns), nodes, count)
+    state_of = np.zeros(count, dtype=np.int64)
+    state_of[nodes] = states
+    siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
+    has_siblings = (group_counts(state_of, num_states) > 1)[states]
+    own = rewards[nodes]
+    shaped = own + weight * (own - _baseline(own, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share))
+    groups, num_groups = start_groups(turns)
+    advantages = centre(shaped, groups, num_groups)
+    if divide_by_std:
+        advantages = advantages / (group_std(advantages, groups, num_groups, ddof=1) + epsilon)[groups]
+    return Credit(advantages=advantages, state=dict(state))
+
+
+def _baseline(own: FloatArray, siblings: FloatArray, has_siblings: BoolArray, has_parent: BoolArray, sibling_share: float) -> FloatArray:
+    """Return per row the mix of its parent's (the row before) and siblings' rewards; its own reward where it has neither."""
+    parent = np.append(own[:1], own[:-1])
+    mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
+    one = np.where(has_parent, parent, np.where(has_siblings, siblings, own))
+    return np.where(has_parent & has_siblings, mixed, one)

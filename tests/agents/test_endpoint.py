@@ -1,5 +1,6 @@
 """The endpoint agent against a server on this machine that answers what a test tells it to."""
 
+import dataclasses
 import json
 import logging
 import sys
@@ -507,3 +508,15 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
 def test_nothing_due_nothing_sent(serve):
     server = serve(lambda number, request: completion())
     assert agent_at(server).act([]) == [] and server.requests == []
+
+
+def test_after_an_illegal_reply_the_question_says_what_was_wrong(serve):
+    server = serve(lambda number, request: last_legal(request) if number % 2 else completion("I think I shall castle."))
+    game = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "retry", "retries": 2})
+    specs = [dataclasses.replace(spec, game=game) for spec in games(2)]
+    episodes = play(specs, {"endpoint": agent_at(server, concurrency=1), "random": random()}, in_flight=1)
+    told = [request["messages"][-1]["content"] for request in server.requests]
+    for first, second in zip(told[::2], told[1::2], strict=True):
+        assert second.startswith(first)
+        assert "action" in second[len(first) :]
+    assert any(turn.event == "unparsable" for episode in episodes for turn in episode.turns)

@@ -24,6 +24,7 @@ class PendingTurn(NamedTuple):
     stream: Stream
     ids: tuple[int, ...] = ()
     known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
+    notice: str = ""  # for agents without a renderer: what was wrong with the seat's last reply
 
 
 class Reply(NamedTuple):

@@ -128,7 +128,8 @@ class EndpointAgent:
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         """Return the fields of the request for a turn."""
         messages = [{"role": "system", "content": self.system}] if self.system else []
-        messages.append({"role": "user", "content": turn.state.observe(turn.seat, 0).text})
+        told = turn.state.observe(turn.seat, 0).text
+        messages.append({"role": "user", "content": f"{told}\n\n{turn.notice}" if turn.notice else told})
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
 
@@ -217,8 +218,8 @@ def endpoint(
     When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang, llama.cpp, Ollama).
         Play the games in style "full"; the brief words of style "brief" explain nothing. Needs the extra ``endpoint``.
     Pitfalls: an answer in the cache belongs to address, model, messages, options and turn: two checkpoints served under one
-        name and address need two cache files. With the rule "retry" for illegal replies the same question is asked again,
-        without a word about the last reply. Budgets count what this agent spends itself, not the cache's answers;
+        name and address need two cache files. After an illegal reply that the rules let pass, the question ends with a word
+        about that reply. Budgets count what this agent spends itself, not the cache's answers;
         requests under way when a budget runs out are still paid, so it can be passed by ``concurrency`` - 1 requests and
         the last one's length. Sampling repeats exactly only as far as the endpoint honours seeds.
 

@@ -54,7 +54,7 @@ class EpisodeInPlay:
         stream = self.spec.stream.child(len(self._drafts))
         ledger = self._ledgers[seat]
         if ledger is None:
-            return PendingTurn(state=state, seat=seat, stream=stream)
+            return PendingTurn(state=state, seat=seat, stream=stream, notice=self._notices.pop(seat, ""))
         ledger.ask(self._text(seat, observation.text))
         return PendingTurn(state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
 

@@ -161,7 +161,7 @@ def test_export_loads_with_transformers(trained, tmp_path):
     assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
 
 
-@pytest.mark.parametrize("what", ["games", "methods", "recipes", "credit", "losses"])
+@pytest.mark.parametrize("what", ["games", "methods", "recipes", "suites", "credit", "losses"])
 def test_lists(what):
     rows = json.loads(call("list", what, "--json").stdout)
     assert rows and all(row["summary"] for row in rows), rows

@@ -14,10 +14,10 @@ from sparring.report.catalogue import KINDS, entries
 
 
 def listing(
-    what: Annotated[str, typer.Argument(help="games, methods, recipes, or a slot such as credit or losses.")],
+    what: Annotated[str, typer.Argument(help="games, methods, recipes, suites, or a slot such as credit or losses.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List games, methods or recipes."""
+    """List games, methods, recipes or suites."""
     if what not in KINDS:
         raise UnknownNameError("kind of thing", what, KINDS)
     rows = entries(what)

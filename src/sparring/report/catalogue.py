@@ -11,11 +11,12 @@ from typing import Any
 from sparring import registry
 from sparring.config import resolve
 from sparring.errors import UnknownNameError
+from sparring.evaluate.suite import load_suite, suite_names
 from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.run.health import matches
 
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
-KINDS = ("games", "methods", "recipes", *METHOD_SLOTS)
+KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
 METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "train.learner")
 
 
@@ -23,6 +24,8 @@ def entries(kind: str) -> list[dict[str, str]]:
     """Return name, kind and one line about everything of a kind in ``KINDS``."""
     if kind == "recipes":
         return [{"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")} for name in recipe_names()]
+    if kind == "suites":
+        return [{"name": name, "kind": "suite", "summary": load_suite(name)[1].summary} for name in suite_names()]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
     found = [registry.load(slot, name) for slot in slots for name in registry.names(slot)]
     return [{"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary} for plugin in found]
@@ -41,7 +44,7 @@ def explanation(name: str) -> str:
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if key == name or matches(key, name)]
     if not texts:
         known = {*recipe_names(), *metrics, *(n for slot in registry.SLOTS for n in registry.names(slot))}
-        raise UnknownNameError("name", name, known, "See `sparring list games|methods|recipes`.")
+        raise UnknownNameError("name", name, known, "See `sparring list games|methods|recipes|suites`.")
     return "\n\n".join(texts)
 
 

@@ -1,0 +1,177 @@
+"""Seconds of the advantage estimators: GiGPO and HGPO next to the released algorithms' loops, and all critic-free ones on a million turns.
+
+The loops below are written anew after the published algorithms (GiGPO: arXiv 2505.10978, core_gigpo.py of verl-agent; HGPO:
+arXiv 2602.22817, its core_hgpo.py; both Apache-2.0): dictionaries of hashed observations, Python lists, torch scalars, one search of
+the whole batch per group. They differ from the releases in two ways: numbers are float64, so that results can be compared to 1e-6,
+and, in the loops' favour, they are handed the discounted returns, whose released form searches the whole batch once per turn.
+
+`python benchmarks/credit.py` keeps its figures in results/; with `--small` it runs on little data and only prints.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections import defaultdict
+
+import numpy as np
+import torch
+from common import median_seconds, record
+
+from sparring import registry
+from sparring.ops.returns import discounted_returns
+from sparring.rng import Stream
+from sparring.types import TurnTable
+
+SMALL = "--small" in sys.argv[1:]
+AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
+MEMBERS, POSITIONS = 8, 6
+GAMMA = 0.5  # with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
+HISTORY = 2
+
+
+def drawn_table(size):
+    """Return a table of about ``size`` turns: two roles, groups of 8 games of 1 to 11 turns, few views per group, rewards at the end."""
+    generator = Stream.from_seed(0).generator()
+    lengths = generator.integers(1, 12, size // 6)
+    count, size = len(lengths), int(lengths.sum())
+
+    def column(values):
+        return np.repeat(np.asarray(values, dtype=np.int64), lengths)
+
+    done = np.zeros(size, dtype=bool)
+    done[np.cumsum(lengths) - 1] = True
+    turn_index = np.arange(size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    reward = np.where(done, generator.integers(0, 2, size), 0.0)
+    view = np.minimum(turn_index, 3) * POSITIONS + generator.integers(0, POSITIONS, size)
+    optional = [field.name for field in dataclasses.fields(TurnTable) if field.default is None and field.name not in ("action", "view")]
+    return TurnTable(
+        episode=column(np.arange(count) // 2),
+        group=column(np.arange(count) // (2 * MEMBERS)),
+        trajectory=column(np.arange(count)),
+        game=column(np.zeros(count)),
+        role=column(np.arange(count) % 2),
+        seat=column(np.arange(count) % 2),
+        agent=column(np.zeros(count)),
+        turn_index=turn_index,
+        reward=reward,
+        components={"game": 0.75 * reward, "process": 0.25 * reward},
+        done=done,
+        state_key=view + 4 * POSITIONS * generator.integers(0, 2, size),
+        legal=np.ones(size, dtype=bool),
+        n_tokens=generator.integers(1, 4, size),
+        action=generator.integers(0, 3, size),
+        view=view,
+        **{name: -generator.random(size) for name in optional},
+        game_names=("game",),
+        role_names=("first", "second"),
+        agent_names=("learner",),
+        action_names=("a", "b", "c"),
+        view_names=tuple(f"position {number}" for number in range(4 * POSITIONS)),
+    )
+
+
+def as_released(turns):
+    """Return a table's content as the releases hold it: arrays of strings per step, and tensors."""
+    groups = np.array([f"task-{group}-{role}" for group, role in zip(turns.group, turns.role, strict=True)], dtype=object)
+    trajectories = np.array([f"game-{number}" for number in turns.trajectory], dtype=object)
+    observations = np.array([turns.view_names[view] for view in turns.view], dtype=object)
+    whole = torch.tensor(np.bincount(turns.trajectory, weights=turns.reward)[turns.trajectory])
+    returns = torch.tensor(discounted_returns(turns.reward, turns.trajectory, gamma=GAMMA))
+    return groups, trajectories, observations, whole, returns
+
+
+def less_mean(scores, index, *, keep_lone):
+    """Subtract from every step's score the mean of its group, through lists of torch scalars."""
+    scores, lists, means = scores.clone(), defaultdict(list), {}
+    for step in range(len(scores)):
+        lists[index[step]].append(scores[step])
+    for name, members in lists.items():
+        lone = keep_lone and len(members) == 1
+        means[name] = torch.tensor(0.0) if lone else torch.mean(torch.tensor(members, dtype=torch.float64))
+    for step in range(len(scores)):
+        scores[step] = scores[step] - means[index[step]]
+    return scores
+
+
+def released_gigpo(groups, _, observations, whole, returns):
+    """GiGPO, mode mean_norm: group by group, dictionaries of observations name the step groups."""
+    names, made = np.empty(len(groups), dtype=object), 0
+    for group in np.unique(groups):
+        clusters = defaultdict(list)
+        for step in np.where(groups == group)[0]:
+            clusters[observations[step]].append(step)
+        for steps in clusters.values():
+            made += 1
+            for step in steps:
+                names[step] = f"step-group-{made}"
+    return less_mean(whole, groups, keep_lone=True) + less_mean(returns, names, keep_lone=False)
+
+
+def contexts(group, groups, trajectories, observations):
+    """Return the steps of one group by (length, last observations)."""
+    own, found = defaultdict(list), defaultdict(list)
+    for step in np.flatnonzero(groups == group):
+        own[trajectories[step]].append(step)
+    for steps in own.values():
+        seen = [observations[step] for step in steps]
+        for turn, step in enumerate(steps):
+            for length in range(1, min(HISTORY + 1, turn + 1) + 1):
+                found[length, tuple(seen[turn + 1 - length : turn + 1])].append(step)
+    return found
+
+
+def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
+    """HGPO, mode mean_std_norm: clusters by tuples of observations, then a weighted mean per step."""
+    result = torch.zeros(len(groups), dtype=torch.float64)
+    for group in np.unique(groups):
+        items = defaultdict(list)
+        for (length, _), steps in contexts(group, groups, trajectories, observations).items():
+            if len(steps) < 2:
+                continue
+            values = torch.stack([returns[step] for step in steps])
+            scores = (values - values.mean()) / (values.std(unbiased=False) + epsilon)
+            for number, step in enumerate(steps):
+                items[step].append((length, scores[number]))
+        for step, levels in items.items():
+            scores = torch.stack([score for _, score in levels])
+            weights = torch.tensor([length + 1.0 for length, _ in levels], dtype=torch.float64)
+            valid = scores != 0
+            if valid.any():
+                share = weights[valid] / (weights[valid].sum() + epsilon)
+                result[step] = (share * scores[valid]).sum()
+    return result
+
+
+def against(name, released):
+    """Return a row: seconds of ours and of the loops on the same turns, after checking that both give the same."""
+    turns = drawn_table(AGAINST)
+    estimate = registry.bind("credit", name, {"gamma": GAMMA}, preset="as_released")
+    ours, held = estimate(turns, {}).advantages, as_released(turns)
+    began = time.perf_counter()
+    theirs = released(*held).numpy()
+    loops = time.perf_counter() - began
+    error = float(np.max(np.abs(ours - theirs) / np.maximum(1.0, np.abs(theirs))))
+    if error > 1e-6:
+        sys.exit(f"{name}: ours and the released algorithm differ by {error:g}.")
+    seconds = median_seconds(lambda: estimate(turns, {}), repeats=5)
+    return {"estimator": name, "turns": len(turns.reward), "seconds": seconds, "released": loops, "ratio": loops / seconds, "error": error}
+
+
+def alone(name, turns):
+    """Return a row: seconds of an estimator on a million turns."""
+    estimate = registry.bind("credit", name)
+    seconds = median_seconds(lambda: estimate(turns, {}), repeats=3, warm_up=1)
+    return {"estimator": name, "turns": len(turns.reward), "seconds": seconds, "released": "", "ratio": "", "error": ""}
+
+
+torch.set_num_threads(1)
+rows = [against("gigpo", released_gigpo), against("hgpo", released_hgpo)]
+million = drawn_table(ALL)
+free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & {"values", "values_after"}]
+rows += [alone(name, million) for name in free]
+if SMALL:
+    print(*({**row, "seconds": round(row["seconds"], 5)} for row in rows), sep="\n")
+else:
+    record("credit", rows)

@@ -1,0 +1,68 @@
+"""Credit: agent-wise normalisation (Dr. MAS)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, trajectory_returns
+from sparring.ops.groups import group_ids, group_mean
+from sparring.ops.standardise import deviations
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
+
+PRESETS = {"global": {"mean": "global", "std": "global"}}
+
+Scope = Literal["agent", "global"]
+
+
+def dr_mas(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    mean: Scope = "agent",
+    std: Scope = "agent",
+    agent_is: Literal["role", "agent"] = "role",
+    over: Literal["turns", "episodes"] = "turns",
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Normalise a team's returns per agent instead of over all agents of a group.
+
+    What: ``grpo`` whose statistics belong to one agent of the team; either of them can be made global again.
+    When to use: teams of unlike agents (a solver and a critic) on the same task. Returns of unlike agents have unlike means and
+    deviations; under shared statistics one agent's gradient explodes.
+    Mathematics: A[i, k, t] = (R[i, k] - mean) / (std + epsilon), with mean and sample deviation over the samples of agent k in the
+    group ("agent") or over those of all agents in the group ("global").
+    Shapes: advantages [N]; statistics per (group, agent).
+    Options: ``mean`` and ``std`` choose the scope of each statistic (preset "global" is plain GRPO over the team, for comparison);
+    ``agent_is`` says what tells agents apart, the role or the named agent in the seat; ``over`` counts a trajectory once per turn
+    ("turns", as the release does) or once ("episodes").
+    Pitfalls: "turns" weighs long trajectories more in the statistics. A global mean in zero-sum play is near 0 whatever the role's
+    prospects. A scope of one sample or of equal returns gives 0.
+    Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
+    Verified by: tests/credit/test_dr_mas.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "dr_mas")
+    returns, starts = trajectory_returns(turns)
+    column = turns.role if agent_is == "role" else turns.agent
+    group, agent = turns.group, column
+    values = spread(returns, turns)
+    if over == "episodes":
+        values, group, agent = returns, group[starts], agent[starts]
+    scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
+    advantages = _relative(values, scopes[mean], scopes[std], epsilon)
+    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state))
+
+
+def _relative(values: FloatArray, for_mean: tuple[IntArray, int], for_std: tuple[IntArray, int], epsilon: float) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups; 0 where the deviation is 0."""
+    centred = values - group_mean(values, *for_mean)[for_mean[0]]
+    centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
+    deviation = deviations(values, *for_std)
+    factor = np.divide(1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0)
+    return centred * factor[for_std[0]]

@@ -1,0 +1,68 @@
+"""Credit: batch-whitened returns (REINFORCE++ and its baseline variant)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre
+from sparring.ops.returns import discounted_returns
+from sparring.ops.standardise import ROUNDING
+from sparring.types import Credit, FloatArray, TurnTable
+
+PRESETS = {"baseline": {"baseline": "group"}}
+
+
+def reinforce_plus_plus(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    baseline: Literal["none", "group"] = "none",
+    over: Literal["turns", "tokens"] = "turns",
+) -> Credit:
+    """Whiten returns over the whole batch, after subtracting the group's mean if asked for.
+
+    What: REINFORCE with one mean and one deviation for the batch, so that a single group can not blow up its scale.
+    When to use: as ``grpo``, where groups are small or their deviations differ wildly; preset "baseline" for several rollouts per start.
+    Mathematics: x[i, t] = sum over k >= t of gamma^(k-t) r[i, k] ("none") or R_i - mean_g R ("group");
+    A = (x - mean x) / sqrt(var x + 1e-8), mean and sample variance over the batch.
+    Shapes: advantages [N]; the group's mean per (group, role).
+    Options: ``baseline`` as above; ``over`` counts each turn once ("turns") or once per sampled token ("tokens", as the release's
+    token-level whitening does); ``gamma`` applies to "none" only: with a group's mean the return is the whole trajectory's.
+    Pitfalls: without the baseline a zero-sum batch is only rescaled. The released code lets a group of one pass its raw reward to the
+    whitening; here it enters as 0. Discounting is per turn, the release's per token.
+    Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
+    Verified by: tests/credit/test_reinforce_plus_plus.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "reinforce_plus_plus")
+    if baseline == "group":
+        totals, starts = trajectory_returns(turns)
+        groups, count = start_groups(turns)
+        values = spread(centre(totals, groups[starts], count), turns)
+        size = float(np.abs(totals).mean()) if len(totals) else 0.0
+    else:
+        values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+        size = float(np.abs(values).mean()) if len(values) else 0.0
+    weights = np.ones(len(values)) if over == "turns" else turns.n_tokens.astype(np.float64)
+    return Credit(advantages=_whiten(values, weights, size), state=dict(state))
+
+
+def _whiten(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
+    """Return values with weighted mean 0 and sample variance 1; zeros where their deviation is rounding at this size."""
+    total = float(weights.sum())
+    if total < 2.0:
+        return np.zeros_like(values)
+    centred = values - float(values @ weights) / total
+    centred -= float(centred @ weights) / total
+    variance = float((centred * centred) @ weights) / (total - 1.0)
+    if variance <= (ROUNDING * size) ** 2:
+        return np.zeros_like(values)
+    return centred / float(np.sqrt(variance + 1e-8))

@@ -1,0 +1,40 @@
+"""Values relative to the mean and deviation of their group, in numpy. N rows, G groups."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.ops.groups import centre, group_counts, group_sum
+from sparring.types import BoolArray, FloatArray, IntArray
+
+ROUNDING = 1e-13  # a deviation below this share of the group's mean size is what rounding left of equal values
+
+
+def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
+    """Return the standard deviation of each group, [G]; exactly 0 for groups that are equal up to rounding or too small."""
+    centred = centre(values, ids, num_groups)
+    counts = group_counts(ids, num_groups)
+    variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
+    size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
+    deviation = np.sqrt(variance)
+    return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
+
+
+def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
+    """Return whether each group holds values that differ by more than rounding, [G]."""
+    return deviations(values, ids, num_groups, ddof=0) > 0.0
+
+
+def standardise(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon) by group, [N]; exactly 0 in groups of one or of equal values.
+
+    Args:
+        values: float64 [N].
+        ids: int64 [N], group of each row.
+        num_groups: number of groups G.
+        ddof: 1 for the sample deviation, 0 for the population's.
+        epsilon: added to the deviation.
+    """
+    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    factor = np.divide(1.0, deviation + epsilon, out=np.zeros(num_groups), where=deviation > 0.0)
+    return centre(values, ids, num_groups) * factor[ids]

@@ -129,3 +129,18 @@ def test_bootstrap_is_reproducible_and_covers_the_mean():
     assert first == statistics.bootstrap_interval(data, np.mean, stream=Stream.from_seed(0))
     assert first.low < 24.5 < first.high
     assert first.high - first.low == pytest.approx(2 * 1.96 * data.std() / 50**0.5, rel=0.15)
+
+
+@given(st.lists(st.integers(1, 4), max_size=6), st.integers(0, 99))
+def test_a_recurrence_with_a_coefficient_per_row(lengths, seed):
+    generator = np.random.Generator(np.random.Philox(seed))
+    trajectory = np.repeat(np.arange(len(lengths)), lengths)
+    inputs, coefficient = generator.normal(size=(2, len(trajectory)))
+    expected = inputs.copy()
+    for row in reversed(range(len(inputs) - 1)):
+        if trajectory[row] == trajectory[row + 1]:
+            expected[row] += coefficient[row] * expected[row + 1]
+    assert returns.backward_recurrence(inputs, coefficient, trajectory) == pytest.approx(expected)
+    assert np.array_equal(
+        returns.backward_recurrence(inputs, np.full(len(inputs), 0.5), trajectory), returns.backward_recurrence(inputs, 0.5, trajectory)
+    )

@@ -7,20 +7,22 @@ import numpy as np
 from sparring.types import FloatArray, IntArray
 
 
-def backward_recurrence(inputs: FloatArray, coefficient: float, trajectory: IntArray) -> FloatArray:
+def backward_recurrence(inputs: FloatArray, coefficient: float | FloatArray, trajectory: IntArray) -> FloatArray:
     """Return x with x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last row.
 
     Args:
         inputs: float64 [N].
-        coefficient: the factor, usually gamma or gamma * lambda.
+        coefficient: the factor, usually gamma or gamma * lambda; [N] for one of its own per row (coefficient[t]).
         trajectory: int64 [N], non-decreasing; equal for the rows of a trajectory.
 
     Returns:
         float64 [N]. All trajectories are advanced together, one vector operation per turn index from the end.
     """
     result = np.array(inputs, dtype=np.float64)
-    if len(result) == 0 or coefficient == 0.0:
+    one = isinstance(coefficient, float | int)
+    if len(result) == 0 or (one and coefficient == 0.0):
         return result
+    factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
     last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
     lengths = np.diff(np.append(-1, last))
     order = np.argsort(-lengths, kind="stable")  # longest first, so that those still running are a prefix
@@ -28,7 +30,7 @@ def backward_recurrence(inputs: FloatArray, coefficient: float, trajectory: IntA
     for distance in range(1, int(lengths[0])):
         running = int(np.searchsorted(-lengths, -distance, side="left"))  # trajectories longer than ``distance``
         rows = rows[:running]
-        result[rows - 1] += coefficient * result[rows]
+        result[rows - 1] += (coefficient if one else factor[rows - 1]) * result[rows]
         rows = rows - 1
     return result
 

@@ -122,6 +122,7 @@ class TurnTable:
     reference_logprob: FloatArray | None = None  # as ``logprob``, by the policy the run was made from; NEEDS "reference_logprobs"
     action_value: FloatArray | None = None  # exact Q(state, action), all seats following the policy; NEEDS "action_values"
     state_value: FloatArray | None = None  # exact V(state), all seats following the policy; NEEDS "action_values"
+    default_value: FloatArray | None = None  # mean over legal actions of the exact Q(state, action); NEEDS "action_values"
     game_names: tuple[str, ...] = ()
     role_names: tuple[str, ...] = ()
     agent_names: tuple[str, ...] = ()

@@ -55,6 +55,7 @@ def random_table(lengths, seed):
         reference_logprob=-generator.random(size),
         action_value=generator.normal(size=size),
         state_value=generator.normal(size=size),
+        default_value=generator.normal(size=size),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),
         game_names=("a", "b"),

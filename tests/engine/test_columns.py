@@ -85,6 +85,7 @@ def test_action_values_are_those_of_the_policy_that_plays():
     for row, (_, turn) in enumerate(ordered_turns(episodes)):
         index = number[turn.seat, turn.state_key]
         assert turns.state_value[row] == pytest.approx(values.state[index])
+        assert turns.default_value[row] == pytest.approx(values.action[index].mean())
         if turn.action is None:
             assert turns.action_value[row] == turns.reward[row]
         else:

@@ -25,7 +25,7 @@ class _Book:
 
 
 class ExactColumns:
-    """Fills ``action_value`` and ``state_value`` by enumeration, for games small enough.
+    """Fills ``action_value``, ``state_value`` and ``default_value`` by enumeration, for games small enough.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -48,11 +48,11 @@ class ExactColumns:
         for name in {episode.game for episode in episodes}:
             states = self._books[name].states
             values[name] = exact_values(states, ask(policy, states)[0])
-        action, state = turns.reward.copy(), np.zeros(len(turns.reward))
+        action, state, default = turns.reward.copy(), np.zeros(len(turns.reward)), np.zeros(len(turns.reward))
         for row, (episode, turn) in enumerate(ordered_turns(episodes)):
             book, own = self._books[episode.game], values[episode.game]
             index = book.number[turn.seat, turn.state_key]
-            state[row] = own.state[index]
+            state[row], default[row] = own.state[index], own.action[index].mean()
             if turn.action is not None:
                 action[row] = own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
-        return {"action_value": action, "state_value": state}
+        return {"action_value": action, "state_value": state, "default_value": default}

@@ -1,0 +1,98 @@
+"""Credit: counterfactual multi-agent advantages (COMA), with exact action values or a running table of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check
+from sparring.ops.groups import group_counts, group_ids, group_sum
+from sparring.ops.returns import discounted_returns
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
+
+FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
+
+
+def coma(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    values: Literal["table", "exact"] = "table",
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    max_entries: Annotated[int, Field(ge=1)] = 20_000,
+) -> Credit:
+    """Compare an action with what the agent's other actions are worth in the same place, others held fixed.
+
+    What: a counterfactual baseline: the mean of Q over the agent's own actions, weighted as its policy chooses them. Q is learnt as a
+    running table over (game, role, view, action), kept with checkpoints.
+    When to use: teams and self-play in games whose views come back often; no critic network is trained.
+    Mathematics: A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a'). "table": Q(s, a) = W / n with
+    n <- decay n + times (s, a) was played, W <- decay W + sum of the discounted returns that followed, this batch
+    included; policy(a | s) is how often a was played among this batch's turns in s. "exact": A[t] = Q(s_t, a_t) - V(s_t).
+    Shapes: advantages [N]; state {"[game, role, view, action]": [n, W]} ("table").
+    Options: ``values`` "exact" reads the columns of exact values and equals ``exact_advantage``, and is for tables that have
+    them (the lab's): in a run write ``credit: exact_advantage``. ``decay`` per batch, 0 forgets all earlier batches;
+    ``max_entries`` bounds the table, the entries with the smallest n leave first.
+    Pitfalls: a view hides what the seat remembers, so states that differ may share an entry, which biases. A turn's own return is in
+    its Q. In a view in which one action alone was played in a batch, A = 0. Turns without an action count as one action.
+    The paper's Q sees the joint state and actions; an entry here averages over what others held and did, as in the lab's Q.
+    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic network.
+    Verified by: tests/credit/test_coma.py.
+
+    Raises:
+        CreditError: a reward or value is not finite, or a column is missing.
+    """
+    if values == "exact":
+        check(turns, "coma", columns=("action_value", "state_value"))
+        assert turns.action_value is not None
+        assert turns.state_value is not None
+        return Credit(advantages=turns.action_value - turns.state_value, state=dict(state))
+    check(turns, "coma", columns=("view", "action"))
+    assert turns.view is not None
+    assert turns.action is not None
+    places, num_places = group_ids(turns.game, turns.role, turns.view)
+    pairs, num_pairs = group_ids(places, turns.action)
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    table = {key: (decay * count, decay * total) for key, (count, total) in state.items() if decay * count > FORGOTTEN}
+    counts = group_counts(pairs, num_pairs)
+    learnt = _learn(table, _keys(turns, pairs, num_pairs), counts, group_sum(returns, pairs, num_pairs))
+    played = learnt[pairs]
+    baseline = group_sum(played, places, num_places) / np.maximum(group_counts(places, num_places), 1)
+    metrics = {"table_size": float(len(table))}
+    return Credit(advantages=played - baseline[places], state=_bounded(table, max_entries), metrics=metrics)
+
+
+def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
+    """Return the name of each (game, role, view, action), which is the same in every batch."""
+    assert turns.view is not None
+    assert turns.action is not None
+    first = np.empty(num_pairs, dtype=np.int64)
+    first[pairs] = np.arange(len(pairs))
+    columns = (turns.game[first].tolist(), turns.role[first].tolist(), turns.view[first].tolist(), turns.action[first].tolist())
+    return [
+        json.dumps(
+            [turns.game_names[game], turns.role_names[role], turns.view_names[view], turns.action_names[action] if action >= 0 else None]
+        )
+        for game, role, view, action in zip(*columns, strict=True)
+    ]
+
+
+def _learn(table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray) -> FloatArray:
+    """Add this batch's plays to the table and return Q of each of them."""
+    learnt = np.empty(len(keys))
+    for index, (key, count, total) in enumerate(zip(keys, counts.tolist(), totals.tolist(), strict=True)):
+        before = table.get(key, (0.0, 0.0))
+        table[key] = before[0] + count, before[1] + total
+        learnt[index] = table[key][1] / table[key][0]
+    return learnt
+
+
+def _bounded(table: Mapping[str, tuple[float, float]], max_entries: int) -> dict[str, list[float]]:
+    """Return the table as lists, without the entries least seen where there are too many."""
+    kept = table.items() if len(table) <= max_entries else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:max_entries]
+    return {key: [count, total] for key, (count, total) in kept}

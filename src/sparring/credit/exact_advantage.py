@@ -1,0 +1,34 @@
+"""Credit: the exact advantage of every action, from the game tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparring.credit.base import check
+from sparring.types import Credit, TurnTable
+
+NEEDS = {"action_values"}
+
+
+def exact_advantage(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Judge a turn by what its action was truly worth, not by how the game happened to go.
+
+    What: enumerates the game and compares the action's exact value with the exact value of where the seat stood, when all seats
+    go on with the policy that played. What other estimators are compared with.
+    When to use: to see what credit without noise can do, in games small enough to enumerate; to judge other estimators.
+    Mathematics: A[t] = Q(s_t, a_t) - V(s_t), V(s) = sum over a of policy(a | s) Q(s, a), the policy renormalised over legal actions.
+    Shapes: advantages [N].
+    Pitfalls: the values count the game's payoffs only: rewards added by plug-ins are not in them. The policy's weight on replies that
+    are no legal action is left out of V, so an illegal reply, worth what its turn was paid, is compared with legal play.
+    Every seat is taken to follow the one policy; against others the numbers are those of self-play.
+    Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
+    Verified by: tests/credit/test_exact_advantage.py.
+
+    Raises:
+        CreditError: a reward or value is not finite, or the exact values are missing.
+    """
+    check(turns, "exact_advantage", columns=("action_value", "state_value"))
+    assert turns.action_value is not None
+    assert turns.state_value is not None
+    return Credit(advantages=turns.action_value - turns.state_value, state=dict(state))

@@ -1,0 +1,210 @@
+"""Games that OpenSpiel lacks, written for its interface for games in Python: a game is one class of positions, a ``Table``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import pyspiel
+
+SUPPORT = True
+
+CHANCE: int = pyspiel.PlayerId.CHANCE
+TERMINAL: int = pyspiel.PlayerId.TERMINAL
+
+
+class Table(ABC):
+    """A position, with everything that led to it. Subclasses are frozen dataclasses: copies of a state share one table."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the table itself: it never changes."""
+        return self
+
+    @property
+    @abstractmethod
+    def player(self) -> int:
+        """The seat to act, CHANCE or TERMINAL."""
+
+    @abstractmethod
+    def legal(self) -> list[int]:
+        """Return the legal action ids of the seat to act, ascending."""
+
+    def draws(self) -> Sequence[int]:
+        """Return the outcomes of the chance node, all equally likely."""
+        return ()
+
+    @abstractmethod
+    def after(self, index: int) -> Self:
+        """Return the table after a legal action or a chance outcome."""
+
+    @abstractmethod
+    def returns(self) -> list[float]:
+        """Return the payoffs so far, [seats]."""
+
+    def rewards(self) -> list[float]:
+        """Return what the last action paid, [seats]; the returns in games that pay at the end."""
+        return self.returns()
+
+    @abstractmethod
+    def name_of(self, player: int, index: int) -> str:
+        """Return the name of an action, or of a chance outcome (``player`` < 0)."""
+
+    @abstractmethod
+    def key(self, seat: int) -> str:
+        """Return the seat's information state, with perfect recall."""
+
+    def view(self, seat: int) -> str:
+        """Return what the seat sees of the position now, without its history; used where ``Rules.views`` is set."""
+        return self.key(seat)
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return the position with nothing hidden."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """The facts of a game that OpenSpiel wants to know: where it begins, how many actions, how long, what it can pay."""
+
+    opening: Table
+    actions: int
+    length: int  # most actions of the seats in one play, together
+    least: float
+    most: float
+    utility: Literal["zero_sum", "identical", "general_sum"]
+    seats: int = 2
+    outcomes: int = 0  # most outcomes of a chance node; 0: no chance
+    hidden: bool = True  # whether a seat knows what another does not
+    stepwise: bool = False  # whether payoffs are paid along the way
+    views: bool = False  # whether tables tell what a seat sees now, apart from what it knows
+
+
+class TableGame(pyspiel.Game):  # type: ignore[misc]  # OpenSpiel has no annotations
+    """Rules as OpenSpiel's game; ``register`` makes a subclass for each game."""
+
+    def __init__(self, name: str, rules: Rules, parameters: dict[str, Any]) -> None:
+        self.opening = rules.opening
+        info = pyspiel.GameInfo(
+            num_distinct_actions=rules.actions,
+            max_chance_outcomes=rules.outcomes,
+            num_players=rules.seats,
+            min_utility=rules.least,
+            max_utility=rules.most,
+            utility_sum=0.0 if rules.utility == "zero_sum" else None,
+            max_game_length=rules.length,
+        )
+        super().__init__(game_type(name, rules, parameters), info, parameters)
+
+    def new_initial_state(self) -> TableState:
+        """Return the state at the opening."""
+        return TableState(self)
+
+    def make_py_observer(self, iig_obs_type: Any = None, params: Any = None) -> TableObserver:
+        """Return what writes information states, or observations if they are asked for."""
+        return TableObserver(iig_obs_type is None or iig_obs_type.perfect_recall)
+
+
+class TableState(pyspiel.State):  # type: ignore[misc]
+    """A state of OpenSpiel's kind; ``table`` is the whole position."""
+
+    def __init__(self, game: TableGame) -> None:
+        super().__init__(game)
+        self.table = game.opening
+
+    def current_player(self) -> int:
+        """Return the seat to act, chance or the end."""
+        return self.table.player
+
+    def is_terminal(self) -> bool:
+        """Return whether the game is over."""
+        return self.table.player == TERMINAL
+
+    def _legal_actions(self, player: int) -> list[int]:
+        """Return the legal action ids, ascending."""
+        return self.table.legal()
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        """Return the chance outcomes with their probabilities."""
+        draws = self.table.draws()
+        return [(index, 1.0 / len(draws)) for index in draws]
+
+    def _apply_action(self, action: int) -> None:
+        """Carry out an action or a chance outcome."""
+        self.table = self.table.after(int(action))
+
+    def _action_to_string(self, player: int, action: int) -> str:
+        """Return the name of an action or a chance outcome."""
+        return self.table.name_of(player, action)
+
+    def returns(self) -> list[float]:
+        """Return the payoffs so far."""
+        return self.table.returns()
+
+    def rewards(self) -> list[float]:
+        """Return what the last action of a seat paid."""
+        return self.table.rewards()
+
+    def __str__(self) -> str:
+        """Return the position with nothing hidden."""
+        return str(self.table)
+
+
+class TableObserver:
+    """Writes information states (``recall``) or observations; there is no tensor."""
+
+    tensor = None
+
+    def __init__(self, recall: bool) -> None:
+        self.recall = recall
+        self.dict: dict[str, Any] = {}
+
+    def set_from(self, state: TableState, player: int) -> None:
+        """Do nothing: there is no tensor."""
+
+    def string_from(self, state: TableState, player: int) -> str:
+        """Return what the seat knows, or what it sees."""
+        return state.table.key(player) if self.recall else state.table.view(player)
+
+
+def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel.GameType:
+    """Return OpenSpiel's description of a game."""
+    kind = pyspiel.GameType
+    return kind(
+        short_name=name,
+        long_name=name.replace("_", " ").capitalize(),
+        dynamics=kind.Dynamics.SEQUENTIAL,
+        chance_mode=kind.ChanceMode.EXPLICIT_STOCHASTIC if rules.outcomes else kind.ChanceMode.DETERMINISTIC,
+        information=kind.Information.IMPERFECT_INFORMATION if rules.hidden else kind.Information.PERFECT_INFORMATION,
+        utility=getattr(kind.Utility, rules.utility.upper()),
+        reward_model=kind.RewardModel.REWARDS if rules.stepwise else kind.RewardModel.TERMINAL,
+        max_num_players=rules.seats,
+        min_num_players=rules.seats,
+        provides_information_state_string=True,
+        provides_information_state_tensor=False,
+        provides_observation_string=rules.views,
+        provides_observation_tensor=False,
+        parameter_specification=dict(parameters),
+    )
+
+
+def register(name: str, defaults: Mapping[str, Any], rules: Callable[..., Rules]) -> None:
+    """Register a game with OpenSpiel, so that ``pyspiel.load_game`` and pickles of its states find it.
+
+    Args:
+        name: OpenSpiel's name for it.
+        defaults: its parameters (int, float, str or bool).
+        rules: makes the rules from the parameters, given by keyword.
+    """
+    if name in pyspiel.registered_names():
+        return
+
+    class Registered(TableGame):  # a class, not a function: OpenSpiel frees what it was given after Python's end
+        def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+            parameters = {**defaults, **(given or {})}
+            super().__init__(name, rules(**parameters), parameters)
+
+    pyspiel.register_game(game_type(name, rules(**defaults), defaults), Registered)

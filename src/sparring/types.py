@@ -93,7 +93,8 @@ class Episode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnTable:
-    """Columns over turns, sorted by (episode, seat, turn_index): what credit works on. All arrays have shape [N].
+    """Columns over turns, sorted by (episode, seat, turn_index): what credit works on. All arrays have shape [N]
+    but ``token_value``.
 
     A *trajectory* is the run of turns of one seat in one episode: rows with equal ``trajectory`` are
     contiguous and in order of play.
@@ -118,6 +119,7 @@ class TurnTable:
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # the turn's named rewards; they sum to ``reward``
     value: FloatArray | None = None  # critic's value before the turn; present if a plug-in NEEDS "values"
     value_after: FloatArray | None = None  # critic's value after the turn's last token; NEEDS "values_after"
+    token_value: FloatArray | None = None  # [sum of n_tokens] critic's value before each sampled token; NEEDS "token_values"
     old_logprob: FloatArray | None = None  # as ``logprob``, by the learner before its update; NEEDS "old_logprobs"
     reference_logprob: FloatArray | None = None  # as ``logprob``, by the policy the run was made from; NEEDS "reference_logprobs"
     action_value: FloatArray | None = None  # exact Q(state, action), all seats following the policy; NEEDS "action_values"
@@ -136,7 +138,8 @@ class Credit:
 
     ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its turn's value),
     or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the estimator's running state to be
-    saved with a checkpoint (JSON-serialisable). ``value_targets`` has shape [N] when a critic is to be fitted.
+    saved with a checkpoint (JSON-serialisable). When a critic is to be fitted, ``value_targets`` has shape [N]: before the turns, or
+    after them if the plug-in NEEDS "values_after" and not "values"; with "token_values" [sum of n_tokens], before each token.
     """
 
     advantages: FloatArray

@@ -30,7 +30,7 @@ def random_table(lengths, seed):
     ends = np.zeros(size, dtype=bool)
     if size:
         ends[np.cumsum(lengths) - 1] = True
-    reward = generator.normal(size=size)
+    reward, n_tokens = generator.normal(size=size), generator.integers(1, 4, size)
     return TurnTable(
         episode=column(np.arange(count) // 2),
         group=column(np.arange(count) // 4),
@@ -45,7 +45,7 @@ def random_table(lengths, seed):
         done=ends,
         state_key=generator.integers(0, 5, size),
         legal=np.ones(size, dtype=bool),
-        n_tokens=generator.integers(1, 4, size),
+        n_tokens=n_tokens,
         action=generator.integers(-1, 3, size),
         view=generator.integers(0, 4, size),
         logprob=-generator.random(size),
@@ -56,6 +56,7 @@ def random_table(lengths, seed):
         action_value=generator.normal(size=size),
         state_value=generator.normal(size=size),
         default_value=generator.normal(size=size),
+        token_value=generator.normal(size=int(n_tokens.sum())),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),
         game_names=("a", "b"),
@@ -86,6 +87,9 @@ def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
         if "values" in plugin.needs:
             assert credit.value_targets is not None
             assert credit.value_targets.shape == turns.reward.shape
+        elif "token_values" in plugin.needs:
+            assert credit.value_targets is not None
+            assert credit.value_targets.shape == (int(turns.n_tokens.sum()),)
 
 
 def estimates(name):
@@ -106,11 +110,19 @@ def test_running_state_survives_json_and_is_never_changed_in_place(name):
         assert all(np.isfinite(value) for value in following.metrics.values())
 
 
+def tokens_of(turns, rows):
+    """Return the indices of these rows' tokens."""
+    begin = np.cumsum(turns.n_tokens) - turns.n_tokens
+    return [token for row in rows for token in range(begin[row], begin[row] + turns.n_tokens[row])]
+
+
 def permuted(turns, order):
     """Return the table with its trajectories in another order."""
     rows = np.concatenate([np.flatnonzero(turns.trajectory == old) for old in order])
     columns = {field.name: getattr(turns, field.name) for field in dataclasses.fields(turns)}
-    moved = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
+    tokens = tokens_of(turns, rows)
+    arrays = {name: column for name, column in columns.items() if isinstance(column, np.ndarray)}
+    moved = {name: column[tokens if name == "token_value" else rows] for name, column in arrays.items()}
     moved["components"] = {name: column[rows] for name, column in turns.components.items()}
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))
@@ -128,9 +140,8 @@ def test_the_order_of_trajectories_is_irrelevant_unless_there_is_a_running_state
         credit, again = estimate(turns, {}), estimate(moved, {})
         if credit.state:
             continue
-        begin = np.cumsum(turns.n_tokens) - turns.n_tokens
-        tokens = [t for row in rows for t in range(begin[row], begin[row] + turns.n_tokens[row])]
-        assert again.advantages == pytest.approx(credit.advantages[rows if credit.level == "turn" else tokens], abs=1e-6)
+        moved_to = rows if credit.level == "turn" else tokens_of(turns, rows)
+        assert again.advantages == pytest.approx(credit.advantages[moved_to], abs=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)

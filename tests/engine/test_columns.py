@@ -43,7 +43,7 @@ def batch(run):
 
 def test_nothing_is_computed_that_nobody_needs():
     _, turns = batch(engine_that_needs())
-    assert [turns.value, turns.value_after, turns.old_logprob, turns.reference_logprob, turns.action_value] == [None] * 5
+    assert [turns.value, turns.value_after, turns.token_value, turns.old_logprob, turns.reference_logprob, turns.action_value] == [None] * 6
 
 
 def test_the_learners_and_the_references_log_probabilities_are_the_samplers_until_the_first_update():
@@ -58,20 +58,25 @@ def test_the_learners_and_the_references_log_probabilities_are_the_samplers_unti
     assert again.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
 
 
-def test_values_after_a_turn_read_its_last_token():
-    run = engine_that_needs("values", "values_after")
+def test_values_are_read_before_a_turn_after_it_and_before_each_token():
+    run = engine_that_needs("values", "values_after", "token_values", rollout={"games_per_step": 64, "max_new_tokens": 3})
     with torch.no_grad():
         run.model.value_head.weight.normal_(generator=torch.Generator().manual_seed(0))
     episodes, turns = batch(run)
     data = pack(episodes)
     lengths = np.bincount(data.turn_of)
+    begin = np.cumsum(lengths) - lengths
+    assert max(lengths) > 1
+    assert len(turns.token_value) == len(data.turn_of)
     for row in range(0, len(turns.reward), 11):
         sequence, asked = data.ask[row]
         ids = data.sequences[sequence]
-        for values, end in ((turns.value, asked), (turns.value_after, asked + lengths[row])):
+        assert turns.token_value[begin[row]] == turns.value[row]
+        last = turns.token_value[begin[row] + lengths[row] - 1]
+        for value, end in ((turns.value[row], asked), (last, asked + lengths[row] - 1), (turns.value_after[row], asked + lengths[row])):
             with torch.no_grad():
                 output = run.model.network(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
-                assert values[row] == pytest.approx(run.model.values(output).item(), abs=1e-4)
+                assert value == pytest.approx(run.model.values(output).item(), abs=1e-4)
 
 
 def test_action_values_are_those_of_the_policy_that_plays():
@@ -98,3 +103,31 @@ def test_action_values_are_those_of_the_policy_that_plays():
 def test_action_values_of_a_game_too_large_are_refused_at_once():
     with pytest.raises(TooLargeError, match="connect_four"):
         engine_that_needs("action_values", game={"name": "connect_four"})
+
+
+@pytest.mark.parametrize("needs", [("values",), ("values_after",), ("token_values",), ("values", "values_after")])
+def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
+    """The gradient is that of half the mean squared error of the values read there."""
+    losses = [{"name": "value_loss"}]
+    learner = {"gradient_norm": 1e9, "micro_tokens": 60}
+    run = engine_that_needs(*needs, rollout={"games_per_step": 16, "max_new_tokens": 3}, losses=losses, learner=learner)
+    episodes, turns = batch(run)
+    data = pack(episodes)
+    read = turns.value if "values" in needs else turns.value_after if "values_after" in needs else turns.token_value
+    targets = np.random.Generator(np.random.Philox(0)).normal(size=len(read))
+    lengths = np.bincount(data.turn_of)
+    begin = np.cumsum(lengths) - lengths
+    total = 0.0
+    for row, (sequence, asked) in enumerate(data.ask):
+        ids = torch.tensor([data.sequences[sequence]])
+        values = run.model.values(run.model.network(ids, output_hidden_states=True).hidden_states[-1][0])
+        if "values" in needs or "values_after" in needs:
+            at, of = [asked if "values" in needs else asked + lengths[row]], [row]
+        else:
+            at, of = range(asked, asked + lengths[row]), range(begin[row], begin[row] + lengths[row])
+        total = total + ((values[list(at)] - torch.tensor(targets[list(of)])) ** 2).sum() / 2
+    (expected,) = torch.autograd.grad(total / len(read), run.model.value_head.weight)
+    found = []
+    run.learner._apply = lambda: found.append(run.model.value_head.weight.grad.clone()) or 0.0
+    run.learner.update(data, np.zeros(len(data.turn_of)), targets, progress=0.0, stream=run.root)
+    assert found[0].numpy() == pytest.approx(expected.float().numpy(), rel=1e-3, abs=1e-6)

@@ -28,6 +28,7 @@ from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
+from sparring.train.critic import fitted_at
 from sparring.train.learner import Learner
 from sparring.train.pack import Pack, pack
 from sparring.train.targets import WeightedLoss
@@ -47,7 +48,7 @@ class LocalEngine:
         losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
         self.columns = config.credit.bind("credit").plugin.needs
         needs = self.columns.union(*(loss.bound.plugin.needs for loss in losses))
-        with_values = bool(needs & {"values", "values_after"})
+        with_values = bool(needs & {"values", "values_after", "token_values"})
         self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=with_values)
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
         rollout = config.rollout
@@ -55,7 +56,14 @@ class LocalEngine:
             max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
         )
         reference = "reference_logprobs" in needs
-        self.learner = Learner(self.model, config.learner, losses, temperature=rollout.temperature, with_reference=reference)
+        self.learner = Learner(
+            self.model,
+            config.learner,
+            losses,
+            temperature=rollout.temperature,
+            with_reference=reference,
+            value_at=fitted_at(self.columns),
+        )
         self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states) if "action_values" in needs else None
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
@@ -98,7 +106,9 @@ class LocalEngine:
         if "values" in needs:
             columns["value"] = learner.turn_values(data)
         if "values_after" in needs:
-            columns["value_after"] = learner.turn_values(data, after=True)
+            columns["value_after"] = learner.turn_values(data, at="after")
+        if "token_values" in needs:
+            columns["token_value"] = learner.turn_values(data, at="token")
         if "old_logprobs" in needs:
             columns["old_logprob"] = learner.turn_logprobs(data)
         if "reference_logprobs" in needs:

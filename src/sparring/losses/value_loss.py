@@ -10,9 +10,10 @@ NEEDS = {"values"}
 def value_loss(batch: LossBatch) -> LossTerm:
     """Half the squared difference between the critic's value of a turn and its target.
 
-    What: fits the value head that ``gae`` reads; one term per turn, not per token.
-    When to use: together with ``credit: gae``.
-    Mathematics: L = (V(s) - target)^2 / 2, averaged over turns.
+    What: fits the value head where the estimator reads it: before each turn (``gae``), after each turn (``spa``), or before each
+    token (``bi_level_gae``).
+    When to use: together with an estimator that has a critic, such as ``credit: gae``.
+    Mathematics: L = (V(s) - target)^2 / 2, averaged over turns (tokens, where the critic is read at tokens).
     Shapes: [N'] -> [N'].
     Pitfalls: gradients reach the whole network; a weight above 1 lets the critic crowd out the policy.
     Metrics: error (mean absolute), explained_variance (1 - var(target - V) / var(target)).

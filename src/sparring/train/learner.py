@@ -34,6 +34,7 @@ from sparring.registry import load, names
 from sparring.rng import Stream
 from sparring.samplers.truncation import restrict
 from sparring.schedule import parse
+from sparring.train.critic import Place, num_values, read_at
 from sparring.train.means import Means
 from sparring.train.order import ReverseTurns
 from sparring.train.pack import Pack
@@ -53,8 +54,10 @@ class Learner:
         *,
         temperature: float,
         with_reference: bool | None = None,
+        value_at: Place = "before",
     ) -> None:
         self.model, self.config, self.losses, self.temperature = model, config, losses, temperature
+        self.value_at = value_at
         self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
         self.features = sorted(self.needs & set(names("features")))
         self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
@@ -76,17 +79,17 @@ class Learner:
         return self.average or self.model
 
     @torch.no_grad()
-    def turn_values(self, data: Pack, *, after: bool = False) -> FloatArray:
-        """Return the value head's estimate before each turn's first token, or after its last one, [N]."""
-        ask = data.ask[:, 1] + (np.bincount(data.turn_of, minlength=len(data.ask)) if after else 0)
-        values = np.zeros(len(data.ask))
+    def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
+        """Return the value head's estimates: [N] before each turn or after it, or [M] before each sampled token; see ``critic.py``."""
+        sequence, position = read_at(data, at, np.arange(len(data.turn_of if at == "token" else data.ask)))
+        values = np.zeros(len(sequence))
         for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens, padded=self._padded):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
-            turns = np.flatnonzero(np.isin(data.ask[:, 0], rows))
-            row = torch.tensor([place[index] for index in data.ask[turns, 0].tolist()], dtype=torch.int64)
-            asked = tree.node[row, torch.from_numpy(ask[turns])].to(self.model.device)
-            values[turns] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
+            own = np.flatnonzero(np.isin(sequence, rows))
+            row = torch.tensor([place[index] for index in sequence[own].tolist()], dtype=torch.int64)
+            asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
+            values[own] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
         return values
 
     def update(
@@ -104,7 +107,7 @@ class Learner:
         Args:
             data: the packed episodes.
             advantages: [M], per sampled token.
-            value_targets: [N], per turn, if a loss needs values.
+            value_targets: if a loss needs values, [N] per turn, or [M] per token where the critic is fitted at tokens.
             turns: the turn table; needed by losses that NEED "whole" and by the reverse order.
             progress: share of the run that is done, in [0, 1]; resolves schedules.
             stream: orders the minibatches.
@@ -163,12 +166,15 @@ class Learner:
         """One optimiser update over the chosen sequences, in as many forward passes as memory asks for."""
         view = self._whole(data, chosen, targets) if "whole" in self.needs else None
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
+        trained = np.flatnonzero(np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen))
+        total_values = num_values(data, self.value_at, trained)
         self.optimizer.zero_grad(set_to_none=True)
         for part in self._parts(data, chosen):
             batch = self._loss_batch(data, part, targets, view)
             by_token = self.config.reduction == "token_mean"
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
-            loss, named = self._total_loss(batch, progress, share)
+            turn_share = num_values(data, self.value_at, part.tokens) / total_values
+            loss, named = self._total_loss(batch, progress, share, turn_share)
             torch.autograd.backward(loss * share)
             metrics.add({"loss": float(loss.detach()), **named}, share)
             difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
@@ -178,8 +184,8 @@ class Learner:
                 metrics.maximum("logprob_difference_max", float(difference.max()))
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 
-    def _total_loss(self, batch: LossBatch, progress: float, share: float) -> tuple[Tensor, dict[str, float]]:
-        """Return the weighted sum of the loss terms, reduced, and their metrics; it counts for ``share`` of the minibatch."""
+    def _total_loss(self, batch: LossBatch, progress: float, share: float, turn_share: float) -> tuple[Tensor, dict[str, float]]:
+        """Return the weighted sum of the loss terms, reduced, and their metrics, for ``share`` of the minibatch's loss and turns."""
         config = self.config
         terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
         named = {f"{loss.bound.plugin.name}/{key}": float(value) for loss, term in terms for key, value in term.metrics.items()}
@@ -192,7 +198,7 @@ class Learner:
             for factor in factors if term.weighted else ():
                 values = values * factor
             reduced = (
-                values.mean()
+                values.mean() * (turn_share / share)
                 if term.level == "turn"
                 else values.sum() / share
                 if term.level == "sum"
@@ -265,8 +271,9 @@ class Learner:
             fields["whole"], fields["index"] = view[1], torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and targets.value_targets is not None:
-            own, first = np.unique(turns, return_index=True)
-            ask, first_token = (torch.from_numpy(index).to(logprobs.device) for index in (data.ask[own, 1], first))
+            own, first = np.unique(part.tokens if self.value_at == "token" else turns, return_index=True)
+            position = read_at(data, self.value_at, own)[1]
+            ask, first_token = (torch.from_numpy(index).to(logprobs.device) for index in (position, first))
             row = part.row[part.spread[first_token]]
             fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
             fields["value_targets"] = torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()

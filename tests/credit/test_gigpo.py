@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -110,6 +111,34 @@ def test_step_parts_are_centred_and_a_shift_of_every_last_reward_moves_only_the_
         assert sum(value for own, value in zip(keys, step, strict=True) if own == key) == pytest.approx(0.0, abs=1e-9)
     shifted = dataclasses.replace(turns, reward=turns.reward + shift * turns.done)
     assert gigpo(shifted, {}, gamma=1.0).advantages == pytest.approx(gigpo(turns, {}, gamma=1.0).advantages, abs=1e-6)
+
+
+P = 0.4
+# (probability, rewards, scores): stop with P at any of two turns; the third turn ends; a view is a turn
+TRAJECTORIES = [(P, [1.0], [1 - P]), ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]), ((1 - P) ** 2, [-0.5, 1.5], [-P, -P])]
+
+
+@pytest.mark.parametrize("members", [2, 3])
+def test_each_part_is_the_exact_gradient_shrunk_by_the_members_that_met(members):
+    """The step part of a view that m members met is (m - 1) / m of its gradient; the others meet it independently of oneself."""
+    q_stop, q_on, reach = (1.0, 3.0), (-0.5 + P * 3.0 + (1 - P) * 1.5, 1.5), (1.0, 1 - P)
+    exact = [reach[s] * P * (1 - P) * (q_stop[s] - q_on[s]) for s in (0, 1)]
+    found = {0.0: 0.0, 1.0: 0.0}
+    for chosen in itertools.product(TRAJECTORIES, repeat=members):
+        views = [turn for _, rewards, _ in chosen for turn in range(len(rewards))]
+        turns = seeing(table([rewards for _, rewards, _ in chosen], groups=[0] * members), views)
+        scores = np.array([score for _, _, scores in chosen for score in scores])
+        chance = np.prod([p for p, _, _ in chosen]) / members
+        for weight in found:
+            found[weight] += chance * float(gigpo(turns, {}, gamma=1.0, weight=weight).advantages @ scores)
+    assert found[0.0] == pytest.approx(sum(exact) * (members - 1) / members)
+    step = 0.0
+    for state, gradient in enumerate(exact):
+        for others in itertools.product((True, False), repeat=members - 1):
+            met = sum(others)
+            chance = reach[state] ** met * (1 - reach[state]) ** (members - 1 - met)
+            step += chance * gradient * met / (met + 1)
+    assert found[1.0] - found[0.0] == pytest.approx(step)
 
 
 def test_hard_tables():

@@ -41,8 +41,9 @@ def gigpo(
     ``similarity`` puts like texts in one cluster (0.95 in released code). ``over`` counts a trajectory of the first term once
     ("episodes", the paper) or once per turn ("turns", preset ``as_released``). ``weight`` 0 is GRPO.
     Pitfalls: a view met once adds nothing, and one that m members met adds (m - 1) / m of its gradient. A view that hides
-    what matters compares unlike positions, and one that a game meets twice compares a turn with its own future. Greedy clusters depend on the order of the texts: ours is alphabetical and no text leaves
-    its group, released code takes the order of the batch; cost grows with the square of the distinct views of a group.
+    what matters compares unlike positions, and one that a game meets twice compares a turn with its own future. Greedy
+    clusters depend on the order of the texts: ours is alphabetical and no text leaves its group, released code takes the
+    order of the batch; cost grows with the square of the distinct views of a group.
     A group of one gives 0; in released code a lone turn keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
     Verified by: tests/credit/test_gigpo.py, tests/credit/test_anchors.py.

@@ -1,48 +1,105 @@
 """What every loss must hold, for every file found in the slot."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from sparring import registry
-from sparring.losses.base import LossBatch
+from sparring.losses.base import LossBatch, Whole
 
 
-def batch(size, seed=0):
+def batch(size, seed=0, *, low=0.0, equal=False):
+    """Return the second half of a minibatch of 2 * size tokens.
+
+    Args:
+        size: tokens of this forward pass.
+        seed: of the numbers.
+        low: every other token's log-probability is this much lower now, and the others' were before the step.
+        equal: whether all advantages are 0 and all outcomes equal.
+    """
     generator = torch.Generator().manual_seed(seed)
 
-    def draw(count=size):
+    def draw(count=2 * size):
         return torch.randn(count, generator=generator, dtype=torch.float64)
 
-    logprobs = (-draw().abs()).requires_grad_(True)
-    return LossBatch(
-        logprobs=logprobs,
-        old_logprobs=-draw().abs(),
-        sampler_logprobs=-draw().abs(),
-        advantages=draw(),
-        sequence=torch.arange(size) // 2,
-        turn=torch.arange(size) // 2,
-        num_sequences=(size + 1) // 2,
-        entropy=draw().abs().requires_grad_(True),
-        reference_logprobs=-draw().abs(),
-        values=draw((size + 1) // 2).requires_grad_(True),
-        value_targets=draw((size + 1) // 2),
+    odd = torch.arange(2 * size) % 2 * low
+    columns = {name: -draw().abs() for name in ("logprobs", "old_logprobs", "sampler_logprobs", "reference_logprobs")}
+    columns["logprobs"], columns["old_logprobs"] = columns["logprobs"] - odd, columns["old_logprobs"] - (low - odd)
+    columns |= {"entropy": draw().abs(), "advantages": draw() * (not equal)}
+    index = torch.arange(size, 2 * size)
+    own = {name: column[index] for name, column in columns.items()}
+    seen = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
+    trajectories = 2 * ((size + 1) // 2)
+    values, targets, outcome, uniform = draw((size + 1) // 2), draw((size + 1) // 2), draw(trajectories), draw().abs() % 1
+    features = {name: draw(size).requires_grad_(True) for name in registry.names("features")}
+    place = torch.arange(size) // 2
+    whole = Whole(
+        uniform=uniform,
+        trajectory=torch.cat([place, place + trajectories // 2]),
+        turn_index=torch.zeros(2 * size, dtype=torch.int64),
+        group=torch.arange(trajectories) % 2,
+        outcome=outcome * (not equal),
+        **seen,
     )
+    own["logprobs"].requires_grad_(True)
+    features["entropy"] = own["entropy"].requires_grad_(True)
+    return LossBatch(
+        sequence=place,
+        turn=place,
+        num_sequences=(size + 1) // 2,
+        features=features,
+        whole=whole,
+        index=index,
+        values=values.requires_grad_(True),
+        value_targets=targets,
+        **own,
+    )
+
+
+def every(name):
+    """Yield the loss without options, and with each preset."""
+    for preset in (None, *registry.load("losses", name).presets):
+        yield registry.bind("losses", name, preset=preset)
 
 
 @pytest.mark.parametrize("name", registry.names("losses"))
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_shape_finite_deterministic(name, size):
-    plugin = registry.load("losses", name)
-    for preset in (None, *plugin.presets):
+    for loss in every(name):
         data = batch(size)
-        term = registry.bind("losses", name, preset=preset)(data)
+        term = loss(data)
         rows = (size + 1) // 2 if term.level == "turn" else size
         assert term.values.shape == (rows,)
         assert torch.isfinite(term.values).all()
         assert all(torch.isfinite(torch.as_tensor(value)).all() for value in term.metrics.values())
         assert all(not torch.as_tensor(value).requires_grad for value in term.metrics.values())
-        assert torch.equal(term.values, registry.bind("losses", name, preset=preset)(batch(size)).values)
+        assert torch.equal(term.values, loss(batch(size)).values)
         if term.level == "weight":
             assert not term.values.requires_grad
         else:
             term.values.sum().backward()
+
+
+@pytest.mark.parametrize("name", registry.names("losses"))
+@pytest.mark.parametrize("hard", [{"low": 1e3}, {"low": 1e9}, {"equal": True}, {"low": 20.7, "equal": True}], ids=str)
+def test_ratios_beyond_reason_and_no_signal_stay_finite(name, hard):
+    for loss in every(name):
+        data = batch(5, **hard)
+        term = loss(data)
+        assert torch.isfinite(term.values).all()
+        assert all(torch.isfinite(torch.as_tensor(value)).all() for value in term.metrics.values())
+        if term.level != "weight":
+            term.values.sum().backward()
+            assert data.logprobs.grad is None or torch.isfinite(data.logprobs.grad).all()
+
+
+@pytest.mark.parametrize("name", registry.names("losses"))
+def test_nothing_is_changed_in_place(name):
+    for loss in every(name):
+        data, untouched = batch(6), batch(6)
+        loss(data)
+        for record, before in ((data, untouched), (data.whole, untouched.whole)):
+            for field in dataclasses.fields(record):
+                if isinstance(value := getattr(record, field.name), torch.Tensor):
+                    assert torch.equal(value, getattr(before, field.name)), field.name

@@ -46,6 +46,17 @@ def test_dapo_preset_clips_higher(make_batch):
     assert ppo_clip(batch).values.item() == pytest.approx(-1.2)
 
 
+def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
+    loss = bind("losses", "ppo_clip", preset="loop")
+    for ratio, advantage in ((1.11, 1.0), (1 / 1.11, -1.0)):
+        term = loss(make_batch([math.log(ratio)], old=[0.0], advantages=[advantage]))
+        assert term.values.item() == pytest.approx(-advantage * 1.1**advantage)
+        assert term.metrics["clip_fraction"].item() == 1.0
+    assert (
+        loss(make_batch([math.log(1.09), -math.log(1.09)], old=[0.0, 0.0], advantages=[1.0, -1.0])).metrics["clip_fraction"].item() == 0.0
+    )
+
+
 def test_dual_clip_bounds_a_ratio_run_wild(make_batch):
     batch = make_batch([math.log(10.0)], old=[0.0], advantages=[-1.0])
     assert ppo_clip(batch).values.item() == pytest.approx(10.0)

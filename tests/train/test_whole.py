@@ -78,6 +78,7 @@ def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
     if not config:  # one pass over everything, in the order of the table
         (whole,) = seen
         assert whole.trajectory.tolist() == turns.trajectory[data.turn_of].tolist()
+        assert whole.turn_index.tolist() == turns.turn_index[data.turn_of].tolist()
         assert whole.outcome.tolist() == pytest.approx(returns.tolist())
         assert whole.group.tolist() == groups[first].tolist()
 

@@ -27,6 +27,7 @@ class Whole:
     advantages: Tensor  # [M']
     uniform: Tensor  # [M'] numbers in [0, 1) from the run's own stream, for losses that choose tokens at random
     trajectory: Tensor  # [M'] int64, number of the token's trajectory
+    turn_index: Tensor  # [M'] int64, which of its seat's turns the token is in, from 0
     group: Tensor  # [G] int64, equal for trajectories of one start and role
     outcome: Tensor  # [G] return of the trajectory
     reference_logprobs: Tensor | None = None  # [M'], with NEEDS "reference_logprobs"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import torch
-
 from sparring.errors import ConfigError
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.losses.surrogate import clipped, dual_clipped
 
 PRESETS = {
     "dapo": {"clip_low": 0.2, "clip_high": 0.28},
     "dual_clip": {"dual_clip": 3.0},
+    "loop": {"clip_low": 1.0 - 1.0 / 1.1, "clip_high": 0.1},
 }
 
 
@@ -22,10 +22,10 @@ def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2,
     A < 0 also L_t = min(L_t, -c A), so that a ratio run wild cannot dominate.
     Shapes: [M] -> [M].
     Options: ``clip_high`` above ``clip_low`` is DAPO's clip-higher (preset ``dapo``); ``dual_clip`` must exceed 1 (preset
-    ``dual_clip``: 3).
+    ``dual_clip``: 3). Preset ``loop``: between 1 / 1.1 and 1.1, equal widths in the logarithm.
     Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is the plain one.
     Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction (tokens whose gradient is cut).
-    Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip).
+    Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et al., 2025 (LOOP).
     Verified by: tests/losses/test_ppo_clip.py.
 
     Raises:
@@ -35,12 +35,9 @@ def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2,
         raise ConfigError(f"ppo_clip: clip_low={clip_low}, clip_high={clip_high} must be >= 0 and dual_clip={dual_clip} > 1 or null.")
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio, advantages = log_of_ratio.exp(), batch.advantages
-    plain, clipped = -ratio * advantages, -ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
-    loss = torch.maximum(plain, clipped)
-    cut = clipped > plain
+    loss, cut = clipped(ratio, advantages, clip_low, clip_high)
     if dual_clip is not None:
-        bound = -dual_clip * advantages
-        too_large = (advantages < 0) & (loss > bound)
-        loss, cut = torch.where(too_large, bound, loss), cut | too_large
+        loss, too_large = dual_clipped(loss, advantages, dual_clip)
+        cut = cut | too_large
     metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.detach().float().mean()}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -63,6 +63,7 @@ def whole(tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, ta
         advantages=on_device(targets.advantages[tokens]),
         uniform=on_device(targets.uniform[tokens]),
         trajectory=on_device(trajectory.reshape(-1)),
+        turn_index=on_device(turns.turn_index[turn_of[tokens]]),
         group=on_device(group[present]),
         outcome=on_device(returns[present]),
         **{name: column[rows] for name, column in columns.items()},

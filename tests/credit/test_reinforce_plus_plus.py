@@ -24,12 +24,11 @@ def test_by_hand_with_a_groups_mean():
     assert advantages == pytest.approx(expected)
 
 
-@given(REWARDS, st.sampled_from([1.0, 0.9]))
+@given(REWARDS, st.sampled_from([1.0, 0.5]))
 def test_without_a_baseline_it_is_rebn(rewards, gamma):
     turns = table(rewards)
     expected = rebn(turns, {}, gamma=gamma).advantages
-    if np.abs(expected).sum() > 0 and turns.reward.std() > 1e-2:
-        assert reinforce_plus_plus(turns, {}, gamma=gamma).advantages == pytest.approx(expected, abs=1e-3)
+    assert reinforce_plus_plus(turns, {}, gamma=gamma).advantages == pytest.approx(expected, abs=1e-2)  # 1e-8 under the root
 
 
 @given(REWARDS, st.integers(0, 1000), st.sampled_from(["none", "group"]))

@@ -1,0 +1,39 @@
+"""Credit: group policy gradient (GPG)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre
+from sparring.ops.standardise import varied
+from sparring.types import Credit, TurnTable
+
+
+def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Subtract the group's mean and make up for groups that teach nothing.
+
+    What: centred returns, scaled up by the share of trajectories whose group is not all equal.
+    When to use: as ``grpo`` without the division, when many groups are all right or all wrong and the step should not shrink with them.
+    Mathematics: A_i = B / (B - M) * (R_i - mean_g R), B trajectories in the batch, M of them in groups of equal returns.
+    Shapes: advantages [N]; groups per (group, role).
+    Pitfalls: one useful group in a large batch is scaled up by the whole batch's size. The factor depends on the batch, so gradients
+    of two batches do not average to that of both. The released code of others counts rewards that are not 0 instead of groups
+    that are not equal; this follows the paper.
+    Reference: Chu et al., 2025 (arXiv 2504.02546).
+    Verified by: tests/credit/test_gpg.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "gpg")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    useful = varied(returns, ids, count)[ids]
+    factor = len(returns) / max(int(useful.sum()), 1)
+    advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
+    return Credit(advantages=spread(advantages, turns), state=dict(state), metrics={"useful_share": 1.0 / factor if useful.any() else 0.0})

@@ -1,0 +1,50 @@
+"""Credit: group advantages with a virtual best member (NGRPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import centre, group_counts, group_mean, group_sum
+from sparring.types import Credit, TurnTable
+
+
+def ngrpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    best: float = 1.0,
+    num_virtual: Annotated[int, Field(ge=0)] = 1,
+    epsilon: Annotated[float, Field(gt=0)] = 1e-6,
+) -> Credit:
+    """Compare with a group to which virtual trajectories of the best return were added.
+
+    What: ``grpo`` whose mean and deviation include members that succeeded; a group that failed as a whole then learns from it.
+    When to use: hard tasks with many all-wrong groups and a known best return. Do not filter groups of equal returns before it.
+    Mathematics: mean' and std' (sample) over the n returns and num_virtual times ``best``; A_i = (R_i - mean') / (std' + epsilon).
+    Shapes: advantages [N]; groups per (group, role).
+    Options: ``best`` is the highest return the task can give; ``num_virtual`` 0 is ``grpo``.
+    Pitfalls: advantages of a group sum to less than 0: on the whole, probabilities are pushed down, for which the paper pairs it with
+    clip bounds of 0.16 and 0.24. A group of one is compared with the virtual members (the release passes its raw reward). Returns
+    above ``best`` make the virtual member a bad example. A group all at ``best`` gives 0.
+    Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
+    Verified by: tests/credit/test_ngrpo.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "ngrpo")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    sizes = group_counts(ids, count)
+    centred = centre(returns, ids, count)
+    gap = best - group_mean(returns, ids, count)  # of the virtual members from the mean of the real ones
+    share = num_virtual / np.maximum(sizes + num_virtual, 1)
+    squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
+    deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
+    return Credit(advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns), state=dict(state))

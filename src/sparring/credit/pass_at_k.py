@@ -1,0 +1,44 @@
+"""Credit: only the best of a group is rewarded (pass@k training)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.blocks import best_two
+from sparring.ops.standardise import deviations, varied
+from sparring.types import Credit, TurnTable
+
+
+def pass_at_k(
+    turns: TurnTable, state: Mapping[str, Any], *, divide_by_std: bool = False, epsilon: Annotated[float, Field(ge=0)] = 1e-6
+) -> Credit:
+    """Credit the best trajectory of a group with its lead over the second best.
+
+    What: the policy gradient of the best of n instead of the mean; the others get 0. n is the group's size.
+    When to use: when one success in n tries is enough, to keep variety.
+    Mathematics: A_i = R_i - R_second if i is the group's best, else 0; without the division the sum over the group is an unbiased
+    gradient of E[max over i of R_i], since the best leaves the maximum without it as its baseline.
+    Shapes: advantages [N]; groups per (group, role).
+    Options: ``divide_by_std`` divides by the group's sample deviation plus ``epsilon``, as the released code does by default.
+    Pitfalls: two equal bests give 0, so with rewards 0 and 1 only groups with exactly one success teach. A group of one gives 0
+    (the released code refuses it).
+    Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
+    Verified by: tests/credit/test_pass_at_k.py, tests/credit/test_group_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "pass_at_k")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    best, second = best_two(returns, ids, count)
+    lead = np.where(varied(returns, ids, count), best - second, 0.0)
+    if divide_by_std:
+        lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
+    return Credit(advantages=spread(np.where(returns == best[ids], lead[ids], 0.0), turns), state=dict(state))

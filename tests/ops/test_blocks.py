@@ -1,0 +1,76 @@
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.ops import blocks
+from sparring.ops.groups import group_ids
+from sparring.ops.standardise import deviations, standardise, varied
+
+MEMBERS = st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12)
+
+
+def columns(members):
+    ids, count = group_ids(np.array([group for group, _ in members]))
+    values = np.array([value for _, value in members])
+    return values, ids, count, [values[ids == group].tolist() for group in range(count)]
+
+
+@given(MEMBERS)
+def test_blocks_hold_every_row_once_and_one_group_per_row(members):
+    _, ids, count, _ = columns(members)
+    found = list(blocks.equal_sized(ids, count))
+    assert sorted(row for block in found for row in block.reshape(-1).tolist()) == list(range(len(ids)))
+    for block in found:
+        assert (ids[block] == ids[block[:, :1]]).all()
+    assert len({block.shape[1] for block in found}) == len(found)
+
+
+@given(MEMBERS)
+def test_order_statistics_of_groups(members):
+    values, ids, count, groups = columns(members)
+    assert blocks.lower_median(values, ids, count).tolist() == [statistics.median_low(own) for own in groups]
+    best, second = blocks.best_two(values, ids, count)
+    assert best.tolist() == [max(own) for own in groups]
+    assert second.tolist() == [sorted(own)[-2] if len(own) > 1 else own[0] for own in groups]
+    expected = [groups[group].count(value) / len(groups[group]) for group, value in zip(ids.tolist(), values.tolist(), strict=True)]
+    assert blocks.shares(values, ids, count) == pytest.approx(expected)
+
+
+def test_shares_and_steps_see_through_rounding():
+    assert blocks.shares(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx([2 / 3, 2 / 3, 1 / 3])
+    assert blocks.steps(np.array([[0.3, 0.1 + 0.2, 1.0], [1e-9, 2e-9, 2e-9]])).tolist() == [[False, True], [True, False]]
+
+
+def test_tied_means_by_hand():
+    differ = np.array([[True, False, True], [False, False, False]])
+    assert blocks.tied_means(differ, np.array([1.0, 2.0, 4.0, 9.0])).tolist() == [[1, 3, 3, 9], [4, 4, 4, 4]]
+    assert blocks.tied_means(differ[:1], np.array([[8.0, 2.0, 0.0, 1.0]])).tolist() == [[8, 1, 1, 1]]
+
+
+@pytest.mark.parametrize("width", [1, 5, 62, 63, 64, 65, 130])
+def test_patterns_are_told_apart_at_any_width(width):
+    flags = np.zeros((4, width), dtype=bool)
+    flags[1, -1] = flags[3, -1] = True
+    flags[2, 0] = True
+    first, pattern = blocks.distinct_rows(flags)
+    assert len(first) == (2 if width == 1 else 3)
+    assert (flags[first][pattern] == flags).all()
+
+
+@given(MEMBERS, st.sampled_from([0, 1]))
+def test_deviations_and_standardise_follow_their_definition(members, ddof):
+    values, ids, count, groups = columns(members)
+    expected = [float(np.std(own, ddof=ddof)) if len(own) > ddof else 0.0 for own in groups]
+    assert deviations(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
+    assert varied(values, ids, count).tolist() == [len(set(own)) > 1 for own in groups]
+    relative = [(v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)]
+    assert standardise(values, ids, count, ddof=ddof, epsilon=0.5) == pytest.approx(relative, abs=1e-12)
+
+
+def test_equal_up_to_rounding_is_exactly_nothing():
+    values, ids = np.array([1e6 + 0.1 + 0.2, 1e6 + 0.3, 5.0]), np.array([0, 0, 1])
+    assert standardise(values, ids, 2, epsilon=0.0).tolist() == [0.0, 0.0, 0.0]
+    assert standardise(np.zeros(0), np.zeros(0, dtype=np.int64), 0).shape == (0,)

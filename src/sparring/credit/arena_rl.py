@@ -1,0 +1,77 @@
+"""Credit: tournament ranks within a group (ArenaRL, SPO-minimax)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.blocks import distinct_rows, equal_sized, steps, tied_means
+from sparring.ops.groups import centre
+from sparring.ops.standardise import standardise
+from sparring.ops.tournaments import Scheme, tournament_ranks
+from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
+
+PRESETS = {"minimax_preference": {"scheme": "round_robin", "divide_by_std": False}}
+
+
+def arena_rl(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    scheme: Scheme = "single_elimination",
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Replace returns by ranks from a tournament among those that started alike.
+
+    What: only who beats whom counts, not by how much; the larger return wins a match, equal ones tie.
+    When to use: rewards whose size means little (judges, scores of unlike tasks). Preset "minimax_preference" gives each trajectory its
+    share of wins over the others minus a half, whose gradient is exactly that of the chance to beat an equal.
+    Mathematics: rank_i from the scheme, 0 the best, ties sharing the mean; x_i = 1 - rank_i / (n - 1);
+    A_i = (x_i - mean_g x) / (std_g x + epsilon), or without the division.
+    Shapes: advantages [N]; groups per (group, role).
+    Options: ``scheme`` "anchor", "round_robin", "swiss" (ceil(log2 n) rounds, Buchholz), "single_elimination" or "double_elimination" (both
+    seeded by anchor matches); ``divide_by_std``.
+    Pitfalls: returns order a group consistently, so that all schemes but "swiss" give the same ranks here, and "swiss" coarser ones; they
+    differ with a judge that contradicts itself (ops/tournaments.py takes any matrix of scores). Members of equal return share the
+    mean of their ranks, where the release goes by index. Each pattern of ties costs one tournament: large groups with many
+    patterns are slow. A group of one, or of equal returns, gives 0.
+    Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the preset.
+    Verified by: tests/credit/test_arena_rl.py, tests/ops/test_tournaments.py, tests/credit/test_group_bias.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "arena_rl")
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    placed = _placed(returns, ids, count, scheme)
+    advantages = standardise(placed, ids, count, epsilon=epsilon) if divide_by_std else centre(placed, ids, count)
+    return Credit(advantages=spread(advantages, turns), state=dict(state))
+
+
+def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:
+    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one: one tournament per size and pattern of ties."""
+    placed = np.zeros(len(returns))
+    for rows in equal_sized(ids, num_groups):
+        if rows.shape[1] < 2:
+            continue
+        members = np.take_along_axis(rows, np.argsort(-returns[rows], axis=1), axis=1)
+        differ = steps(returns[members])
+        first, pattern = distinct_rows(differ)
+        table = np.stack([_pattern(differ[row], scheme) for row in first.tolist()])
+        placed[members] = table[pattern]
+    return placed
+
+
+def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
+    """Return 1 - rank / (n - 1) by place, for members in order of their returns, best first, [n]."""
+    level = -np.append(0, np.cumsum(differ)).astype(np.float64)
+    ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
+    placed: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)
+    return placed

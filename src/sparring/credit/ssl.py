@@ -1,0 +1,62 @@
+"""Credit: success plus tiers of progress, relative to the group (SSL, Sweet Spot)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.errors import CreditError
+from sparring.ops.groups import centre
+from sparring.ops.returns import trajectory_sums
+from sparring.ops.standardise import standardise
+from sparring.types import Credit, TurnTable
+
+
+def ssl(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    component: str = "process",
+    tiers: tuple[float, ...] = (0.25, 0.5, 0.75),
+    alpha: Annotated[float, Field(ge=0, lt=1)] = 0.5,
+    success: float = 0.5,
+    divide_by_std: bool = True,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Reward success first and, within it, how near to the sweet spot a trajectory came.
+
+    What: ``grpo`` on success plus a graded bonus; the grades come from a named reward component that measures progress.
+    When to use: an outcome of right and wrong too rare or too coarse to learn from, with a progress measure worth trusting in steps only.
+    Mathematics: C_i = 1 if the return without the component >= success, else 0; S_i = (number of ``tiers`` that the component's sum
+    reaches) / (number of tiers); x_i = C_i + alpha * S_i; A_i = (x_i - mean_g x) / (std_g x + epsilon).
+    Shapes: advantages [N]; groups per (group, role).
+    Options: ``component`` names the reward component; ``tiers`` are its thresholds; ``alpha`` below 1 keeps every failure below every
+    success; ``success``; ``divide_by_std``.
+    Pitfalls: the paper's tiers depend on its tasks: these are parameters, no reproduction is claimed. The component is taken out of the
+    return before success is judged. A group of one, or without differences, gives 0.
+    Reference: Sweet Spot Learning (SSL), literal reading.
+    Verified by: tests/credit/test_ssl.py.
+
+    Raises:
+        CreditError: a reward is not finite, the component is missing, or there is no tier.
+    """
+    check(turns, "ssl")
+    if not tiers:
+        raise CreditError("credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5].")
+    returns, starts = trajectory_returns(turns)
+    if component not in turns.components and len(returns):
+        known = ", ".join(sorted(turns.components)) or "none"
+        raise CreditError(
+            f"credit 'ssl': no reward component {component!r} in the turn table; there is: {known}. Name one by option 'component'."
+        )
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    progress = trajectory_sums(turns.components.get(component, turns.reward), turns.trajectory)
+    grade = np.searchsorted(np.sort(np.array(tiers, dtype=np.float64)), progress, side="right") / len(tiers)
+    rewards = (returns - progress >= success) + alpha * grade
+    advantages = standardise(rewards, ids, count, epsilon=epsilon) if divide_by_std else centre(rewards, ids, count)
+    return Credit(advantages=spread(advantages, turns), state=dict(state))

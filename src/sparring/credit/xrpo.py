@@ -1,0 +1,53 @@
+"""Credit: group advantages sharpened by novelty (XRPO)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.ops.groups import group_mean
+from sparring.ops.returns import trajectory_sums
+from sparring.ops.standardise import standardise
+from sparring.types import Credit, TurnTable
+
+
+def xrpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    success: float = 0.5,
+    strength: Annotated[float, Field(ge=0)] = 2.5,
+    cap: Annotated[float, Field(ge=0)] = 0.5,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
+) -> Credit:
+    """Give successes that were unlikely for the policy a larger advantage.
+
+    What: ``grpo`` plus a bonus for successes whose mean log-probability per token is below the group's.
+    When to use: rewards of right and wrong, where the policy keeps repeating the solutions it has.
+    Mathematics: s_i = mean log-probability of trajectory i's tokens, eta_i = exp(s_i - mean_g s), A0 = ``grpo``;
+    A_i = A0_i + min(max(strength * (1 - eta_i), 0), cap * A0_i) where R_i >= success and A0_i > 0, else A0_i.
+    Shapes: advantages [N]; groups per (group, role).
+    Options: ``success`` is the least return that counts as one; ``strength`` and ``cap`` (lambda, kappa); with 0 for either it is ``grpo``.
+    Pitfalls: how bonus and advantage combine is a literal reading, no reproduction is claimed. The bonus depends on the sampler's
+    temperature and favours rare wordings as much as rare ideas. Trajectories without a sampled token count with s = 0.
+    Reference: XRPO (arXiv 2510.06672).
+    Verified by: tests/credit/test_xrpo.py.
+
+    Raises:
+        CreditError: a reward or log-probability is not finite, or the table has no log-probabilities.
+    """
+    check(turns, "xrpo", columns=("logprob",))
+    returns, starts = trajectory_returns(turns)
+    groups, count = start_groups(turns)
+    ids = groups[starts]
+    relative = standardise(returns, ids, count, epsilon=epsilon)
+    logprob = turns.logprob if turns.logprob is not None else np.zeros(len(returns))  # check has made sure of it
+    tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
+    score = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
+    novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))  # max(1 - eta, 0)
+    bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
+    return Credit(advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns), state=dict(state))

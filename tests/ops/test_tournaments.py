@@ -1,0 +1,103 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.ops.tournaments import ranks_by, seed_positions, tournament_ranks
+
+SCHEMES = ["anchor", "round_robin", "swiss", "single_elimination", "double_elimination"]
+# rock, paper, scissors: each beats the one before
+CYCLE = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+
+
+def strengths(values):
+    return np.repeat(np.array(values, dtype=float)[:, None], len(values), axis=1)
+
+
+def test_ties_share_the_mean_rank():
+    assert ranks_by([(1.0,), (3.0,), (1.0,), (2.0,)]).tolist() == [2.5, 0.0, 2.5, 1.0]
+
+
+def test_a_standard_bracket():
+    assert seed_positions(1) == [0]
+    assert seed_positions(8) == [0, 7, 3, 4, 1, 6, 2, 5]
+
+
+def test_a_cycle_is_three_equals_for_round_robin_and_a_matter_of_luck_for_others():
+    assert tournament_ranks("round_robin", CYCLE).tolist() == [1.0, 1.0, 1.0]
+    # anchor: 1 beat 0 (score 1), 2 lost to it (0), 0 has the mean of its scores 0 and 1
+    assert tournament_ranks("anchor", CYCLE).tolist() == [1.0, 0.0, 2.0]
+    # seeds 1, 0, 2: 1 rests, 0 beats 2, then 1 beats 0
+    assert tournament_ranks("single_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
+    # double: 1 rests, 0 beats 2; then 2 rests alone below, 1 beats 0; 0 beats 2 below; 1 beats 0 in the final
+    assert tournament_ranks("double_elimination", CYCLE).tolist() == [1.0, 0.0, 2.0]
+
+
+def test_a_second_defeat_is_needed_to_leave_double_elimination():
+    """Player 1 loses to the worst at once and still becomes second."""
+    scores = strengths([9, 8, 7, 1])
+    scores[3, 1], scores[1, 3] = 10.0, 0.0
+    scores[1, 0], scores[2, 0], scores[3, 0] = 8.0, 7.0, 1.0
+    assert tournament_ranks("double_elimination", scores)[0] == 0.0
+    # seeds 0 1 2 3: 0 beats 3, 1 beats 2; 0 beats 1, 2 beats 3 (out); 1 beats 2 (out); 0 beats 1
+    assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 1.0, 2.0, 3.0]
+    scores[2, 1], scores[1, 2] = 10.0, 0.0  # now 2 beats 1 whenever they meet
+    # 0 beats 3, 2 beats 1; 0 beats 2, 1 loses to 3 (out); 2 beats 3 (out); 0 beats 2
+    assert tournament_ranks("double_elimination", scores).tolist() == [0.0, 3.0, 1.0, 2.0]
+
+
+def test_in_a_knock_out_a_tie_sends_the_better_seed_on():
+    scores = np.array([[0.0, 5.0, 5.0], [5.0, 0.0, 1.0], [4.0, 1.0, 0.0]])
+    # seeding: 0 has 5, 1 has 5, 2 has 4; 0 rests, 1 ties with 2 and goes on; final 0 and 1 tie
+    assert tournament_ranks("single_elimination", scores).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_losers_of_one_round_are_ordered_by_their_mean_score():
+    # seeds 0 1 2 3; in the first round 3 loses to 0 and 2 to 1; 3 has made more in its matches than 2
+    scores = np.array([[0, 9, 9, 9], [8, 0, 9, 9], [7, 0, 0, 0], [6, 5, 5, 0]], dtype=float)
+    assert tournament_ranks("single_elimination", scores).tolist() == [0.0, 1.0, 3.0, 2.0]
+
+
+def test_swiss_by_hand_with_a_bye():
+    # strengths 3, 2, 1. Round 1: 2 rests, 0 beats 1. Round 2: standing 0, 2, 1: 1 rests, 0 beats 2. Points 2, 1, 1; equal Buchholz 2
+    assert tournament_ranks("swiss", strengths([3, 2, 1])).tolist() == [0.0, 1.5, 1.5]
+
+
+def test_swiss_avoids_a_second_match_and_breaks_ties_by_the_opponents_points():
+    # 0 beats 2, 1 beats 3; 0 beats 1, 2 beats 3: 2, 1, 1, 0; 1 met 3 and 0 (2 points), 2 met 0 and 3 (2 points)
+    assert tournament_ranks("swiss", strengths([4, 3, 2, 1])).tolist() == [0.0, 1.5, 1.5, 3.0]
+    # eight: after 0 1 2 3 beat 4 5 6 7, 0 beats 1, 2 beats 3, 4 beats 5, 6 beats 7; 0 beats 2; 1, 3, 4, 6 meet on one point: 1-3, 4-6; 5-7
+    # points 3 2 2 1 2 1 1 0; Buchholz of 1: 1+3+1 = 5, of 2: 1+1+3 = 5, of 4: 3+1+1 = 5; of 3: 0+2+2 = 4, of 5: 2+2+0 = 4, of 6: 2+0+2 = 4
+    assert tournament_ranks("swiss", strengths(range(8, 0, -1))).tolist() == [0, 2, 2, 5, 2, 5, 5, 7]
+
+
+def test_swiss_ties_give_half_a_point():
+    assert tournament_ranks("swiss", strengths([1, 1])).tolist() == [0.5, 0.5]
+
+
+@given(st.integers(2, 12), st.integers(0, 10**6), st.sampled_from(SCHEMES))
+def test_ranks_of_any_matrix_are_a_ranking(count, seed, scheme):
+    scores = np.random.Generator(np.random.Philox(seed)).integers(0, 3, (count, count)).astype(float)
+    ranks = tournament_ranks(scheme, scores)
+    assert ranks.sum() == pytest.approx(count * (count - 1) / 2)
+    assert ranks.min() >= 0
+    assert ranks.max() <= count - 1
+
+
+@given(st.integers(1, 12), st.integers(0, 10**6), st.sampled_from(["anchor", "round_robin", "single_elimination", "double_elimination"]))
+def test_a_consistent_order_is_found_wherever_the_best_player_stands(count, seed, scheme):
+    order = np.random.Generator(np.random.Philox(seed)).permutation(count)
+    assert np.array_equal(tournament_ranks(scheme, strengths(-order)), order)
+
+
+def test_swiss_by_hand_with_five_players():
+    """A bye each round, a second match of 0 and 1 avoided, and Buchholz to tell 1 from 2 and 3 from 4."""
+    # 4 rests, 0-2, 1-3; 3 rests, 0-1, 4-2; 2 rests, 0-3 (0 has met 1), 1-4. Points 3 2 2 1 1; Buchholz 4, 5, 4, 5, 4
+    assert tournament_ranks("swiss", strengths([5, 4, 3, 2, 1])).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_bye_is_worth_a_point():
+    # 2 rests, 0 beats 1; 1 rests, 2 beats 0: points 1, 1, 2; Buchholz of 0: 1 + 2, of 1: 1
+    scores = strengths([3, 2, 1])
+    scores[2, 0] = 9.0
+    assert tournament_ranks("swiss", scores).tolist() == [1, 2, 0]

@@ -46,10 +46,15 @@ def generalised_advantages(reward: FloatArray, value: FloatArray, trajectory: In
     delta[t] = reward[t] + gamma * value[t+1] - value[t], with value 0 after the last turn;
     A[t] = delta[t] + gamma * lam * A[t+1] (Schulman et al., 2016).
     """
-    following = np.append(value[1:], 0.0)
-    ends = np.append(np.diff(trajectory) != 0, True)
-    delta = reward + gamma * np.where(ends, 0.0, following) - value if len(reward) else reward
+    delta = reward + gamma * next_values(value, trajectory) - value
     return backward_recurrence(delta, gamma * lam, trajectory)
+
+
+def next_values(values: FloatArray, trajectory: IntArray) -> FloatArray:
+    """Return each row's successor's value within its trajectory, 0 after the last row, [N]."""
+    following = np.zeros(len(values))
+    following[:-1] = np.where(trajectory[1:] == trajectory[:-1], values[1:], 0.0)
+    return following
 
 
 def trajectory_starts(trajectory: IntArray) -> IntArray:

@@ -1,0 +1,60 @@
+"""Credit: V-trace at the level of turns, for games played by an older policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check
+from sparring.ops.returns import backward_recurrence, next_values
+from sparring.types import Credit, TurnTable
+
+NEEDS = {"values", "old_logprobs"}
+LOG_RATIO_LIMIT = 20.0
+
+
+def vtrace(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    lam: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    rho_bar: Annotated[float, Field(gt=0)] = 1.0,
+    c_bar: Annotated[float, Field(gt=0)] = 1.0,
+    weigh_policy: bool = True,
+) -> Credit:
+    """Compare what followed with the critic, weighing turns by how likely today's policy still is to take them.
+
+    What: turn-level temporal differences, each weighted by the truncated ratio of the learner's probability of the turn to that of the
+    policy that played it.
+    When to use: stale games (replay, asynchronous play) with a critic. Add the loss ``value_loss``.
+    Mathematics: w_t = exp(old_logprob_t - logprob_t), rho_t = min(rho_bar, w_t), c_t = lam min(c_bar, w_t);
+    delta_t = rho_t (r_t + gamma V_{t+1} - V_t); v_t = V_t + delta_t + gamma c_t (v_{t+1} - V_{t+1}), V and v 0 after the last turn;
+    A_t = rho_t (r_t + gamma v_{t+1} - V_t); the critic's target is v_t.
+    Shapes: advantages and value_targets [N].
+    Options: ``rho_bar`` decides which policy's value is learnt (infinite: the learner's own), ``c_bar`` how far what came later reaches
+    back; ``weigh_policy`` false leaves rho_t out of A_t, for losses that weigh by the ratio themselves (``truncated_is``, ``ppo_clip``
+    with stale log-probabilities): weighing twice is wrong.
+    Pitfalls: a turn's ratio is the product over its tokens, so long replies are truncated or vanish after little change; log-ratios are
+    clamped to 20. Where the weights have not moved all ratios are 1 and, with lam = 1, this is ``gae`` with lam = 1. As in ``gae`` a
+    reward of other seats' turns belongs to the own turn before; their policies are not corrected for.
+    Reference: Espeholt et al., 2018 (arXiv 1802.01561), with turns as actions.
+    Verified by: tests/credit/test_vtrace.py.
+
+    Raises:
+        CreditError: a reward, value or log-probability is not finite, or a column is missing.
+    """
+    check(turns, "vtrace", needs_value=True, columns=("old_logprob", "logprob"))
+    assert turns.value is not None
+    assert turns.old_logprob is not None
+    assert turns.logprob is not None
+    ratio = np.exp(np.clip(turns.old_logprob - turns.logprob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+    rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
+    delta = rho * (turns.reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
+    targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
+    advantages = turns.reward + gamma * next_values(targets, turns.trajectory) - turns.value
+    metrics = {"ratio_mean": float(ratio.mean()), "truncated_share": float((ratio > rho_bar).mean())} if len(ratio) else {}
+    return Credit(advantages=rho * advantages if weigh_policy else advantages, state=dict(state), value_targets=targets, metrics=metrics)

@@ -35,8 +35,8 @@ def hiper(
     one. High level: the same between the openings of segments, as if each were one long step.
     When to use: long games made of phases, in which credit should not have to travel back turn by turn. Add the loss ``value_loss``.
     Mathematics: delta_t = r_t + gamma V_{t+1} - V_t, A_low(t) = delta_t + gamma lam_turn A_low(t+1) within the segment, V_{t+1} being
-    V_high where the next turn opens a segment, and 0 after the last turn; for segment k of d turns from s_k: delta_k = sum_j gamma^j r + gamma^d
-    V_high(s_{k+1}) - V_high(s_k), A_high(k) = delta_k + gamma^d lam_segment A_high(k+1). A turn that opens a segment gets
+    V_high where the next turn opens a segment, and 0 after the last turn; for segment k of d turns from s_k: delta_k = sum_j gamma^j r +
+    gamma^d V_high(s_{k+1}) - V_high(s_k), A_high(k) = delta_k + gamma^d lam_segment A_high(k+1). A turn that opens a segment gets
     (1 - high_share) A_low + high_share A_high, all others A_low.
     Shapes: advantages and value_targets [N].
     Options: ``segments`` are runs of ``segment_turns`` own turns, or of turns with the same view ("view"). ``normalise`` gives A_low over

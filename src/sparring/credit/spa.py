@@ -1,0 +1,60 @@
+"""Credit: progress attribution, each turn's learnt share of the final reward (SPA)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups
+from sparring.ops.groups import leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.types import Credit, TurnTable
+
+NEEDS = {"values_after"}
+
+
+def spa(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    grounding: Annotated[float, Field(ge=0)] = 0.5,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    baseline: Literal["none", "group"] = "none",
+) -> Credit:
+    """Split the final reward into what each turn contributed, as a head that reads the turn's end has learnt to.
+
+    What: the value head reads the conversation after each turn and says what the turn contributed; the head is fitted so that
+    the contributions of a trajectory add up to its return. The turns are then rewarded with their contributions.
+    When to use: long tasks with one reward at the end. Add the loss ``value_loss``, which fits the head after the turns.
+    Mathematics: c_t = V(after turn t); r'_t = c_t + grounding if the turn was legal; A_t = sum over k >= t of gamma^(k-t) r'_k [- mean
+    over the others of the group of their sum of r']. The head minimises (sum_t c_t - R)^2 / 2: its gradient is (sum_k c_k - R) sum_t grad c_t,
+    which is that of sum_t (c_t - target_t)^2 / 2 with target_t = c_t - (sum_k c_k - R) held fixed.
+    Shapes: advantages and value_targets [N].
+    Options: ``grounding`` is the bonus of a legal turn, 0 for none; ``baseline`` "group" compares with the other trajectories that
+    started alike (alone: the own sum, hence 0 at the first turn).
+    Pitfalls: the return itself is in no advantage: until the head is fitted they are noise, and a wrong head biases. The targets move
+    with the other turns' contributions, so they are right for one update: use learner.epochs=1, minibatches=1. ``value_loss`` averages
+    over turns where the paper sums over a trajectory, a matter of the learning rate. The published method fits a model of its own
+    beforehand, on games of an expert, and its trainer multiplies by (T - t - 1): not copied; here the head learns along.
+    Without a baseline grounding makes long games look good.
+    Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
+    Verified by: tests/credit/test_spa.py, tests/engine/test_columns.py.
+
+    Raises:
+        CreditError: a reward or value is not finite, or the values after turns are missing.
+    """
+    check(turns, "spa", columns=("value_after",))
+    assert turns.value_after is not None
+    contribution = turns.value_after
+    excess = trajectory_sums(contribution - turns.reward, turns.trajectory)
+    steps = contribution + grounding * turns.legal
+    advantages = discounted_returns(steps, turns.trajectory, gamma=gamma)
+    if baseline == "group":
+        groups, count = start_groups(turns)
+        totals = trajectory_sums(steps, turns.trajectory)
+        advantages = advantages - spread(leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns)
+    metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
+    return Credit(advantages=advantages, state=dict(state), value_targets=contribution - spread(excess, turns), metrics=metrics)

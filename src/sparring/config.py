@@ -126,6 +126,9 @@ class RolloutConfig(Strict):
     temperature: float = Field(1.0, gt=0, description="sampling temperature")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
     top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
+    starts: Count = Field(0, description="fixed deals per game that are played again and again; 0: every group is dealt afresh")
+    max_turns: Number | None = Field(None, description="turns of all seats after which a game is cut; a number or a schedule")
+    refills: Count = Field(0, description="how often a step plays more games in place of those that selection drops (DAPO)")
     retries: Count = Field(2, description="how often a failed game begins anew before its group is dropped")
 
     @model_validator(mode="after")
@@ -248,6 +251,7 @@ class RunConfig(Strict):
     league: LeagueConfig = LeagueConfig()
     rewards: list[RewardConfig] = Field(default_factory=list, description="components added to the game's payoffs")
     reorder_outcomes: bool = Field(False, description="whether rewards may make a worse outcome of a game worth more than a better one")
+    curriculum: PluginConfig = PluginConfig(name="by_weight")
     selection: PluginConfig = PluginConfig(name="equal_groups")
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(default_factory=lambda: [LossConfig(name="ppo_clip")], min_length=1, description="terms of the loss")
@@ -271,6 +275,7 @@ class RunConfig(Strict):
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {"render": self.renderer, "league.matchmakers": self.matchmaker, "selection": self.selection, "credit": self.credit}
+        slots["selection.curricula"] = self.curriculum
         for slot, plugin in slots.items():
             plugin.bind(slot)
         for loss in self.losses:

@@ -38,6 +38,7 @@ SLOTS = {
     "features": "feature",
     "losses": "loss",
     "selection": "selection rule",
+    "selection.curricula": "curriculum",
     "league.matchmakers": "matchmaker",
 }
 SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in
@@ -102,7 +103,7 @@ def names(slot: str) -> tuple[str, ...]:
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
     package = importlib.import_module(f"sparring.{slot}")
-    found = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")]
+    found = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_") and not m.ispkg]
     return tuple(sorted(name for name in found if not _is_support(slot, name)))
 
 

@@ -27,6 +27,12 @@ RUNS = {
     "all losses": {"credit": {"name": "gae"}, "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")]},
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
     "truncated sampling": {"rollout": {"games_per_step": 8, "top_p": 0.7, "top_k": 5, "temperature": 0.8, "in_flight": 3}},
+    "fixed starts": {"rollout": {"games_per_step": 8, "group_size": 2, "starts": 3, "max_turns": 2}},
+    "refills": {
+        "selection": {"name": "equal_groups", "policy": "drop"},
+        "rollout": {"games_per_step": 8, "group_size": 2, "refills": 2},
+    },
+    "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {
         "rewards": [{"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}} for name in registry.names("rewards")]
@@ -39,6 +45,7 @@ RUNS = {
         "evaluation": {"every": 2, "exact": False, "opponents": [{"name": "mcts", "games_per_seat": 2, "simulations": 4}]},
     },
 }
+PROCESS = {"ppr": "process", "ssl": "component", "spae": "accuracy"}  # options that name a reward of single turns
 CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
 
 
@@ -60,6 +67,9 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     changes = dict(CASES[name])
     if "values" in registry.load("credit", changes.get("credit", {}).get("name", "mars")).needs:
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
+    if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
+        changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
+        changes["rewards"] = [{"name": "format_bonus"}]
     config = resolve({**BASE, "checkpoint": {"every": 1, "keep": 9}, **changes})
     assert run(tmp_path / "whole", config).finished
     expected = fingerprint(tmp_path / "whole")

@@ -19,7 +19,7 @@ def setting(**changes):
 
 def methods(config, **changes):
     usual = Methods.of(config)
-    names = ("matchmaker", "selection", "credit")
+    names = ("matchmaker", "curriculum", "selection", "credit")
     return Methods(**{name: changes.get(name, getattr(usual, name)) for name in names})
 
 
@@ -32,7 +32,9 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     config = setting(credit={"name": name}, losses=LOSSES if name == "gae" else LOSSES[:1])
     engine = LocalEngine(config)
     before = weights(engine)
-    outcome = play_round(config, engine, methods(config, selection=lambda turns, progress: np.zeros(len(turns.reward), dtype=bool)), 0, {})
+    outcome = play_round(
+        config, engine, methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)), 0, {}
+    )
     assert all((tensor == before[key]).all() for key, tensor in weights(engine).items())
     assert (outcome.metrics["kept_share"], outcome.metrics["advantage_std"], len(outcome.episodes)) == (0.0, 0.0, 16)
 
@@ -41,7 +43,7 @@ def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
     config, seen = setting(), []
     engine, usual = LocalEngine(config), Methods.of(config)
 
-    def selection(turns, progress):
+    def selection(turns, stream, progress):
         return turns.episode < 6
 
     def credit(turns, state, progress):
@@ -81,3 +83,48 @@ def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
     outcome = play_round(config, engine, Methods.of(config), 0, {})
     assert (outcome.metrics["retried_games"], outcome.metrics["dropped_groups"]) == (1.0, 1.0)
     assert [episode.group_id for episode in outcome.episodes] == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_games_that_selection_drops_are_replaced():
+    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 3}, selection={"name": "equal_groups", "policy": "drop"})
+    engine, asked = LocalEngine(config), []
+
+    def half(turns, stream, progress):
+        asked.append(stream.key)
+        return (turns.group % 4 < 2) if len(asked) < 3 else np.ones(len(turns.group), dtype=bool)
+
+    outcome = play_round(config, engine, methods(config, selection=half), 1, {})
+    assert (outcome.metrics["refills"], outcome.metrics["kept_share"], len(outcome.episodes)) == (1.0, 0.5, 32)
+    assert len({episode.episode_id for episode in outcome.episodes}) == 32
+    assert len(set(asked)) == 2
+    outcome = play_round(config, engine, methods(config, selection=half), 2, {})
+    assert (outcome.metrics["refills"], outcome.metrics["kept_share"]) == (0.0, 1.0)
+    nothing = methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
+    assert play_round(config, engine, nothing, 3, {}).metrics["refills"] == 3.0
+
+
+def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
+    games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
+    config = setting(games=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
+    engine, seen = LocalEngine(config), []
+
+    def most(turns, stream, progress):
+        return turns.group % 4 < 3
+
+    def credit(turns, state, progress):
+        seen.append([int((turns.group[turns.turn_index == 0] == group).sum()) for group in np.unique(turns.group)])
+        return Methods.of(config).credit(turns, state, progress=progress)
+
+    play_round(config, engine, methods(config, selection=most, credit=credit), 0, {})
+    assert seen == [[8, 8, 8, 8]]  # four groups of four games, two seats each, of the six groups that were left
+
+
+def test_games_are_cut_at_the_turns_allowed():
+    limit = {"schedule": "staircase", "values": [2, 5], "at": [0.5]}
+    config = setting(games=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], rollout={"games_per_step": 4, "max_turns": limit})
+    engine = LocalEngine(config)
+    for step, turns in ((0, 2), (2, 5)):
+        episodes = play_round(config, engine, Methods.of(config), step, {}).episodes
+        assert {len(episode.turns) for episode in episodes} == {turns}
+        if turns == 2:
+            assert {episode.returns for episode in episodes} == {(0.0, 0.0)}

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from sparring.config import RolloutConfig
 from sparring.games.base import Game
 from sparring.league.matchmakers.base import MatchRequest, Seating
-from sparring.registry import Bound
+from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
+from sparring.schedule import parse
+from sparring.selection.curricula.base import Arm, ArmBook
+
+
+def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:
+    """Return what a curriculum chooses from: the games that are trained on, each with its fixed starts if there are any."""
+    played = [(game.name, weight) for game, weight in games if weight]
+    numbers = range(starts) if starts else (None,)
+    return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
 
 
 def starts(
@@ -21,52 +30,58 @@ def starts(
     members: tuple[str, ...],
     root: Stream,
     progress: float,
+    curriculum: Bound | None = None,
+    book: ArmBook | None = None,
+    refill: int = 0,
 ) -> list[EpisodeSpec]:
     """Return the games of one step.
 
     Args:
-        step: the step's number; with ``root`` it determines every draw.
+        step: the step's number; with ``root`` and the records it determines every draw.
         games: the games and their weights; those of weight 0 are held out.
         rollout: how many games, in groups of what size.
         matchmaker: fills the seats of each start.
         members: past selves that may be met.
         root: the run's root stream.
-        progress: share of the run that is done, for schedules of the matchmaker.
+        progress: share of the run that is done, for schedules of the plug-ins.
+        curriculum: chooses each group's arm; by weight if None.
+        book: the records it looks at; empty if None.
+        refill: 0, or the number of the refill of this step.
 
     Returns:
-        ``games_per_step`` specs. The members of a group share game, deal and seating and differ in their own stream.
+        ``games_per_step`` specs. The members of a group share game, deal and seating and differ in their own stream. Groups of
+        one step that have the same fixed start are one group.
     """
     stream = root.child("rollout").child(step)
-    played = [(game, weight) for game, weight in games if weight]
-    total = sum(weight for _, weight in played)
-    groups = rollout.games_per_step // rollout.group_size
+    stream = stream.child("refill").child(refill) if refill else stream
+    groups, by_name = rollout.games_per_step // rollout.group_size, {game.name: game for game, _ in games}
+    book = book or ArmBook(arms(games, rollout.starts))
+    choose = curriculum or bind("selection.curricula", "by_weight")
+    chosen = choose(book.request(groups, step, stream), progress=progress)
+    limit = None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
+    first: dict[str, tuple[int, Seating]] = {}  # of fixed starts, by the arm's name
     specs = []
-    for group in range(groups):
-        own = stream.child(group)
-        game = _pick(played, own.uniform(0) * total)
-        number = step * groups + group
+    for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
+        own, game = stream.child(group), by_name[arm.game]
+        number = (step * (rollout.refills + 1) + refill) * groups + group
         request = MatchRequest(num_seats=game.num_seats, number=number, stream=own.child("seats"), members=members)
-        seating: Seating = matchmaker(request, progress=progress)
+        shared, seating = first.get(arm.name) or (number, matchmaker(request, progress=progress))
         deal = own.child("deal")
+        if arm.start is not None:
+            first[arm.name] = shared, seating
+            deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
             specs.append(
                 EpisodeSpec(
                     game=game,
                     episode_id=number * rollout.group_size + member,
-                    group_id=number,
+                    group_id=shared,
                     deal=deal,
                     stream=own.child(member),
                     seats=seating.seats,
                     trained=seating.trained,
+                    max_turns=limit,
+                    arm=arm.name,
                 )
             )
     return specs
-
-
-def _pick(games: Sequence[tuple[Game, float]], target: float) -> Game:
-    """Return the game whose slice of the total weight holds ``target``."""
-    for game, weight in games:
-        target -= weight
-        if target < 0:
-            return game
-    return games[-1][0]

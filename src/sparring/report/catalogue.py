@@ -15,7 +15,7 @@ from sparring.evaluate.suite import load_suite, suite_names
 from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.run.health import matches
 
-METHOD_SLOTS = ("credit", "losses", "rewards", "selection", "features", "league.matchmakers", "agents", "render", "samplers")
+METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
 KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
 METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "train.learner")
 

@@ -21,6 +21,7 @@ class EpisodeInPlay:
         "_final",
         "_ledgers",
         "_legal",
+        "_max_turns",
         "_notices",
         "_own_turns",
         "_seen",
@@ -39,6 +40,7 @@ class EpisodeInPlay:
         self._own_turns = [0] * spec.game.num_seats
         self._drafts: list[_Draft] = []
         self._tries = 0
+        self._max_turns = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
         self._notices: dict[int, str] = {}  # what a seat is still to be told about its last, illegal reply
         self._final: tuple[tuple[float, ...], int] | None = None
         self._legal: tuple[str, ...] = ()
@@ -87,7 +89,7 @@ class EpisodeInPlay:
             self._tries = 0
             self._seen[seat] = state.plies + 1
             state.apply(action)
-        self.done = self._final is not None or state.done or state.plies >= self.spec.game.max_turns
+        self.done = self._final is not None or state.done or state.plies >= self._max_turns
         if not self.done:
             self.agent_name = self.spec.seats[state.seat]
 

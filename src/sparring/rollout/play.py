@@ -31,6 +31,8 @@ class EpisodeSpec:
     stream: Stream  # differs within a group
     seats: tuple[str, ...]  # [num_seats] agent name per seat
     trained: tuple[bool, ...]  # [num_seats]
+    max_turns: int | None = None  # all seats' turns after which the game is cut, if before its rules do
+    arm: str = ""  # what the curriculum knows the start by
 
 
 @dataclass(kw_only=True, slots=True)

@@ -3,8 +3,9 @@
     for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health -> checkpoint
 
 A run is a function of (config, seed, code). All of its state is in the checkpoint: weights, optimiser, averages, past
-selves, the estimator's running state. Streams hold no state, and what was written after a checkpoint is cut off before
-the run goes on from it, so a run that was killed ends with the same weights and figures as one that was not.
+selves, the estimator's running state, the curriculum's records. Streams hold no state, and what was written after a
+checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same weights and figures as one
+that was not.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 from sparring.config import RunConfig
 from sparring.league.matchmakers.base import PAST
+from sparring.league.starts import arms
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
@@ -26,6 +28,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
 from sparring.run.step import Engine, Methods, play_round
+from sparring.selection.curricula.base import ArmBook
 from sparring.types import Episode
 
 
@@ -102,7 +105,8 @@ def train(
     """
     methods = Methods.of(config)
     evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
-    step, credit_state, notes = _restore(engine, folder, resume)
+    step, state, notes = _restore(engine, folder, resume)
+    credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     writer.truncate_after(step)
     store.truncate_after(step)
@@ -113,7 +117,7 @@ def train(
             warm_up(config, engine)
         while step < config.steps and not halt and not (stop is not None and stop.requested):
             began = time.perf_counter()
-            outcome = play_round(config, engine, methods, step, credit_state)
+            outcome = play_round(config, engine, methods, step, credit_state, book)
             credit_state = outcome.credit_state
             step += 1
             metrics, timing = outcome.metrics, outcome.timing
@@ -131,7 +135,7 @@ def train(
             writer.record(step, [finding.event() for finding in findings])
             warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
-                save(config, engine, folder, step, credit_state)
+                save(config, engine, folder, step, credit_state, book)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -145,24 +149,25 @@ def train(
                 watch(report)
                 notes = ()
         if step < config.steps and step % config.checkpoint.every:
-            save(config, engine, folder, step, credit_state)
+            save(config, engine, folder, step, credit_state, book)
     finally:
         writer.close()
     return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
 
 
-def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any]) -> None:
+def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any], book: ArmBook) -> None:
     """Write a checkpoint of everything after ``step`` steps."""
-    checkpoint.save(folder.path, step, engine.files(), {"credit": dict(credit_state)}, keep=config.checkpoint.keep)
+    state = {"credit": dict(credit_state), "curriculum": book.state}
+    checkpoint.save(folder.path, step, engine.files(), state, keep=config.checkpoint.keep)
 
 
 def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int, dict[str, Any], tuple[str, ...]]:
-    """Return the step, the estimator's state and notes to go on from."""
+    """Return the step, the states of estimator and curriculum, and notes to go on from."""
     found = checkpoint.load_latest(folder.path) if resume else None
     if found is None:
-        return 0, {}, ("No checkpoint yet: starting from the beginning.",) if resume else ()
+        return 0, {"credit": {}, "curriculum": {}}, ("No checkpoint yet: starting from the beginning.",) if resume else ()
     engine.restore(found.path)
-    return found.step, dict(found.state["credit"]), found.notes
+    return found.step, {name: dict(found.state.get(name, {})) for name in ("credit", "curriculum")}, found.notes
 
 
 def warm_up(config: RunConfig, engine: SavingEngine) -> None:

@@ -4,6 +4,7 @@ Metrics:
     reward/NAME             mean of a reward's component over trained turns, weighted and bounded
     bounded_share           share of trained seats whose shaping was scaled down in a game, so that outcomes keep their order
     kept_share              share of turns that selection left
+    refills                 further batches played in place of games that selection dropped; where rollout.refills allows any
     advantage_std           standard deviation of the advantages over tokens
     distinct_share          distinct sequences among all; the rest is computed once and shared
     retried_games           games that failed and began anew
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +32,7 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.errors import RolloutError
 from sparring.games.base import Game
-from sparring.league.starts import starts
+from sparring.league.starts import arms, starts
 from sparring.registry import Bound
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rng import Stream
@@ -39,6 +40,7 @@ from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, rollout_metrics
 from sparring.schedule import parse
+from sparring.selection.curricula.base import ArmBook
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 
@@ -77,6 +79,7 @@ class Methods:
     """The plug-ins of a run that the loop calls itself."""
 
     matchmaker: Bound
+    curriculum: Bound
     selection: Bound
     credit: Bound
     rewards: tuple[WeightedReward, ...] = ()
@@ -86,6 +89,7 @@ class Methods:
         """Bind the plug-ins that a configuration names."""
         return cls(
             matchmaker=config.matchmaker.bind("league.matchmakers"),
+            curriculum=config.curriculum.bind("selection.curricula"),
             selection=config.selection.bind("selection"),
             credit=config.credit.bind("credit"),
             rewards=tuple(WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards),
@@ -102,48 +106,98 @@ class Round:
     credit_state: dict[str, Any]
 
 
-def play_round(config: RunConfig, engine: Engine, methods: Methods, step: int, credit_state: Mapping[str, Any]) -> Round:
-    """Play the games of one step and learn from them.
+def play_round(
+    config: RunConfig, engine: Engine, methods: Methods, step: int, credit_state: Mapping[str, Any], book: ArmBook | None = None
+) -> Round:
+    """Play the games of one step and learn from them; ``book`` takes note of what came of them.
 
     Raises:
         RolloutError: no game could be played.
     """
     clock = [time.perf_counter()]
     progress = step / config.steps
-    specs = starts(
-        step,
-        games=engine.games,
-        rollout=config.rollout,
-        matchmaker=methods.matchmaker,
-        members=engine.members,
-        root=engine.root,
-        progress=progress,
-    )
-    counts = RolloutCounts()
-    episodes, shaping = _shape(engine.play(specs, counts), config, engine, methods.rewards, progress)
+    played = _play(config, engine, methods, step, book or ArmBook(arms(engine.games, config.rollout.starts)))
     clock.append(time.perf_counter())
-    kept, selected = _select(episodes, methods.selection, progress)
-    data = engine.pack(kept)
-    turns = engine.annotate(turn_table(kept), kept, data)
+    data = engine.pack(played.kept)
+    turns = engine.annotate(turn_table(played.kept), played.kept, data)
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())
     learned = {}
-    if kept:
+    if played.kept:
         learned = engine.update(data, advantages, credit.value_targets, turns=turns, step=step, progress=progress)
     clock.append(time.perf_counter())
     metrics = {
-        **rollout_metrics(episodes),
-        **shaping,
+        **rollout_metrics(played.episodes),
+        **played.metrics,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
         **learned,
-        **selected,
         "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
         "distinct_share": len(data.sequences) / max(len(data.distinct), 1),
-        "retried_games": float(counts.retried),
-        "dropped_groups": float(len(counts.dropped_groups)),
+        "retried_games": float(played.counts.retried),
+        "dropped_groups": float(len(played.counts.dropped_groups)),
     }
-    return Round(episodes=episodes, metrics=metrics, timing=_timing(clock, len(episodes), data.num_tokens), credit_state=credit.state)
+    timing = _timing(clock, len(played.episodes), data.num_tokens)
+    return Round(episodes=played.episodes, metrics=metrics, timing=timing, credit_state=credit.state)
+
+
+@dataclass(kw_only=True, slots=True)
+class _Played:
+    """The games of a step: all of them, those that are trained on, and figures of both."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    kept: list[Episode] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    counts: RolloutCounts = field(default_factory=RolloutCounts)
+
+
+def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: ArmBook) -> _Played:
+    """Play a step's games, shape their rewards and select what is trained on; play more in place of what is dropped, if asked."""
+    rollout, progress, played = config.rollout, step / config.steps, _Played()
+    tables = []
+    for refill in range(rollout.refills + 1):
+        specs = starts(
+            step,
+            games=engine.games,
+            rollout=rollout,
+            matchmaker=methods.matchmaker,
+            members=engine.members,
+            root=engine.root,
+            progress=progress,
+            curriculum=methods.curriculum,
+            book=book,
+            refill=refill,
+        )
+        episodes, shaping = _shape(engine.play(specs, played.counts), config, engine, methods.rewards, progress)
+        if not episodes:
+            raise RolloutError("No game of this step could be played; the log says why.")
+        turns = turn_table(episodes)
+        book.observe(turns, {spec.group_id: spec.arm for spec in specs}, step)
+        mask = methods.selection(turns, engine.root.child("selection").child(step).child(refill), progress=progress)
+        alive = set(turns.episode[mask].tolist())
+        played.kept += episodes if mask.all() else [episode for episode in episodes if episode.episode_id in alive]
+        played.episodes += episodes
+        tables.append((len(episodes), {**shaping, **group_metrics(turns), "kept_share": float(mask.mean()) if len(mask) else 1.0}))
+        if len(played.kept) >= rollout.games_per_step:
+            break
+    played.kept = _whole_groups(played.kept, rollout.games_per_step)
+    played.metrics = {**_mean_metrics(tables), "refills": float(len(tables) - 1)} if rollout.refills else tables[0][1]
+    return played
+
+
+def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
+    """Return the first episodes, at least as many as wanted, no group of them cut."""
+    if len(episodes) <= wanted:
+        return episodes
+    groups = {episode.group_id for episode in episodes[:wanted]}
+    return [episode for episode in episodes if episode.group_id in groups]
+
+
+def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    """Return the means of metrics over parts of so many games; a part that lacks one does not count for it."""
+    names = {name: None for _, metrics in parts for name in metrics}
+    own = {name: [(games, metrics[name]) for games, metrics in parts if name in metrics] for name in names}
+    return {name: sum(games * value for games, value in found) / sum(games for games, _ in found) for name, found in own.items()}
 
 
 def _shape(
@@ -155,19 +209,6 @@ def _shape(
     games = zip(config.games, engine.games, strict=True)
     gaps = {game.name: section.outcome_gap or outcome_gap(game) for section, (game, _) in games}
     return apply_rewards(episodes, rewards, progress, gaps=gaps, reorder_outcomes=config.reorder_outcomes)
-
-
-def _select(episodes: list[Episode], selection: Bound, progress: float) -> tuple[list[Episode], dict[str, float]]:
-    """Return the episodes that selection leaves (all seats of an episode stay together), and the metrics of groups and of it."""
-    if not episodes:
-        raise RolloutError("No game of this step could be played; the log says why.")
-    turns = turn_table(episodes)
-    mask = selection(turns, progress=progress)
-    metrics = {**group_metrics(turns), "kept_share": float(mask.mean()) if len(mask) else 1.0}
-    if mask.all():
-        return episodes, metrics
-    alive = set(turns.episode[mask].tolist())
-    return [episode for episode in episodes if episode.episode_id in alive], metrics
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

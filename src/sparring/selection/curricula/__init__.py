@@ -1,0 +1,1 @@
+"""Which starts are played next."""

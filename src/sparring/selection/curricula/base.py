@@ -1,0 +1,113 @@
+"""What a curriculum chooses from: arms, and what came of them so far.
+
+An arm is a game, or with ``rollout.starts`` one fixed deal of it. Every group of games that is played leaves a record with
+its arm; a curriculum looks at the records and says which arms the groups of the next step are to have. It keeps no state of
+its own: the records are the state, saved with every checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparring.credit.base import start_groups, trajectory_returns
+from sparring.ops.groups import group_std
+from sparring.rng import Stream
+from sparring.types import TurnTable
+
+SUPPORT = True
+
+KEPT = 32  # records kept per arm, the newest
+
+
+class Arm(NamedTuple):
+    """A game, or one of its fixed starts. ``weight`` is the game's share."""
+
+    game: str
+    start: int | None
+    weight: float
+
+    @property
+    def name(self) -> str:
+        """Return GAME or GAME#START."""
+        return self.game if self.start is None else f"{self.game}#{self.start}"
+
+
+class Record(NamedTuple):
+    """What came of one group of games: over the trajectories of its trained seats."""
+
+    step: int
+    size: int  # trajectories
+    successes: int  # those with a return above 0
+    mean: float  # of their returns
+    deviation: float  # of their returns within a role (population), root mean square over roles
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CurriculumRequest:
+    """What a curriculum is asked: one arm for each of ``groups`` groups. A arms."""
+
+    arms: tuple[Arm, ...]
+    history: tuple[tuple[Record, ...], ...]  # [A] records, oldest first
+    groups: int
+    step: int
+    stream: Stream  # group number g may draw from stream.child(g)
+
+
+class ArmBook:
+    """The records of all arms of a run."""
+
+    def __init__(self, arms: Sequence[Arm], state: Mapping[str, Any] | None = None) -> None:
+        self.arms = tuple(arms)
+        self._records = {arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])] for arm in self.arms}
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Everything to be saved, as JSON takes it."""
+        return {name: [list(record) for record in records] for name, records in self._records.items() if records}
+
+    def request(self, groups: int, step: int, stream: Stream) -> CurriculumRequest:
+        """Return the question for a step."""
+        history = tuple(tuple(self._records[arm.name]) for arm in self.arms)
+        return CurriculumRequest(arms=self.arms, history=history, groups=groups, step=step, stream=stream)
+
+    def observe(self, turns: TurnTable, arm_of: Mapping[int, str], step: int) -> None:
+        """Take note of the groups of a step.
+
+        Args:
+            turns: all turns played, before selection.
+            arm_of: name of the arm of each group id.
+            step: the step's number.
+        """
+        if not len(turns.reward):
+            return
+        returns, starts = trajectory_returns(turns)
+        roles, count = start_groups(turns)
+        variance = group_std(returns, roles[starts], count, ddof=0)[roles[starts]] ** 2
+        groups = turns.group[starts]
+        for group in np.unique(groups).tolist():
+            own = groups == group
+            record = Record(
+                step=step,
+                size=int(own.sum()),
+                successes=int((returns[own] > 0).sum()),
+                mean=float(returns[own].mean()),
+                deviation=float(np.sqrt(variance[own].mean())),
+            )
+            records = self._records[arm_of[group]]
+            records.append(record)
+            del records[:-KEPT]
+
+
+def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:
+    """Return the number of the arm whose slice of the total weight holds ``target`` in [0, 1)."""
+    left, last = target * sum(weights), 0
+    for number, weight in enumerate(weights):
+        if weight > 0:
+            left, last = left - weight, number
+            if left < 0:
+                return number
+    return last

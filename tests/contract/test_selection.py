@@ -1,0 +1,70 @@
+"""What every selection rule and every curriculum must hold, for every file found in the slots."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.rng import Stream
+from sparring.selection.curricula.base import Arm, ArmBook
+
+
+def bound(slot, name):
+    return [registry.bind(slot, name, preset=preset) for preset in (None, *registry.load(slot, name).presets)]
+
+
+def book(arms, records, seed):
+    """Return a book of so many arms, each with up to so many records."""
+    generator = np.random.Generator(np.random.Philox(seed))
+    state = {}
+    for arm in range(arms):
+        rows = []
+        for step in range(int(generator.integers(0, records + 1))):
+            size = int(generator.integers(1, 9))
+            mean, deviation = float(generator.normal()), float(generator.choice([0.0, 1.0]) * generator.random())
+            rows.append([step, size, int(generator.integers(0, size + 1)), mean, deviation])
+        state[f"game#{arm}"] = rows
+    return ArmBook([Arm("game", arm, 1.0) for arm in range(arms)], state)
+
+
+@pytest.mark.parametrize("name", registry.names("selection.curricula"))
+@settings(max_examples=20, deadline=None)
+@given(arms=st.integers(1, 6), records=st.integers(0, 5), groups=st.integers(1, 20), seed=st.integers(0, 10**6))
+def test_a_curriculum_names_arms_that_there_are_and_draws_from_its_stream_alone(name, arms, records, groups, seed):
+    for choose in bound("selection.curricula", name):
+        held = book(arms, records, seed)
+        before = json.dumps(held.state)
+        chosen = choose(held.request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+        assert chosen.shape == (groups,)
+        assert chosen.dtype == np.int64
+        assert ((chosen >= 0) & (chosen < arms)).all()
+        again = choose(book(arms, records, seed).request(groups, 6, Stream.from_seed(seed)), progress=0.5)
+        assert chosen.tolist() == again.tolist()
+        assert json.dumps(held.state) == before
+
+
+def table(lengths, seed):
+    """Return the random table of the estimators' contract."""
+    import importlib.util
+    from pathlib import Path
+
+    spec = importlib.util.spec_from_file_location("contract_of_credit", Path(__file__).parent / "test_credit.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.random_table(lengths, seed)
+
+
+@pytest.mark.parametrize("name", registry.names("selection"))
+@pytest.mark.parametrize("lengths", [[], [1], [3, 1, 2, 1, 1, 4], [2] * 12])
+def test_a_rule_returns_a_mask_and_keeps_trajectories_whole(name, lengths):
+    for select in bound("selection", name):
+        turns = table(lengths, 1)
+        mask = select(turns, Stream.from_seed(3), progress=0.5)
+        assert mask.dtype == bool
+        assert mask.shape == turns.reward.shape
+        assert mask.tolist() == select(table(lengths, 1), Stream.from_seed(3), progress=0.5).tolist()
+        for trajectory in range(len(lengths)):
+            assert len(set(mask[turns.trajectory == trajectory].tolist())) == 1

@@ -83,7 +83,7 @@ def test_what_a_module_declares():
     ("call", "message"),
     [
         (lambda: registry.names("credits"), "Unknown slot 'credits'. Did you mean 'credit'"),
-        (lambda: registry.load("credit", "gpro"), "Unknown advantage estimator 'gpro'. Did you mean 'grpo'.*sparring list credit"),
+        (lambda: registry.load("credit", "grpoo"), "Unknown advantage estimator 'grpoo'. Did you mean 'grpo'.*sparring list credit"),
         (lambda: registry.load("losses", "base"), "Unknown loss 'base'"),
         (lambda: registry.load("losses", "../config"), "Unknown loss"),
         (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Unknown option of credit 'mars' 'gama'. Did you mean 'gamma'"),

@@ -4,7 +4,7 @@ import torch
 from sparring.losses.base import LossBatch, Whole
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_batch():
     """Return a function that makes a loss batch from plain lists."""
 
@@ -26,7 +26,7 @@ def make_batch():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_whole():
     """Return a function that makes a minibatch from plain lists, cut into forward passes; it gives the batches and the free log-probabilities."""
 
@@ -74,12 +74,12 @@ def make_whole():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def gradient_of():
     """Return a function from a loss and a minibatch's batches and free tensor to the gradient of the sum of the loss's values."""
 
     def gradient(loss, batches, free):
-        (found,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free)
+        (found,) = torch.autograd.grad(sum(loss(batch).values.sum() for batch in batches), free, retain_graph=True)
         return found
 
     return gradient

@@ -1,0 +1,45 @@
+"""Loss: AEPO's entropy-balanced clip, which keeps a gradient above the upper bound."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.losses.minibatch import standardised, whole_of
+
+NEEDS = {"whole", "entropy"}
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def aepo_clip(
+    batch: LossBatch, *, clip_low: Width = 0.2, clip_high: Width = 0.2, entropy_gain: Annotated[float, Field(ge=0)] = 0.1
+) -> LossTerm:
+    """Hold the ratio of good tokens at the upper bound without losing their gradient, and favour uncertain tokens.
+
+    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing it.
+    When to use: agents with tools, whose uncertain tokens are clipped early and then never learned.
+    Mathematics: A' = A max(0, 1 + entropy_gain z(H)), z over the minibatch. A' > 0 and rho > 1 + clip_high:
+    L = -(1 + clip_high) rho / sg(rho) A', whose gradient factor is 1 + clip_high; A' < 0 and rho < 1 - clip_low: no gradient;
+    else L = -rho A'.
+    Shapes: [M] -> [M].
+    Options: ``entropy_gain`` 0 leaves the advantage alone; the paper's number is unknown to us.
+    Pitfalls: the ratio of a good token is never held back by the loss: with many updates per step watch approximate_kl.
+    Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens whose gradient is bounded).
+    Reference: AEPO (agentic entropy-balanced policy optimisation), 2025, from notes.
+    Verified by: tests/losses/test_aepo_clip.py.
+    """
+    whole, index = whole_of(batch)
+    assert whole.entropy is not None
+    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(min=0.0)
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio = log_of_ratio.exp()
+    bounded, cut = (advantages > 0) & (ratio > 1.0 + clip_high), (advantages < 0) & (ratio < 1.0 - clip_low)
+    # exp of a difference that is zero: rho / sg(rho) whose gradient survives the clamp of wild ratios
+    held = torch.where(bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio)
+    held = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), held)
+    fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
+    return LossTerm(values=-held * advantages, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **fractions})

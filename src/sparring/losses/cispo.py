@@ -1,0 +1,32 @@
+"""Loss: CISPO, the policy gradient with a clipped importance weight."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+
+
+def cispo(
+    batch: LossBatch, *, clip_low: Annotated[float, Field(ge=0, le=1)] = 1.0, clip_high: Annotated[float, Field(ge=0)] = 0.2
+) -> LossTerm:
+    """Clip the importance weight, not the update: every token keeps a gradient.
+
+    What: REINFORCE weighted by the clipped ratio, which carries no gradient.
+    When to use: several updates per step when rare but decisive tokens must not be dropped by a clip.
+    Mathematics: L_t = -sg(clip(rho, 1 - clip_low, 1 + clip_high)) A log pi.
+    Shapes: [M] -> [M].
+    Options: ``clip_low`` 1 is no lower bound, as in the paper. Both far out give the exact off-policy gradient.
+    Pitfalls: nothing pulls a ratio back that has left the range: many updates per step drift. The loss's value is not a
+    surrogate and need not fall. The paper names no number for ``clip_high``; 0.2 is verl's.
+    Metrics: as ``ppo_clip``; clip_fraction is the share of weights that are clipped.
+    Reference: MiniMax, 2025 (MiniMax-M1).
+    Verified by: tests/losses/test_cispo.py.
+    """
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs).detach()
+    ratio = log_of_ratio.exp()
+    weight = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": (weight != ratio).float().mean()}
+    return LossTerm(values=-weight * batch.advantages * batch.logprobs, weighted=True, metrics=metrics)

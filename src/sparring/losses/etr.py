@@ -1,0 +1,48 @@
+"""Loss: PPO's clipped surrogate with an elastic trust region (ETR)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.losses.minibatch import group_mean, whole_of
+from sparring.losses.surrogate import clipped
+
+NEEDS = {"whole"}
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def etr(
+    batch: LossBatch,
+    *,
+    clip_low: Width = 0.2,
+    clip_high: Width = 0.2,
+    advantage_gain: Annotated[float, Field(ge=0)] = 0.5,
+    group_gain: Annotated[float, Field(ge=0)] = 0.5,
+    success_above: float = 0.0,
+) -> LossTerm:
+    """Clip the ratio less where the advantage is large and the start neither always won nor always lost.
+
+    What: PPO's clip whose widths are scaled per token.
+    When to use: groups of very different difficulty, where one width holds back the informative ones.
+    Mathematics: widths times (1 + advantage_gain min(|A|, 1)) (1 + group_gain 4 p (1 - p)), with p the share of successes in
+    the trajectory's group; then the loss of ``ppo_clip``.
+    Shapes: [M] -> [M].
+    Options: ``success_above``: a trajectory succeeded if its return is above it. Both gains 0 give ``ppo_clip``.
+    Pitfalls: a literal reading of the abstract, which asks for any two functions that do not fall: no reproduction is
+    claimed. Advantages that are not scaled saturate or never reach the first factor. p is of the minibatch's trajectories.
+    Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).
+    Reference: ETR (abstract only).
+    Verified by: tests/losses/test_etr.py.
+    """
+    whole, index = whole_of(batch)
+    success = group_mean((whole.outcome > success_above).to(whole.outcome.dtype), whole)[whole.trajectory[index]]
+    factor = (1.0 + advantage_gain * batch.advantages.abs().clamp(max=1.0)) * (1.0 + group_gain * 4.0 * success * (1.0 - success))
+    log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
+    ratio = log_of_ratio.exp()
+    loss, cut = clipped(ratio, batch.advantages, clip_low * factor, clip_high * factor)
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.float().mean(), "width_mean": factor.mean()}
+    return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -1,0 +1,45 @@
+"""Loss: GSPO, the clipped surrogate with one ratio per sequence or turn."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.losses.base import LOG_RATIO_LIMIT, LossBatch, LossTerm, log_ratio, ratio_metrics
+from sparring.losses.surrogate import Level, clipped, segment_mean, segment_sum, segments
+
+PRESETS = {
+    "seeupo": {"level": "turn", "length_normalised": False, "clip_low": 0.2, "clip_high": 0.2},
+}
+
+Width = Annotated[float, Field(ge=0)]
+
+
+def gspo(
+    batch: LossBatch, *, level: Level = "sequence", length_normalised: bool = True, clip_low: Width = 3e-4, clip_high: Width = 4e-4
+) -> LossTerm:
+    """Use and clip the probability ratio of a whole sequence or turn, not of a token.
+
+    What: PPO's clip with the ratio at the level at which the reward is given.
+    When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn where credit is by turn.
+    Mathematics: s = exp(mean over the segment's tokens of log pi - log pi_old); token form s_t = s, with the gradient of
+    sg(s) pi_t / sg(pi_t); L_t = -min(s_t A_t, clip(s_t, 1 - clip_low, 1 + clip_high) A_t). Summed over a segment with one A
+    this is the gradient of the segment's ratio, times its length when that is a mean.
+    Shapes: [M] -> [M].
+    Options: ``level`` "turn": the segment is a turn. ``length_normalised`` false: the sum of log-ratios, the segment's true
+    ratio. Preset ``seeupo``: by turn, summed; with learner.order reverse_turns it is SeeUPO's update.
+    Pitfalls: made for learner.reduction sequence_mean; others weigh long sequences more. The default widths fit mean
+    log-ratios of long sequences: widen them for replies of a few tokens. A seat whose game is split into samples has a
+    sequence per sample.
+    Metrics: of the segment ratio: as ``ppo_clip``.
+    Reference: Zheng et al., 2025 (GSPO); SeeUPO, 2026 (abstract and notes) for the preset.
+    Verified by: tests/losses/test_gspo.py.
+    """
+    segment = segments(batch, level)
+    combine = segment_mean if length_normalised else segment_sum
+    of_segment = combine(log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    ratio = (batch.logprobs - batch.logprobs.detach() + of_segment).exp()
+    loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
+    metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": cut.float().mean()}
+    return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -1,0 +1,36 @@
+"""Loss: SAPO, a soft gate in place of the clip."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
+
+Temperature = Annotated[float, Field(gt=0)]
+
+
+def sapo(batch: LossBatch, *, temperature_positive: Temperature = 1.0, temperature_negative: Temperature = 1.05) -> LossTerm:
+    """Let a token's gradient fade smoothly as its ratio leaves one.
+
+    What: PPO's clip replaced by a sigmoid of the ratio.
+    When to use: where the hard edge of a clip wastes tokens or makes training jump.
+    Mathematics: L_t = -f(rho) A, f(rho) = sigmoid(tau (rho - 1)) 4 / tau, tau = temperature_positive for A > 0 and
+    temperature_negative otherwise. f'(1) = 1: at ratio one it is the policy gradient.
+    Shapes: [M] -> [M].
+    Options: a higher temperature fades faster; the negative one is a little higher, as those updates spread to every other token.
+    Pitfalls: unlike a clip the gate also fades for tokens that should come back to ratio one. The value at ratio one is
+    -2 A / tau, not -A.
+    Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, and gate_mean (mean gradient factor, 1 at ratio one).
+    Reference: Qwen team, 2025 (soft adaptive policy optimisation).
+    Verified by: tests/losses/test_sapo.py.
+    """
+    log_of_ratio, advantages = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages
+    ratio = log_of_ratio.exp()
+    temperature = torch.full_like(ratio, temperature_negative).detach().masked_fill(advantages > 0, temperature_positive)
+    gate = torch.sigmoid(temperature * (ratio - 1.0))
+    factor = 4.0 * gate * (1.0 - gate) * ratio
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "gate_mean": factor.detach().mean()}
+    return LossTerm(values=-gate * (4.0 / temperature) * advantages, weighted=True, metrics=metrics)

@@ -29,8 +29,8 @@ def oprl(
     Turns whose probability has grown more than others' of the group are credited more.
     When to use: one reward at the end of many turns, several games per start, and a run past its first updates.
     Mathematics: r_t = beta (log pi_old(turn t) - log pi_ref(turn t)), summed over the turn's tokens; A_E = R_i against the other
-    trajectories of the (group, role), A_S = r_t against all other turns of the (group, role); A = A_E + alpha A_S. "against": minus the mean of
-    the others ("rloo"), or (x - mean) / (sample deviation + 1e-6) ("grpo").
+    trajectories of the (group, role), A_S = r_t against all other turns of the (group, role); A = A_E + alpha A_S. "against": minus the
+    mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6) ("grpo").
     Shapes: advantages [N].
     Options: ``beta`` scales step rewards ("grpo" divides it out again); ``alpha`` 0 is ``rloo`` or ``grpo``; ``form``.
     Pitfalls: this is not the published training. There a second model is trained by DPO on pairs of won and lost games, and its ratio to

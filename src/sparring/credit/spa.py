@@ -30,8 +30,8 @@ def spa(
     the contributions of a trajectory add up to its return. The turns are then rewarded with their contributions.
     When to use: long tasks with one reward at the end. Add the loss ``value_loss``, which fits the head after the turns.
     Mathematics: c_t = V(after turn t); r'_t = c_t + grounding if the turn was legal; A_t = sum over k >= t of gamma^(k-t) r'_k [- mean
-    over the others of the group of their sum of r']. The head minimises (sum_t c_t - R)^2 / 2: its gradient is (sum_k c_k - R) sum_t grad c_t,
-    which is that of sum_t (c_t - target_t)^2 / 2 with target_t = c_t - (sum_k c_k - R) held fixed.
+    over the others of the group of their sum of r']. The head minimises (sum_t c_t - R)^2 / 2: its gradient is (sum_k c_k - R) sum_t grad
+    c_t, which is that of sum_t (c_t - target_t)^2 / 2 with target_t = c_t - (sum_k c_k - R) held fixed.
     Shapes: advantages and value_targets [N].
     Options: ``grounding`` is the bonus of a legal turn, 0 for none; ``baseline`` "group" compares with the other trajectories that
     started alike (alone: the own sum, hence 0 at the first turn).

@@ -1,0 +1,77 @@
+"""Credit: advantages aligned with the opponents' (Advantage Alignment)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups
+from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
+from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
+
+PRESETS = {"as_released": {"variant": "as_released"}}
+
+
+def advantage_alignment(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    beta: float = 0.5,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    baseline: Literal["turn", "start"] = "turn",
+    variant: Literal["paper", "as_released"] = "paper",
+) -> Credit:
+    """Favour what helps an opponent one is ahead with, so that learners find cooperation that opponents will return.
+
+    What: the own advantage, plus the opponent's advantage weighted by the seat's own gains so far.
+    When to use: mixed-motive games of several rounds against learners (repeated dilemmas, negotiation), where plain learning defects.
+    Mathematics: A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t, with A1 the seat's advantages and A2 the sum of the other
+    trained seats' at their own turn t of the same episode, 0 where they have none; A = G_t - mean of G_t of the others of the (group, role)
+    that have a turn t, G_t the discounted return from turn t.
+    Shapes: advantages [N].
+    Options: ``beta`` 0 is the plain advantage; ``baseline`` "turn" compares returns at the same turn, as the paper does, "start" with the
+    others' returns from their first turn; ``variant`` "as_released" has the released code's extra factor gamma in the sum.
+    Pitfalls: made for simultaneous moves: here the t-th turns of all seats count as one time, whoever moved first. The first
+    turn has no alignment. Where a policy chooses when to stop, the mean over those alive at t depends on the own length and biases
+    (``baseline`` "start" does not, nor the plain advantage it gives with beta 0). Seats that do not learn are not in the table, so
+    they align nothing. Alone in its group, or at its turn, a turn gets A = 0. In zero-sum games the term pulls the seats apart.
+    Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of dereckpiche/AdAlignLLM.
+    Verified by: tests/credit/test_advantage_alignment.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+    """
+    check(turns, "advantage_alignment")
+    returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    groups, count = start_groups(turns)
+    if baseline == "turn":
+        alive, num_alive = group_ids(groups, turns.turn_index)
+        own = returns - leave_one_out_mean(returns, alive, num_alive)
+    else:
+        starts = trajectory_starts(turns.trajectory)
+        own = returns - spread(leave_one_out_mean(returns[starts], groups[starts], count), turns)
+    times, num_times = group_ids(turns.episode, turns.turn_index)
+    others = group_sum(own, times, num_times)[times] - own
+    advantages = aligned(own, others, turns.trajectory, beta=beta, gamma=gamma, extra_discount=variant == "as_released")
+    return Credit(advantages=advantages, state=dict(state))
+
+
+def aligned(
+    own: FloatArray, others: FloatArray, trajectory: IntArray, *, beta: float, gamma: float, extra_discount: bool = False
+) -> FloatArray:
+    """Return A*_t = own_t + beta * (sum over k < t of gamma^(t-k) own_k) * others_t inside each trajectory, [N].
+
+    Args:
+        own: the seat's advantages [N].
+        others: the other seats' advantages at the same time [N].
+        trajectory: [N], non-decreasing.
+        beta: weight of the alignment.
+        gamma: discount per turn.
+        extra_discount: multiply the sum once more by gamma.
+    """
+    until_now = backward_recurrence(own[::-1], gamma, trajectory[::-1])[::-1]  # sum over k <= t of gamma^(t-k) own_k
+    before = until_now - own
+    return own + beta * (gamma if extra_discount else 1.0) * before * others

@@ -1,0 +1,82 @@
+"""Credit: rewards shaped by an agent's own record (MARTI)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.errors import ConfigError
+from sparring.ops.groups import group_counts, group_ids, group_sum, leave_one_out_mean
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
+
+
+def marti(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    shaping: Literal["margin", "quality", "none"] = "quality",
+    alpha: Annotated[float, Field(ge=0)] = 0.5,
+    low: float = 0.0,
+    high: float = 1.0,
+    baseline: Literal["team", "group", "none"] = "team",
+) -> Credit:
+    """Reward an agent for beating, or for confirming, what it has usually earned.
+
+    What: the mean of the agent's past rewards says how good it is; the return is shaped by it before agents are compared.
+    When to use: teams of agents (debate, chains) that share an outcome, to weigh agents with a good record more ("quality") or to reward
+    those that improve ("margin").
+    Mathematics: Q = mean past return of the agent, from earlier batches; margin: Delta = R - Q; quality: Delta = Q R - (1 - Q)(1 - R);
+    R' = R + alpha Delta, 0 for Delta while there is no past; A = R' - mean of R' of the others of the group.
+    Shapes: advantages [N], the same for all turns of a trajectory; state {"GAME/ROLE": [n, sum of returns]}.
+    Options: ``low`` and ``high`` are the returns of a loss and of a win: the formulas are for [0, 1], so returns are mapped there,
+    shaped, and mapped back; zero-sum games want low=-1. ``baseline``: the others of all roles ("team"), of the same role ("group"), or
+    none. ``shaping`` "none" with the baseline "group" is ``rloo``.
+    Pitfalls: an agent is a (game, role): in self-play one policy plays all roles. Quality is R + Q - 1, margin R - Q: both multiply what
+    depends on the game by 1 + alpha and differ by a constant per role, so with the baseline "group" neither does more than that; "team"
+    keeps the constants, which raise or lower all turns of a role and so bias nothing but the variance. But "team" is for shared outcomes:
+    with opposed payoffs it compares winners with losers, and team mates of the same episode shrink the gradient. The past is never
+    forgotten.
+    Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
+    Verified by: tests/credit/test_marti.py.
+
+    Raises:
+        CreditError: a reward is not finite.
+        ConfigError: high is not above low.
+    """
+    check(turns, "marti")
+    if high <= low:
+        raise ConfigError(f"credit 'marti': high={high} is not above low={low}; write the returns of a win and of a loss.")
+    returns, starts = trajectory_returns(turns)
+    agents, count = group_ids(turns.game[starts], turns.role[starts])
+    names = _names(turns, starts, agents, count)
+    past = [state.get(name, (0.0, 0.0)) for name in names]
+    known = np.array([entry[0] > 0 for entry in past], dtype=bool)
+    quality = np.array([(entry[1] / entry[0] - low) / (high - low) if entry[0] > 0 else 0.0 for entry in past])
+    unit = (returns - low) / (high - low)
+    change = np.where(known[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
+    shaped = returns + alpha * (high - low) * change
+    if baseline != "none":
+        groups, num_groups = start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
+        shaped = shaped - leave_one_out_mean(shaped, groups[starts], num_groups)
+    added = zip(names, past, group_counts(agents, count).tolist(), group_sum(returns, agents, count).tolist(), strict=True)
+    after = {**state, **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added}}
+    metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in after.items()}
+    return Credit(advantages=spread(shaped, turns), state=after, metrics=metrics)
+
+
+def _shaping(returns: FloatArray, quality: FloatArray, shaping: Literal["margin", "quality", "none"]) -> FloatArray:
+    """Return Delta of returns in [0, 1] given the agents' means."""
+    if shaping == "none":
+        return np.zeros_like(returns)
+    return returns - quality if shaping == "margin" else quality * returns - (1.0 - quality) * (1.0 - returns)
+
+
+def _names(turns: TurnTable, starts: IntArray, agents: IntArray, count: int) -> list[str]:
+    """Return the name of each agent."""
+    first = np.zeros(count, dtype=np.int64)
+    first[agents] = starts
+    return [f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}" for row in first.tolist()]

@@ -69,6 +69,14 @@ def test_without_alpha_and_beta_it_is_ppo_clip(make_whole, rows):
         assert torch.equal(neutral.values, ppo_clip(batches[0], dual_clip=dual).values)
 
 
+def test_dual_clip_both_ways(make_whole):
+    (batch,), _ = make_whole([math.log(30.0)], old=[0.0], advantages=[-1.0], entropy=[1.0])
+    assert hapo_clip(batch).values.item() == pytest.approx(10.0)
+    assert hapo_clip(batch).metrics["clip_fraction"].item() == 1.0
+    assert hapo_clip(batch, dual_clip=None).values.item() == pytest.approx(30.0)
+    assert hapo_clip(batch, dual_clip=None).metrics["clip_fraction"].item() == 0.0
+
+
 def test_uncertain_tokens_are_counted_and_equal_entropies_change_nothing(make_whole):
     (batch,), _ = make_whole([0.3] * 4, old=[0.0] * 4, entropy=ENTROPY)
     assert hapo_clip(batch, pivot=2 / 3).metrics["uncertain_fraction"].item() == 0.25

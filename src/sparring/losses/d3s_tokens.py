@@ -1,0 +1,36 @@
+"""Loss modifier: only the tokens that matter most (D3S, token level)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm
+from sparring.losses.minibatch import whole_of
+
+NEEDS = {"whole", "entropy"}
+
+
+def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.5) -> LossTerm:
+    """Keep the share of tokens with the largest advantage times entropy; the others get no policy loss.
+
+    What: factors 0 and 1 for every policy loss.
+    When to use: long replies, most of whose tokens are certain and teach nothing.
+    Mathematics: score_t = |A_t| H_t; w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0.
+    Shapes: [M] -> weights [M].
+    Options: ``keep`` may be a schedule; D3S moves it linearly over training. 1 keeps all.
+    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the tokens left out, so that the
+    step is smaller. Tokens that tie with the last one kept are kept too: if no token has an advantage, all are. The paper's
+    numbers are unknown to us; its choice of games is a selection rule.
+    Metrics: kept_fraction, score_mean (of the minibatch).
+    Reference: D3S (notes).
+    Verified by: tests/losses/test_d3s_tokens.py.
+    """
+    whole, index = whole_of(batch)
+    assert whole.entropy is not None
+    scores = whole.advantages.abs() * whole.entropy
+    number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
+    kept = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
+    return LossTerm(values=kept, level="weight", metrics={"kept_fraction": kept.mean(), "score_mean": scores.mean()})

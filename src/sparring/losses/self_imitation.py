@@ -1,0 +1,36 @@
+"""Loss: self-imitation of what went better than expected (SIL, SPEAR)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from sparring.losses.base import LossBatch, LossTerm, log_ratio
+from sparring.losses.surrogate import clipped
+
+PRESETS = {
+    "spear": {"clip_high": 0.2},
+}
+
+
+def self_imitation(batch: LossBatch, *, clip_high: Annotated[float, Field(ge=0)] | None = None) -> LossTerm:
+    """Raise the probability of what went better than expected; leave the rest alone.
+
+    What: the policy gradient of positive advantages only.
+    When to use: rare successes, replayed ones above all, early in training; fade it in with a schedule as ``weight``.
+    Mathematics: L_t = -max(A_t, 0) log pi; with ``clip_high`` the clipped surrogate -min(rho, 1 + clip_high) max(A_t, 0).
+    Shapes: [M] -> [M].
+    Options: ``clip_high`` null: as in SIL, whose samples may be of any age; a number (preset ``spear``: 0.2): as in SPEAR.
+    Pitfalls: alone it lowers entropy without end; SPEAR takes tokens of high covariance out (``clip_cov``, preset ``spear``). Its
+    weight grows as (1 - cos(pi step / 200)) / 2: write a cosine schedule from 0 to 1. Its buffer is a selection rule, and
+    recalibrated advantages a matter of credit: here the batch's advantages count as they are.
+    Metrics: imitated_fraction (tokens with a positive advantage), ratio_max.
+    Reference: Oh et al., 2018 (SIL); SPEAR, 2025.
+    Verified by: tests/losses/test_self_imitation.py.
+    """
+    gains = batch.advantages.clamp(min=0.0)
+    ratio = log_ratio(batch.logprobs, batch.old_logprobs).exp()
+    values = -gains * batch.logprobs if clip_high is None else clipped(ratio, gains, 1.0, clip_high)[0]
+    metrics = {"imitated_fraction": (gains > 0).float().mean(), "ratio_max": ratio.detach().max()}
+    return LossTerm(values=values, weighted=True, metrics=metrics)

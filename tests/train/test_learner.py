@@ -214,6 +214,20 @@ def test_a_reference_holds_still():
     assert again["kl_penalty/kl"] > 1e-6
 
 
+def test_a_feature_of_every_token_is_read_at_the_sampled_one():
+    run = engine()
+    episodes = batch(run)
+    data = pack(episodes)
+    learner = Learner(run.model, LearnerConfig(), losses(("neurd", 1.0, None)), temperature=1.0)
+    (part,) = learner._parts(data, np.arange(len(data.distinct)))
+    with torch.no_grad():
+        logprobs, extra = learner._forward(run.model, part)
+        logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.asked)).float()
+    for k, (place, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
+        assert extra["centred_logit"][k].item() == pytest.approx((logits[place, token] - logits[place].mean()).item(), abs=1e-5)
+    assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)
+
+
 def test_ratio_tails_by_hand():
     """Of 200 ratios, three are out of [0.5, 2]; 2 itself is not. The 99th percentile lies between the third largest and the second."""
     sizes = np.zeros(200)

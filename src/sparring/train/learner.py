@@ -38,7 +38,7 @@ from sparring.train.critic import Place, num_values, read_at
 from sparring.train.means import Means
 from sparring.train.order import ReverseTurns
 from sparring.train.pack import Pack
-from sparring.train.slices import PADDED, Slice, chunks, slices
+from sparring.train.slices import PADDED, Slice, at_samples, chunks, slices
 from sparring.train.targets import Targets, WeightedLoss, whole
 from sparring.types import FloatArray, IntArray, TurnTable
 
@@ -290,11 +290,11 @@ class Learner:
         )
 
     def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return log-probabilities [K] of the sampled tokens, and features [K] of the distributions they came from."""
+        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the distributions they came from."""
         hidden = model.hidden(part.tree)
         logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
         if part.kept:
             logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
-        logprobs = logits.log_softmax(-1)[place, part.target]
-        extra = {name: load("features", name).function(logits)[place] for name in self.features}
+        logprobs = at_samples(logits.log_softmax(-1), place, part.target)
+        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in self.features}
         return logprobs, {**extra, "hidden": hidden}

@@ -69,6 +69,11 @@ def chunks(data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDE
         yield np.array(order[begin:])
 
 
+def at_samples(found: Tensor, place: Tensor, target: Tensor) -> Tensor:
+    """Return what was found for each distribution, [U], or for each token of each, [U, V], at the sampled tokens, [K]."""
+    return found[place] if found.ndim == 1 else found[place, target]
+
+
 def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> Slice:
     """Return the index arrays of a forward pass over ``rows`` for the games ``sequences``."""
     positions = [data.positions[row] for row in rows]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check, spread, start_groups
+from sparring.credit.base import check, spread
 from sparring.ops.groups import group_ids, group_sum, leave_one_out_mean
 from sparring.ops.returns import backward_recurrence, discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
@@ -46,17 +47,23 @@ def advantage_alignment(
     """
     check(turns, "advantage_alignment")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    groups, count = start_groups(turns)
+    starts = trajectory_starts(turns.trajectory)
+    groups, count = group_ids(turns.group[starts], turns.role[starts])
     if baseline == "turn":
-        alive, num_alive = group_ids(groups, turns.turn_index)
+        alive, num_alive = _by_turn(groups, starts, turns)
         own = returns - leave_one_out_mean(returns, alive, num_alive)
     else:
-        starts = trajectory_starts(turns.trajectory)
-        own = returns - spread(leave_one_out_mean(returns[starts], groups[starts], count), turns)
-    times, num_times = group_ids(turns.episode, turns.turn_index)
+        own = returns - spread(leave_one_out_mean(returns[starts], groups, count), turns)
+    times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
     others = group_sum(own, times, num_times)[times] - own
     advantages = aligned(own, others, turns.trajectory, beta=beta, gamma=gamma, extra_discount=variant == "as_released")
     return Credit(advantages=advantages, state=dict(state))
+
+
+def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
+    """Return one id [N] per (id of the trajectory, own turn index), and their number."""
+    rows = np.repeat(ids, np.diff(np.append(starts, len(turns.trajectory))))
+    return group_ids(rows * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
 
 
 def aligned(

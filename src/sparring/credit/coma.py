@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sparring.credit.base import check
 from sparring.ops.groups import group_counts, group_ids, group_sum
-from sparring.ops.returns import discounted_returns
+from sparring.ops.returns import discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 FORGOTTEN = 1e-6  # an entry that weighs less leaves the table
@@ -55,8 +55,10 @@ def coma(
     check(turns, "coma", columns=("view", "action"))
     assert turns.view is not None
     assert turns.action is not None
-    places, num_places = group_ids(turns.game, turns.role, turns.view)
-    pairs, num_pairs = group_ids(places, turns.action)
+    starts = trajectory_starts(turns.trajectory)
+    roles = np.repeat(group_ids(turns.game[starts], turns.role[starts])[0], np.diff(np.append(starts, len(turns.reward))))
+    places, num_places = group_ids(roles * (int(turns.view.max(initial=0)) + 1) + turns.view)
+    pairs, num_pairs = group_ids(places * (int(turns.action.max(initial=-1)) + 2) + turns.action + 1)
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     table = {key: (decay * count, decay * total) for key, (count, total) in state.items() if decay * count > FORGOTTEN}
     counts = group_counts(pairs, num_pairs)

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.anchors import anchor_groups
-from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.credit.base import check, spread, trajectory_returns
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import backward_recurrence, discounted_returns, next_values
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
@@ -51,14 +51,14 @@ def mage(
     """
     check(turns, "mage")
     returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
-    sequence, number, order = _attempts(turns.episode[starts], group_ids(groups[starts], turns.seat[starts])[0], attempts)
+    groups, count = group_ids(turns.group[starts], turns.role[starts])
+    sequence, number, order = _attempts(turns.episode[starts], group_ids(groups, turns.seat[starts])[0], attempts)
     lengths = np.diff(np.append(starts, len(turns.reward)))
     difference = np.empty(len(returns))
     difference[order] = returns[order] - _previous(returns[order], sequence[order])
     steps = _step_returns(difference, lengths, (sequence, order), turns, gamma, gamma_episode)
     met, num_met = anchor_groups(turns, "mage", anchor)
-    compared, num_compared = groups[starts], count
+    compared, num_compared = groups, count
     if by_attempt:
         met, num_met = group_ids(met, np.repeat(number, lengths))
         compared, num_compared = group_ids(compared, number)

@@ -20,6 +20,10 @@ MORE = {
     "liars_dice": [{"dice": 2, "sides": 4}],
     "kuhn_rounds": [{"rounds": 2, "outcome": "sign"}, {"rounds": 3, "outcome": "last_round"}],
     "simple_negotiation": [{"turns": 5, "largest": 3, "values": "drawn", "outcome": "gain"}],
+    "needle_chain": [{"length": 4, "actions": 3, "needle": 2, "stop": True}],
+    "signalling": [{"types": 3, "signals": 2, "rounds": 2}],
+    "repeated_dilemma": [{"rounds": 3}],
+    "tic_tac_toe": [{"start": "a1 b2 c3"}],
 }
 WORDS = {"simple_negotiation": 211}  # words of a game with more than 48: here two hundred offers
 VARIANTS = [

@@ -17,6 +17,8 @@ EXTRA = {
     "liars_dice": {"dice": 2, "sides": 4},
     "kuhn_rounds": {"rounds": 2, "outcome": "sign"},
     "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
+    "needle_chain": {"length": 3, "actions": 3, "needle": 2},
+    "signalling": {"types": 3, "rounds": 2},
 }
 
 

@@ -1,0 +1,154 @@
+"""Races of estimators: equal games, resumable, refusals said, verdicts paired by seed."""
+
+import json
+import math
+
+import pytest
+
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.report import credit_race, credit_race_page
+from sparring.report.credit_race import RacePlan, cell_config, curve, race, run_cell
+from sparring.report.credit_race_page import correlations, lab_rows, verdicts, write_page
+from sparring.run import checkpoint
+
+SMALL = ("steps=3", "rollout.games_per_step=16", "rollout.group_size=4", "evaluation.every=2", "model.hidden_size=8", "model.heads=1")
+
+
+def plan(folder, *estimators, **changes):
+    return RacePlan(**{"recipe": "kuhn-tiny", "overrides": SMALL, "estimators": estimators, "seeds": 2, "folder": folder, **changes})
+
+
+@pytest.fixture(scope="module")
+def raced(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("race")
+    said = []
+    return folder, race(plan(folder, "outcome", "ppr", "gae lam=0.5", "mars:no_turn_level"), watch=said.append), said
+
+
+def test_every_estimator_has_its_figures_or_its_reason(raced):
+    _, result, said = raced
+    rows = {row["estimator"]: row for row in result["rows"]}
+    assert set(rows) == {"outcome", "ppr", "gae lam=0.5", "mars:no_turn_level"}
+    assert "no reward component 'process'" in rows["ppr"]["refused"]
+    assert result["rows"][-1]["estimator"] == "ppr"
+    finals = [row["final"]["mean"] for row in result["rows"][:-1]]
+    assert finals == sorted(finals)
+    for row in result["rows"][:-1]:
+        assert [games for games, _ in row["curve"]] == [16.0, 32.0, 48.0]
+        assert row["final"]["mean"] == pytest.approx(sum(row["ends"]) / 2)
+        assert row["curve"][-1][1] == pytest.approx(row["final"]["mean"])
+        assert row["final"]["low"] < row["final"]["mean"] < row["final"]["high"]
+        assert row["mean"]["mean"] == pytest.approx(sum(value for _, value in row["curve"]) / 3)
+    assert len(said) == 8
+    json.dumps(result)
+
+
+def test_a_race_that_is_done_is_read_and_one_that_was_cut_off_goes_on(raced, monkeypatch):
+    folder, result, _ = raced
+    monkeypatch.setattr(credit_race, "train", lambda *args, **kwargs: pytest.fail("trained again"))
+    again = plan(folder, "outcome", "gae lam=0.5", "mars:no_turn_level")
+    assert race(again)["rows"] == result["rows"][:-1]
+    monkeypatch.undo()
+    path = folder / "outcome-0"
+    (path / "checkpoints" / "step_000003" / checkpoint.MANIFEST).unlink()
+    wanted = run_cell(again, "outcome", 0) if not checkpoint.steps(path) else None
+    assert wanted is None or wanted["curve"][-1][1] == pytest.approx(
+        next(r for r in result["rows"] if r["estimator"] == "outcome")["ends"][0]
+    )
+
+
+def test_workers_give_the_same_figures(raced, tmp_path):
+    _, result, _ = raced
+    rows = race(plan(tmp_path, "outcome", "mars:no_turn_level", workers=2))["rows"]
+    expected = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
+    assert {row["estimator"]: row["ends"] for row in rows} == {name: expected[name] for name in ("outcome", "mars:no_turn_level")}
+
+
+def test_a_critic_gets_its_loss_and_only_once():
+    losses = [loss.name for loss in cell_config(plan(None), "gae", 3).losses]
+    assert losses == ["ppo_clip", "entropy_bonus", "value_loss"]
+    assert [loss.name for loss in cell_config(plan(None), "mars", 3).losses] == losses[:2]
+    assert cell_config(plan(None), "mars", 3).seed == 3
+    twice = plan(None, overrides=(*SMALL, "losses=[{name: ppo_clip}, {name: value_loss}]"))
+    assert [loss.name for loss in cell_config(twice, "gae", 0).losses] == ["ppo_clip", "value_loss"]
+
+
+def test_wrong_input_is_told_before_anything_runs(tmp_path):
+    with pytest.raises(UnknownNameError, match="recipe"):
+        race(plan(tmp_path / "a", "mars", recipe="kuhn-tny"))
+    with pytest.raises(UnknownNameError, match="mrs"):
+        race(plan(tmp_path / "a", "mars", "mrs"))
+    with pytest.raises(ConfigError, match="exact distance"):
+        race(plan(tmp_path / "b", "mars", seeds=1, overrides=(*SMALL, "evaluation.exact=false")))
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_distance_of_a_cooperative_game_is_its_gap():
+    lines = [
+        {"step": 1, "nash_conv/a": 5.0, "optimality_gap/a": 1.0},
+        {"step": 2},
+        {"step": 3, "optimality_gap/a": 0.5, "nash_conv/a": 4.0},
+    ]
+    assert curve(lines, 10) == [[10.0, 1.0], [30.0, 0.5]]
+    assert curve([{"step": 2, "nash_conv/a": 5.0, "nash_conv/b": 1.0}], 10) == [[20.0, 3.0]]
+
+
+def result_of(**ends):
+    rows = [
+        {"estimator": name, "ends": own, "final": credit_race._interval(own), "mean": credit_race._interval(own), "curve": [[1.0, own[0]]]}
+        for name, own in ends.items()
+    ]
+    return {
+        "settings": {"recipe": "kuhn-tiny", "overrides": ["steps=3"], "seeds": 3},
+        "rows": [*rows, {"estimator": "ppr", "refused": "why"}],
+    }
+
+
+def test_verdicts_by_hand():
+    found = {
+        v["compared"]: v
+        for v in verdicts(result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.31, 0.4], grpo=[0.05, 0.16, 0.24], outcome=[0.0, 0.9, 0.2]))
+    }
+    assert found["rae - mars"]["verdict"] == "held"
+    assert found["grpo - mars"]["verdict"] == "not held"
+    assert found["outcome - rae"]["verdict"] == "not decided by these seeds"
+    assert found["rae - mars"]["difference"].startswith("0.103 [")
+    assert "salt" not in json.dumps(list(found))
+
+
+def test_the_page_says_how_it_was_made_and_joins_the_lab(tmp_path):
+    result = result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.3, 0.4], grpo=[0.3, 0.4, 0.5])
+    figures = {name: {"mean": value} for name, value in (("bias_scaled", 0.1), ("variance_scaled", 2.0), ("cosine", 0.9))}
+    lab = lab_rows({"games": [{"rows": [{"estimator": "mars", **figures}, {"estimator": "x", "refused": "no"}]}]})
+    files = write_page(result, tmp_path / "race.md", "sparring credit race", lab)
+    text = files[0].read_text()
+    assert "Made by `sparring credit race`" in text
+    assert "| mars | 0.200 [-0.048, 0.448] | 0.200 [-0.048, 0.448] | 0.1 | 2 | 0.9 |" in text
+    assert "| rae | 0.300 [0.052, 0.548] | 0.300 [0.052, 0.548] | - | - | - |" in text
+    assert "Not raced: `ppr`: why" in text
+    assert [file.name for file in files[1:]] == ["credit-race.svg", "credit-race-lab.svg"]
+    assert all(file.read_text().startswith("<svg") for file in files[1:])
+    assert len(write_page(result, tmp_path / "alone.md", "x")) == 2
+    with pytest.raises(ConfigError, match="--lab"):
+        lab_rows({"games": []})
+    with pytest.raises(ConfigError, match="cannot be written"):
+        write_page(result, tmp_path / "race.md" / "below.md", "x")
+
+
+def test_rank_correlation_by_hand():
+    result = result_of(mars=[0.1] * 3, rae=[0.2] * 3, grpo=[0.3] * 3)
+    lab = {
+        name: {key: {"mean": sign * value} for key, sign in (("bias_scaled", 1), ("variance_scaled", -1), ("cosine", 0))}
+        for name, value in (("mars", 1.0), ("rae", 2.0), ("grpo", 9.0))
+    }
+    found = correlations(result, lab)
+    assert (found["bias_scaled"], found["variance_scaled"]) == (pytest.approx(1.0), pytest.approx(-1.0))
+    assert math.isnan(found["cosine"])
+    assert all(math.isnan(value) for value in correlations(result, {}).values())
+
+
+def test_the_chart_shows_the_best_and_the_worst():
+    ends = {f"e{n}": [float(n)] * 3 for n in range(12)}
+    text = credit_race_page.chart(result_of(**ends))
+    assert all(f">e{n} =" in text for n in (0, 1, 2, 3, 4, 5, 6, 11))
+    assert ">e7 =" not in text

@@ -79,7 +79,8 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
     if not begun or checkpoint.steps(path)[-1] < config.steps:
         try:
             with folder, GracefulStop() as stop:
-                train(config, LocalEngine(config), folder, resume=begun, stop=stop)
+                if not train(config, LocalEngine(config), folder, resume=begun, stop=stop).finished:
+                    raise KeyboardInterrupt  # saved: the next race goes on from here
         except CreditError as error:
             return {"refused": str(error)}
     return {"curve": curve(read_lines(path / METRICS), config.rollout.games_per_step)}

@@ -95,12 +95,13 @@ def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def correlations(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return Spearman's rank correlation of each of the lab's figures with the final distance; nan for fewer than three."""
+    """Return Spearman's rank correlation of each of the lab's figures with the final distance; nan for fewer than three, or all equal."""
     ends = {row["estimator"]: row["final"]["mean"] for row in result["rows"] if "refused" not in row}
     found = {}
     for key in LAB_KEYS:
         pairs = [(lab[name][key]["mean"], end) for name, end in ends.items() if name in lab and lab[name][key]["mean"] is not None]
-        found[key] = float(spearmanr(*zip(*pairs, strict=True)).statistic) if len(pairs) > 2 else math.nan
+        differ = len(pairs) > 2 and len({figure for figure, _ in pairs}) > 1
+        found[key] = float(spearmanr(*zip(*pairs, strict=True)).statistic) if differ else math.nan
     return found
 
 

@@ -40,21 +40,36 @@ def parse_agent(text: str) -> AgentSpec:
         UnknownNameError: no such agent or option.
         ConfigError: the text cannot be read, or a value is of the wrong type or left out.
     """
+    name, options = parse_named(text, "Agent", "mcts simulations=1000")
+    registry.bind("agents", name, options)
+    return AgentSpec(name, options)
+
+
+def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options that a text such as ``mcts simulations=1000`` has.
+
+    Args:
+        text: a name, then ``key=value`` pairs whose values are YAML, quoted as in a shell.
+        what: the kind of thing, for messages.
+        example: how one is written, for messages.
+
+    Raises:
+        ConfigError: the text cannot be read.
+    """
     try:
         name, *pairs = shlex.split(text)
     except ValueError as error:
-        raise ConfigError(f"Agent {text!r} cannot be read ({error}); write for example 'mcts simulations=1000'.") from None
+        raise ConfigError(f"{what} {text!r} cannot be read ({error}); write for example {example!r}.") from None
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise ConfigError(f"Agent {text!r}: {pair!r} is no option; write key=value, for example 'mcts simulations=1000'.")
+            raise ConfigError(f"{what} {text!r}: {pair!r} is no option; write key=value, for example {example!r}.")
         try:
             options[key] = yaml.safe_load(value)
         except yaml.YAMLError:
-            raise ConfigError(f"Agent {text!r}: {value!r} is no value for {key!r}; write it in quotes.") from None
-    registry.bind("agents", name, options)
-    return AgentSpec(name, options)
+            raise ConfigError(f"{what} {text!r}: {value!r} is no value for {key!r}; write it in quotes.") from None
+    return name, options
 
 
 def labels(specs: Sequence[AgentSpec]) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from sparring.cli import doctor, evaluate, explain, export, listing, play, report, train
+from sparring.cli import credit, doctor, evaluate, explain, export, listing, play, report, train
 from sparring.errors import SparringError
 
 app = typer.Typer(help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False)
@@ -19,6 +19,7 @@ app.command("explain")(explain.explain)
 app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
+app.add_typer(credit.app, name="credit")
 
 
 def main() -> None:

@@ -1,0 +1,103 @@
+"""sparring credit"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Column, Table
+
+from sparring.errors import ConfigError
+from sparring.evaluate.credit_lab import LabPlan, estimator_names
+from sparring.report.credit_lab import chart
+from sparring.report.credit_lab import compare as compare_estimators
+from sparring.report.credit_page import HEADS, cells, summary, write_page
+
+WIDTH = 200  # of the table where no terminal says so
+app = typer.Typer(help="Measure advantage estimators against exact policy gradients.", no_args_is_help=True)
+
+
+@app.callback()
+def credit() -> None:
+    """Measure advantage estimators against exact policy gradients."""
+
+
+@app.command("compare")
+def compare(
+    game: Annotated[list[str] | None, typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated.")] = None,
+    policy: Annotated[str, typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder.")] = "random",
+    estimators: Annotated[str, typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'.")] = "all",
+    episodes: Annotated[int, typer.Option(min=1, help="Games played, rounded up to whole batches.")] = 20_000,
+    group_size: Annotated[int, typer.Option(min=1, help="Games that share a deal; divides --batch.")] = 8,
+    batch: Annotated[int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")] = 64,
+    critic: Annotated[Literal["exact", "noisy", "zero"], typer.Option(help="What estimators with a critic are given.")] = "exact",
+    burn_in: Annotated[float, typer.Option(min=0, help="Share of the batches that estimators see before figures count.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the policy and the games.")] = 0,
+    max_states: Annotated[int, typer.Option(min=1, help="Information states up to which a game is enumerated.")] = 50_000,
+    timed: Annotated[bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")] = True,
+    plot: Annotated[Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
+) -> None:
+    """Run every estimator on the same episodes; report bias, variance and cosine to the exact policy gradient."""
+    plan = LabPlan(episodes=episodes, group_size=group_size, batch_size=batch, critic=critic, burn_in=burn_in, seed=seed, timed=timed)
+    if plot is not None and len(game or ()) > 1:
+        raise ConfigError(f"--plot {plot} draws one game, not {len(game or ())}; use --page for a chart of each.")
+    names = estimator_names(estimators)
+    result = compare_estimators(game or [], policy, names, plan, max_states=max_states, watch=lambda line: print(line, file=sys.stderr))
+    if as_json:
+        print(json.dumps(result, sort_keys=True))
+    else:
+        for report in result["games"]:
+            _show(report, result["settings"])
+    if plot is not None:
+        _plot(result, plot)
+    if page is not None:
+        chosen = [*(("game", text) for text in game or ()), ("policy", policy), ("estimators", estimators)]
+        files = write_page(result, page, _command([*chosen, *_options(plan), ("max-states", max_states), ("page", page)], timed))
+        print(f"Wrote {', '.join(map(str, files))}.", file=sys.stderr)
+
+
+def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Show a game's rows as a table, and why there are none of some estimators."""
+    on_terminal = sys.stdout.isatty()
+    console = Console(width=None if on_terminal else WIDTH)
+    measured = [row for row in report["rows"] if "refused" not in row]
+    columns = (Column(head, no_wrap=not (number and on_terminal)) for number, head in enumerate(HEADS))
+    table = Table(*columns, title=report["game"], box=SIMPLE)
+    for row in measured:
+        table.add_row(row["estimator"], *cells(row))
+    console.print(table)
+    console.print(f"{summary(report, settings)} Brackets are 95 % intervals.", markup=False)
+    for row in report["rows"]:
+        if "refused" in row:
+            console.print(f"not measured: {row['estimator']}: {row['refused']}", style="yellow", markup=False)
+
+
+def _plot(result: dict[str, Any], path: Path) -> None:
+    """Write the chart of the one game that was compared."""
+    if len(result["games"]) > 1:
+        raise ConfigError(f"--plot {path} draws one game and the run has {len(result['games'])}; name one of them by --game.")
+    try:
+        path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--plot {path} cannot be written ({error}).") from None
+    print(f"Wrote {path}.", file=sys.stderr)
+
+
+def _options(plan: LabPlan) -> list[tuple[str, Any]]:
+    """Return the options of the command that make this plan."""
+    sizes = [("episodes", plan.episodes), ("group-size", plan.group_size), ("batch", plan.batch_size)]
+    return [*sizes, ("critic", plan.critic), ("burn-in", plan.burn_in), ("seed", plan.seed)]
+
+
+def _command(options: list[tuple[str, Any]], timed: bool) -> str:
+    """Return the command line of a comparison."""
+    written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
+    return f"sparring credit compare {written}" + ("" if timed else " --no-time")

@@ -1,0 +1,137 @@
+"""The page of the credit lab, docs/credit-lab.md: what was compared, how to read it, a chart and a table per game."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sparring.errors import ConfigError
+from sparring.report.credit_lab import chart
+
+HEADS = (
+    "estimator",
+    "bias",
+    "bias, scaled",
+    "cosine",
+    "variance",
+    "variance, scaled",
+    "batch cosine",
+    "right sign",
+    "zeros",
+    "effective",
+    "s / 100 k",
+)
+KEYS = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled", "batch_cosine", "right_sign", "zeros", "effective", "seconds")
+WITH_INTERVAL = ("bias", "bias_scaled", "cosine", "variance_scaled")
+READING = """\
+Every estimator of `sparring list credit` (and every preset, as `NAME:PRESET`) sees the **same** episodes and is judged against the
+**exact** policy gradient, which these games are small enough to enumerate. The policy is a table of logits, one per legal action of
+every information state. The exact gradient of the seat that acts in information state I is `reach(I) pi(a|I) (Q(I, a) - V(I))`; an
+estimator's gradient on a batch of episodes is `1 / episodes * sum over turns of A (onehot(a) - pi(.|I))`. Estimators are called batch
+by batch, as in a run, and carry their running state on. What a training run adds (clipping, minibatches, token losses, shaped
+rewards) is not part of this page.
+
+| column | meaning |
+|---|---|
+| bias | length of (expected gradient - exact gradient), relative to the exact one's length |
+| bias, scaled | the same after the best positive scale, which a learning rate can mend: the sine of the angle between the two |
+| cosine | of the expected gradient to the exact one |
+| variance | trace of the covariance of one batch's gradient, relative to the exact gradient's squared length |
+| variance, scaled | the same at the scale at which the expected step makes the exact step's progress: being small wins nothing |
+| batch cosine | mean cosine of a single batch's gradient to the exact one |
+| right sign | share of turns whose advantage has the sign of the exact Q - V, among turns with an advantage and `abs(Q - V) > 1e-9` |
+| zeros | share of turns whose advantage is 0 |
+| effective | effective sample size `(sum abs(A))^2 / sum A^2` as a share of the turns |
+| s / 100 k | seconds of one call on 100,000 turns; the only column that differs when the command is run again |
+
+Brackets are 95 % jackknife intervals over batches. Squared lengths are estimated from pairs of different batches, so that noise
+alone adds no bias, and gradients of known expectation serve as control variates: those of the returns and of the exact advantage
+(the exact gradient), and of advantages 1, V and the mean return of the same seat in the group's other games (0). So bias and cosine of
+estimators that are made of these, such as `outcome`, `rloo` and `exact_advantage`, are exact by construction; the line above each table
+says what the gradient of the returns measures without that help. For estimators with a running state batches depend on each other a
+little, which the intervals leave out. Turns count as one token; the critic's `value_after` is its value at the seat's
+next own turn; the reference policy is uniform play.
+"""
+
+
+def page(result: dict[str, Any], command: str, *, images: dict[str, str]) -> str:
+    """Return the page of a comparison as Markdown.
+
+    Args:
+        result: of ``report.credit_lab.compare``.
+        command: the command line that makes the page.
+        images: path of each game's chart as the page links to it.
+    """
+    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", READING]
+    for report in result["games"]:
+        lines += [f"## {report['game']}", "", summary(report, result["settings"]), ""]
+        if report["game"] in images:
+            lines += [f"![Bias against variance]({images[report['game']]})", ""]
+        measured = [row for row in report["rows"] if "refused" not in row]
+        lines += ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
+        lines += ["| " + " | ".join([_link(row["estimator"]), *cells(row)]) + " |" for row in measured]
+        refused = [row for row in report["rows"] if "refused" in row]
+        lines += ["", *(f"- {_link(row['estimator'])}: not measured. {_plain(row['refused'])}" for row in refused), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def summary(report: dict[str, Any], settings: dict[str, Any]) -> str:
+    """Return in one paragraph what was played and how sure the lab is."""
+    returns = ", ".join(f"{value:+.3f}" for value in report["returns"])
+    check = report["check"]
+    return (
+        f"{report['num_info_states']:,} information states, {report['num_parameters']:,} logits, policy {settings['policy']}, expected "
+        f"returns {returns}. {report['episodes']:,} episodes ({report['turns']:,} turns) in {report['batches']:,} batches of "
+        f"{settings['batch_size']}, groups of {settings['group_size']}, critic {settings['critic']}, seed {settings['seed']}. Check: the "
+        f"gradient of the returns, without control variates, is off by {_shown(check)} of the exact gradient's length, which is "
+        f"{report['gradient_norm']:.4f}."
+    )
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Return the figures of a row as text, in the order of ``HEADS``."""
+    return [_shown(row[key], key in WITH_INTERVAL) if isinstance(row[key], dict) else number(row[key]) for key in KEYS]
+
+
+def number(value: float | None) -> str:
+    """Return a number with three decimals, large ones shorter, or a dash."""
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
+
+
+def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
+    """Return an interval as mean [low, high]."""
+    ends = f" [{number(interval['low'])}, {number(interval['high'])}]"
+    return number(interval["mean"]) + (ends if with_ends and interval["low"] is not None else "")
+
+
+def _link(name: str) -> str:
+    """Return an estimator's name, linked to its page."""
+    return f"[`{name}`](methods/credit-{re.split('[: ]', name)[0]}.md)"
+
+
+def _plain(text: str) -> str:
+    """Return a message as Markdown in which nothing turns into markup."""
+    return re.sub(r"([*_<|])", r"\\\1", text)
+
+
+def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
+    """Write the page, and a chart per game in a folder ``images`` beside it; return the files.
+
+    Raises:
+        ConfigError: a file cannot be written.
+    """
+    images = {report["game"]: f"images/{path.stem}-{re.sub(r'[^A-Za-z0-9_]+', '-', report['game'])}.svg" for report in result["games"]}
+    files = {path.parent / images[report["game"]]: chart(report) + "\n" for report in result["games"]}
+    files[path] = page(result, command, images=images)
+    try:
+        (path.parent / "images").mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"--page {path} cannot be written ({error}); name a file in a folder that can be, e.g. docs/credit-lab.md."
+        ) from None
+    return list(files)

@@ -1,0 +1,128 @@
+"""sparring credit compare, as people use it."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli, registry
+from sparring.errors import SparringError
+
+FEW = ["--episodes", 320, "--batch", 32, "--no-time"]
+SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, ["credit", "compare", *map(str, arguments)])
+
+
+def figures(outcome):
+    """The printed JSON without its measured times."""
+    assert outcome.exit_code == 0, outcome.output
+    result = json.loads(outcome.stdout)
+    for game in result["games"]:
+        for row in game["rows"]:
+            row.pop("seconds", None)
+    return result
+
+
+def test_every_estimator_is_in_the_json_and_two_calls_agree():
+    first, again = (figures(call("--game", "kuhn_poker", *FEW, "--json")) for _ in range(2))
+    assert first == again
+    (game,) = first["games"]
+    assert {row["estimator"].partition(":")[0] for row in game["rows"]} == set(registry.names("credit"))
+    assert (game["episodes"], game["batches"], game["num_info_states"], game["num_parameters"]) == (320, 10, 12, 24)
+    for row in game["rows"]:
+        if "refused" not in row:
+            assert row["bias"]["low"] <= row["bias"]["mean"] <= row["bias"]["high"]
+            assert set(row["seats"]) == {"first", "second"}
+    assert figures(call("--game", "kuhn_poker", *FEW, "--json", "--seed", 1)) != first
+
+
+def test_the_table_says_what_was_played_and_what_was_refused():
+    outcome = call("--game", "kuhn_poker", *FEW, *SOME)
+    assert outcome.exit_code == 0, outcome.output
+    text = " ".join(outcome.stdout.split())
+    assert re.search(r"grpo:dr_grpo 0\.125 \[0\.125, 0\.125\]", text)
+    assert "gae lam=0.5" in text
+    assert "320 episodes" in text
+    assert "not measured: ppr: credit 'ppr'" in text
+
+
+@pytest.mark.parametrize("policy", ["uniform", "tiny"])
+def test_other_policies_play(policy):
+    result = figures(call("--game", "tiny_hanabi", "--policy", policy, *FEW, *SOME, "--json"))
+    assert result["settings"]["policy"] == policy
+    assert result["games"][0]["gradient_norm"] > 0
+
+
+def test_a_run_is_measured_on_its_own_games(tmp_path):
+    quick = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
+    trained = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *quick, "--run", str(tmp_path / "run")])
+    assert trained.exit_code == 0, trained.output
+    every, named = (figures(call("--policy", tmp_path / "run", *FEW, *SOME, *games, "--json")) for games in ((), ("--game", "kuhn_poker")))
+    assert every == named
+    assert [game["game"] for game in every["games"]] == ["kuhn_poker"]
+    other = call("--policy", tmp_path / "run", "--game", "leduc_poker", *FEW)
+    assert "Unknown game of the run" in str(other.exception)
+
+
+def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
+    page = tmp_path / "docs" / "lab.md"
+    outcome = call("--game", "kuhn_poker", "--game", "leduc_poker style=full", *FEW, *SOME, "--page", page)
+    assert outcome.exit_code == 0, outcome.output
+    text = page.read_text()
+    assert f"sparring credit compare --game kuhn_poker --game 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'" in text
+    assert text.count("| [`rloo`](methods/credit-rloo.md) | 0.000 ") == 2
+    assert text.count("[`gae lam=0.5`](methods/credit-gae.md)") == 2
+    assert text.count("[`ppr`](methods/credit-ppr.md): not measured.") == 2
+    for image in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
+        names = "".join(ElementTree.fromstring((page.parent / image).read_text()).itertext())
+        assert "grpo:dr_grpo" in names
+        assert "ppr" not in names
+    assert text.count("![") == 2
+
+
+def test_seconds_are_measured_unless_told_not_to():
+    arguments = ["--game", "kuhn_poker", "--estimators", "outcome", "--episodes", 320, "--batch", 32, "--json"]
+    timed, untimed = (json.loads(call(*arguments, *more).stdout)["games"][0]["rows"][0] for more in ((), ("--no-time",)))
+    assert timed.pop("seconds") > 0
+    assert untimed.pop("seconds") is None
+    assert timed == untimed
+
+
+def test_a_plot_is_written(tmp_path):
+    outcome = call("--game", "kuhn_poker", *FEW, *SOME, "--plot", tmp_path / "plot.svg")
+    assert outcome.exit_code == 0, outcome.output
+    marks = ElementTree.fromstring((tmp_path / "plot.svg").read_text()).findall("{http://www.w3.org/2000/svg}circle")
+    assert len(marks) > 4  # one per estimator in the legend, and the marks themselves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Name a game"),
+        (["--game", "khun_poker"], "Did you mean 'kuhn_poker'"),
+        (["--game", "kuhn_poker player=3"], "Did you mean 'players'"),
+        (["--game", "connect_four"], "too large for exact evaluation"),
+        (["--game", "leduc_poker", "--max-states", "100"], "too large for exact evaluation"),
+        (["--game", "kuhn_poker", "--estimators", "grppo"], "Did you mean 'grpo'"),
+        (["--game", "kuhn_poker", "--estimators", "grpo:dr"], "preset"),
+        (["--game", "kuhn_poker", "--policy", "{tmp}/nowhere"], "run folder"),
+        (["--game", "kuhn_poker", "--policy", "{tmp}"], "not a run folder"),
+        (["--game", "kuhn_poker", "--policy", "randm"], "Did you mean 'random'"),
+        (["--game", "kuhn_poker", "--episodes", "10"], "write --episodes 256"),
+        (["--game", "kuhn_poker", "--group-size", "7"], "whole groups"),
+        (["--game", "kuhn_poker", "--game", "tiny_hanabi", *map(str, FEW), *SOME, "--plot", "{tmp}/x.svg"], "use --page"),
+        (["--game", "kuhn_poker", *map(str, FEW), *SOME, "--plot", "{tmp}/no/x.svg"], "cannot be written"),
+        (["--game", "kuhn_poker", *map(str, FEW), *SOME, "--page", "{tmp}/something/x.md"], "cannot be written"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):
+    (tmp_path / "something").write_text("")
+    outcome = call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
+    assert isinstance(outcome.exception, SparringError), outcome.output
+    assert message in str(outcome.exception)
+    assert "\n" not in str(outcome.exception)

@@ -51,7 +51,7 @@ def test_a_race_that_is_done_is_read_and_one_that_was_cut_off_goes_on(raced, mon
     monkeypatch.undo()
     path = folder / "outcome-0"
     (path / "checkpoints" / "step_000003" / checkpoint.MANIFEST).unlink()
-    assert not checkpoint.steps(path)
+    assert checkpoint.load_latest(path) is None
     ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
     assert run_cell(again, "outcome", 0)["curve"][-1][1] == ends["outcome"][0]
 

@@ -72,14 +72,14 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
     """
     config = cell_config(plan, estimator, seed)
     path = plan.folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', estimator)}-{seed}"
-    begun = path.exists() and bool(checkpoint.steps(path))
-    folder = RunFolder.open(path) if begun else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
-    if begun:
+    found = checkpoint.load_latest(path) if path.exists() else None
+    folder = RunFolder.open(path) if found else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
+    if found:
         folder.check_same_config(config.model_dump(mode="json"))
-    if not begun or checkpoint.steps(path)[-1] < config.steps:
+    if found is None or found.step < config.steps:
         try:
             with folder, GracefulStop() as stop:
-                if not train(config, LocalEngine(config), folder, resume=begun, stop=stop).finished:
+                if not train(config, LocalEngine(config), folder, resume=found is not None, stop=stop).finished:
                     raise KeyboardInterrupt  # saved: the next race goes on from here
         except CreditError as error:
             return {"refused": str(error)}

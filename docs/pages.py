@@ -18,7 +18,14 @@ from sparring.report.catalogue import glossary
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
 AS_WRITTEN = ("Mathematics", "Verified by", "Metrics", "Raises")  # sections that do not begin with a capital
-SLOT_OF = {"renderer": "render", "sampler": "samplers", "matchmaker": "league.matchmakers", "losses": "losses", "opponents": "agents"}
+SLOT_OF = {
+    "renderer": "render",
+    "sampler": "samplers",
+    "matchmaker": "league.matchmakers",
+    "curriculum": "selection.curricula",
+    "losses": "losses",
+    "opponents": "agents",
+}
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
 

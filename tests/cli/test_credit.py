@@ -83,6 +83,7 @@ def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
         assert "grpo:dr_grpo" in names
         assert "ppr" not in names
     assert text.count("![") == 2
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == ["kuhn_poker", "leduc_poker style=full"]
 
 
 def test_seconds_are_measured_unless_told_not_to():

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.report import credit_race, credit_race_page
 from sparring.report.credit_race import RacePlan, cell_config, curve, race, run_cell
 from sparring.report.credit_race_page import correlations, lab_rows, verdicts, write_page
@@ -51,7 +51,8 @@ def test_a_race_that_is_done_is_read_and_one_that_was_cut_off_goes_on(raced, mon
     monkeypatch.undo()
     path = folder / "outcome-0"
     (path / "checkpoints" / "step_000003" / checkpoint.MANIFEST).unlink()
-    assert checkpoint.load_latest(path) is None
+    with pytest.raises(CheckpointError):
+        checkpoint.load_latest(path)
     ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
     assert run_cell(again, "outcome", 0)["curve"][-1][1] == ends["outcome"][0]
 

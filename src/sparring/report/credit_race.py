@@ -18,7 +18,7 @@ import numpy as np
 
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import ConfigError, CreditError
+from sparring.errors import CheckpointError, ConfigError, CreditError
 from sparring.evaluate.credit_lab import bind_estimator
 from sparring.evaluate.opponents import parse_named
 from sparring.ops.statistics import mean_interval
@@ -72,7 +72,10 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
     """
     config = cell_config(plan, estimator, seed)
     path = plan.folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', estimator)}-{seed}"
-    found = checkpoint.load_latest(path) if path.exists() else None
+    try:
+        found = checkpoint.load_latest(path) if path.exists() else None
+    except CheckpointError:
+        found = None  # nothing of it can be read: it is run anew
     folder = RunFolder.open(path) if found else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
     if found:
         folder.check_same_config(config.model_dump(mode="json"))

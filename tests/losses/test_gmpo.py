@@ -59,6 +59,12 @@ def test_advantages_by_turn_ask_for_the_turn_level(make_whole):
     assert gmpo(batch).values.tolist() == pytest.approx([0.0, 0.0])
 
 
+def test_a_token_without_advantage_is_not_cut_and_does_not_move_its_segment(make_whole):
+    (batch,), _ = make_whole([3.0, 0.2], old=[0.0, 0.0], advantages=[0.0, 2.0])
+    assert gmpo(batch).values.tolist() == pytest.approx([-math.exp(0.1)] * 2)
+    assert gmpo(batch).metrics["clip_fraction"].item() == 0.0
+
+
 def test_widths_both_ways(make_whole):
     (batch,), _ = make_whole([3.0], old=[0.0])
     assert gmpo(batch, clip_high=1.0).values.item() == pytest.approx(-math.e)

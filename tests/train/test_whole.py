@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from sparring import registry
 from sparring.config import LearnerConfig, resolve
 from sparring.credit.base import start_groups, trajectory_returns
 from sparring.engine.local import LocalEngine
@@ -96,6 +97,19 @@ def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
     assert torch.allclose(whole, gradient(micro_tokens=40), atol=1e-4)
     assert torch.allclose(whole, gradient(micro_tokens=40, reduction="sequence_mean"), atol=1e-4)
     assert whole.norm() > 1.0
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs])
+def test_every_loss_gets_what_it_needs_and_trains(played, name):
+    run = played[0]
+    named = {"policy_gradient", name}  # some losses only weigh others
+    bound = [WeightedLoss(bound=registry.bind("losses", each), weight=parse(1.0)) for each in sorted(named)]
+    learner = Learner(run.model.clone(), LearnerConfig(epochs=2, micro_tokens=60), bound, temperature=1.0)
+    before = [p.detach().clone() for p in learner.model.parameters()]
+    metrics = update(learner, played)
+    assert name == "policy_gradient" or any(key.startswith(f"{name}/") for key in metrics)
+    assert all(math.isfinite(value) for value in metrics.values())
+    assert any(not torch.equal(a, b) for a, b in zip(before, learner.model.parameters(), strict=True))
 
 
 def test_the_reverse_order_updates_the_last_turns_first(played):

@@ -1,0 +1,62 @@
+"""Loss: Kahneman-Tversky optimisation, good and bad games without pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from sparring.losses.base import LossBatch, LossTerm
+from sparring.losses.minibatch import group_mean, through_tokens, trajectory_sums, whole_of
+
+NEEDS = {"whole", "reference_logprobs"}
+
+Weight = Annotated[float, Field(ge=0)]
+
+
+def kto(
+    batch: LossBatch,
+    *,
+    beta: Annotated[float, Field(gt=0)] = 0.1,
+    desirable: Literal["above_group_mean", "positive"] = "above_group_mean",
+    desirable_weight: Weight = 1.0,
+    undesirable_weight: Weight = 1.0,
+) -> LossTerm:
+    """Make good games likelier and bad ones less likely than the policy's drift from the reference, with diminishing effect.
+
+    What: a value function of gains and losses, one game at a time; no pairs and no advantages.
+    When to use: outcomes good or bad, groups without pairs, many more of one kind than of the other.
+    Mathematics: S = sum over a trajectory's tokens of log pi - log pi_ref; z = max(0, mean of S over the minibatch), without
+    gradient; L = weight (1 - sigmoid(beta (S - z))) for good and weight (1 - sigmoid(beta (z - S))) for bad trajectories; mean over
+    both kinds.
+    Shapes: [M'] -> one number, shared out over tokens: [M], summed.
+    Options: ``desirable``: what is good, and below it bad: a return above the group's mean, or above 0; those equal to it do not
+    count. The weights balance the kinds.
+    Pitfalls: the paper estimates z from mismatched prompts and replies; here it is the mean over the games themselves, which are
+    the policy's own samples. Long games saturate: beta times a sum of many log-ratios.
+    Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S of good less mean S of bad).
+    Reference: Ethayarajh et al., 2024.
+    Verified by: tests/losses/test_kto.py.
+    """
+    whole, _ = whole_of(batch)
+    reference = whole.reference_logprobs
+    assert reference is not None
+    bar = group_mean(whole.outcome, whole) if desirable == "above_group_mean" else torch.zeros_like(whole.outcome)
+    margin = 1e-9 * (1.0 + whole.outcome.abs().max())  # means of equal outcomes may differ from them by rounding
+    good, bad = whole.outcome > bar + margin, whole.outcome < bar - margin
+    weight = desirable_weight * good + undesirable_weight * bad
+    count = (good | bad).sum().clamp(min=1)
+    now = trajectory_sums(whole.logprobs - reference, whole)
+    baseline = now.mean().clamp(min=0.0)
+
+    def loss_of(logprobs: Tensor) -> Tensor:
+        """Return the loss of the whole minibatch."""
+        gain = trajectory_sums(logprobs - reference, whole)
+        distance = torch.where(good, gain - baseline, baseline - gain)
+        return (weight * torch.sigmoid(-beta * distance)).sum() / count
+
+    means = [(now * kind).sum() / kind.sum().clamp(min=1) for kind in (good, bad)]
+    metrics: dict[str, Tensor | float] = {"desirable_fraction": good.sum() / count, "baseline": baseline, "margin": means[0] - means[1]}
+    return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

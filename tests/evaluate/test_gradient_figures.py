@@ -145,3 +145,28 @@ def test_opposite_and_vanishing_gradients():
     found = figures(nothing, nothing)
     assert (found.bias.mean, found.bias_scaled.mean, found.variance.mean, found.batch_cosine.mean) == (1.0, 1.0, 0.0, 0.0)
     assert np.isnan(found.cosine.mean)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
+def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
+    """The jackknife alone misses 0.1 in a third of such draws: where noise and bias cancel it sees no error at all."""
+    exact, draws, inside = np.array([1.0, 0.0]), generator(7), 0
+    for _ in range(300):
+        own = products(np.array([1.0, bias]) + np.outer(draws.normal(size=50), [0.0, 1.0]), exact)
+        found = figures(own, own)
+        inside += all(
+            interval.low <= value <= interval.high
+            for interval, value in (
+                (found.bias, bias),
+                (found.bias_unpaired, bias),
+                (found.bias_scaled, bias / np.hypot(1, bias)),
+                (found.cosine, 1 / np.hypot(1, bias)),
+            )
+        )
+    assert inside >= 0.9 * 300
+
+
+def test_the_error_of_products_is_that_of_normal_noise():
+    draws, scale = generator(8), np.array([1.0, 2.0, 0.5])
+    found = np.mean([products(draws.normal(size=(60, 3)) * scale, np.ones(3)).pair_error for _ in range(20)])
+    assert found == pytest.approx(np.sqrt(2 * (scale**4).sum() / (60 * 59)), rel=0.15)

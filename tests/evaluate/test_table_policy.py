@@ -23,7 +23,8 @@ def softmax_table(states, logits):
     return TablePolicy.of(states, [np.exp(row) / np.exp(row).sum() for row in rows])
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi"])  # two actions, zero-sum; three actions, cooperative
+# two actions, zero-sum; three actions, cooperative; general-sum; of variable length; one seat
+@pytest.mark.parametrize("name", ["kuhn_poker", "tiny_hanabi", "repeated_dilemma", "signalling", "needle_chain"])
 def test_the_exact_gradient_is_that_of_finite_differences(name):
     _, policy = table_of(name)
     logits, step = np.log(policy.flat), 1e-5

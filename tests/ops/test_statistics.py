@@ -21,3 +21,11 @@ def test_the_jackknife_of_a_mean_is_students_interval(count):
 def test_one_observation_leaves_everything_open():
     interval = jackknife_interval(2.0, np.array([0.0]))
     assert (interval.mean, interval.low, interval.high) == (2.0, -math.inf, math.inf)
+
+
+def test_an_error_that_is_known_besides_is_added_in_squares():
+    values = np.array([1.0, 2.0, 4.0])
+    plain, wide = (jackknife_interval(2.0, values, more_error=error) for error in (0.0, 3.0))
+    alone = jackknife_interval(2.0, np.zeros(3), more_error=3.0)
+    assert (wide.high - 2.0) ** 2 == pytest.approx((plain.high - 2.0) ** 2 + (alone.high - 2.0) ** 2)
+    assert (wide.mean, wide.high - 2.0) == (2.0, pytest.approx(2.0 - wide.low))

@@ -17,6 +17,9 @@ from sparring.evaluate.table_policy import TablePolicy
 from sparring.ops.statistics import jackknife_interval, mean_interval
 from sparring.types import FloatArray, IntArray, Interval
 
+TINY = 1e-300  # instead of a division by 0
+PROBES = 16  # batches whose products with all others tell how large such products are
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GradientLayout:
@@ -72,6 +75,7 @@ class Products:
     with_sum: FloatArray  # [n] g_k . sum of g
     along: FloatArray  # [n] g_k . e
     exact: float  # e . e
+    pair_error: float  # standard error that squared norms of the mean keep where the mean is 0
 
     @classmethod
     def of(cls, layout: GradientLayout, gradients: FloatArray, exact: FloatArray, shift: float = 0.0) -> Products:
@@ -81,7 +85,7 @@ class Products:
         own = layout.per_batch(gradients * gradients) + 2 * shift * along + shift**2 * square
         with_sum = layout.per_batch(gradients * total[layout.parameter])
         with_sum += shift * (layout.num_batches * along + float(total @ exact)) + layout.num_batches * shift**2 * square
-        return cls(own=own, with_sum=with_sum, along=along + shift * square, exact=square)
+        return cls(own=own, with_sum=with_sum, along=along + shift * square, exact=square, pair_error=_pair_error(layout, gradients))
 
     @property
     def count(self) -> int:
@@ -93,6 +97,23 @@ class Products:
         whole = np.array([self.own.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()])
         parts = np.array([self.own, 2 * self.with_sum - self.own, self.along, self.along**2])
         return _moments(self.count, whole, self.exact), _moments(self.count - 1, whole[:, None] - parts, self.exact)
+
+
+def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
+    """Return sqrt(2 tr(C^2) / (n (n - 1))), C the covariance of g: tr(C^2) from products of some centred batches with all others.
+
+    Where the mean is 0 the U-statistic of its square has this error, of which the jackknife sees nothing in unlucky draws.
+    """
+    n = layout.num_batches
+    mean = layout.total(gradients) / n
+    found = []
+    for number in np.unique(np.linspace(0, n - 1, PROBES).astype(np.int64)):
+        own = layout.batch == number
+        probe = -mean
+        probe[layout.parameter[own]] += gradients[own]
+        products = layout.per_batch(gradients * probe[layout.parameter]) - float(mean @ probe)
+        found.append(np.mean(np.delete(products, number) ** 2))
+    return float(np.sqrt(2 * np.mean(found) / (n * (n - 1))))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,21 +171,23 @@ def figures(plain: Products, paired: Products) -> GradientFigures:
         noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_left, fine_left))]
         lengths = np.sqrt(plain.own * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
-    sine = _root(jackknife_interval(float(squares[0][0]), squares[1][0]), top=1.0)
+        more = paired.pair_error / paired.exact
+        more_angle = more / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
+    sine = _root(jackknife_interval(float(squares[0][0]), squares[1][0], more_error=more_angle), top=1.0)
     along = jackknife_interval(float(fine.along), fine_left.along)
     ahead, perhaps_behind = along.mean > 0, not along.low > 0
     return GradientFigures(
-        bias=_root(jackknife_interval(float(fine.bias), fine_left.bias)),
+        bias=_root(jackknife_interval(float(fine.bias), fine_left.bias, more_error=more)),
         bias_scaled=Interval(
             mean=sine.mean if ahead else 1.0,
             low=sine.low if along.high > 0 else 1.0,
             high=1.0 if perhaps_behind else sine.high,
             count=sine.count,
         ),
-        cosine=_clipped(jackknife_interval(float(squares[0][1]), squares[1][1]), -1.0, 1.0),
+        cosine=_clipped(jackknife_interval(float(squares[0][1]), squares[1][1], more_error=more_angle / 2), -1.0, 1.0),
         variance=_clipped(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
         variance_scaled=_clipped(jackknife_interval(float(noise[0]) if ahead else np.inf, noise[1]), 0.0, np.inf),
-        bias_unpaired=_root(jackknife_interval(float(raw.bias), raw_left.bias)),
+        bias_unpaired=_root(jackknife_interval(float(raw.bias), raw_left.bias, more_error=plain.pair_error / plain.exact)),
         batch_cosine=mean_interval(cosines),
     )
 

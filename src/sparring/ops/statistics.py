@@ -60,7 +60,7 @@ def bootstrap_interval(
     return Interval(mean=float(statistic(values)), low=float(low), high=float(high), count=len(values), level=level)
 
 
-def jackknife_interval(estimate: float, left_out: FloatArray, *, level: float = 0.95) -> Interval:
+def jackknife_interval(estimate: float, left_out: FloatArray, *, more_error: float = 0.0, level: float = 0.95) -> Interval:
     """Return the jackknife interval of a smooth statistic of n independent observations (Efron and Stein, 1981).
 
     standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2, with Student's t of n - 1 degrees.
@@ -68,10 +68,12 @@ def jackknife_interval(estimate: float, left_out: FloatArray, *, level: float = 
     Args:
         estimate: the statistic of all observations.
         left_out: the statistic without each of them in turn, [n].
+        more_error: standard error of what the jackknife may miss, added in squares; for U-statistics near where they degenerate.
         level: coverage.
     """
     count = len(left_out)
     if count < 2:
         return Interval(mean=estimate, low=-math.inf, high=math.inf, count=count, level=level)
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt((count - 1) * float(left_out.var()))
+    error = math.hypot(math.sqrt((count - 1) * float(left_out.var())), more_error)
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * error
     return Interval(mean=estimate, low=estimate - half, high=estimate + half, count=count, level=level)

@@ -45,13 +45,13 @@ rewards) is not part of this page.
 | effective | effective sample size `(sum abs(A))^2 / sum A^2` as a share of the turns |
 | s / 100 k | seconds of one call on 100,000 turns; the only column that differs when the command is run again |
 
-Brackets are 95 % jackknife intervals over batches. Squared lengths are estimated from pairs of different batches, so that noise
-alone adds no bias, and gradients of known expectation serve as control variates: those of the returns and of the exact advantage
-(the exact gradient), and of advantages 1, V and the mean return of the same seat in the group's other games (0). So bias and cosine of
-estimators that are made of these, such as `outcome`, `rloo` and `exact_advantage`, are exact by construction; the line above each table
-says what the gradient of the returns measures without that help. For estimators with a running state batches depend on each other a
-little, which the intervals leave out. Turns count as one token; the critic's `value_after` is its value at the seat's
-next own turn; the reference policy is uniform play.
+Brackets are 95 % jackknife intervals over batches, cautious where there is no bias. Squared lengths are estimated from pairs of
+different batches, so that noise alone adds no bias, and gradients of known expectation serve as control variates: those of the
+returns and of the exact advantage (the exact gradient), and of advantages 1, V and the mean return of the same seat in the
+group's other games (0). So bias and cosine of estimators that are made of these, such as `outcome`, `rloo` and
+`exact_advantage`, are exact by construction; the line above each table says what the gradient of the returns measures without
+that help. For estimators with a running state batches depend on each other a little, which the intervals leave out. Turns count
+as one token; the critic's `value_after` is its value at the seat's next own turn; the reference policy is uniform play.
 """
 
 

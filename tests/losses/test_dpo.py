@@ -91,6 +91,13 @@ def test_groups_of_one_or_of_equal_outcomes_give_nothing(make_whole, gradient_of
     assert dpo(batches[0]).metrics["pairs"] == 0.0
 
 
+def test_accuracy_and_margin_are_means_over_pairs(make_whole):
+    """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
+    (batch,), _ = make_whole([2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
+    metrics = dpo(batch, pairs="all", beta=0.5).metrics
+    assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
+
+
 def test_all_pairs_or_the_extreme_ones(make_whole):
     (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
     assert dpo(batch).metrics["pairs"] == 1.0

@@ -66,10 +66,11 @@ def test_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole):
-    (batch,), _ = make_whole([-1.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 1, 2], outcome=[0.1] * 3)
+@pytest.mark.parametrize(("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)])  # means above, below and below by rounding
+def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, size):
+    (batch,), _ = make_whole([-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size)
     term = kto(batch)
-    assert term.values.tolist() == [0.0] * 3
+    assert term.values.tolist() == [0.0] * size
     assert term.metrics["desirable_fraction"].item() == 0.0
 
 

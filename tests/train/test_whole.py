@@ -126,6 +126,22 @@ def test_the_reverse_order_updates_the_last_turns_first(played):
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
 
 
+def test_seeupo_s_first_update_is_that_of_the_plain_gradient_on_the_last_turns(played):
+    """Ratios are one there; after it the turns before see the ratios of their games' later turns as weights."""
+
+    def learner(name, preset=None):
+        bound = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
+        return Learner(played[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
+
+    ours, plain = learner("gspo", "seeupo"), learner("policy_gradient")
+    steps = []
+    for each in (ours, plain):
+        each._apply = lambda each=each: steps.append([p.grad.clone() for p in each.model.parameters()]) or 0.0
+        update(each, played, np.ones(len(played[1].turn_of)))
+    assert len(steps) == 4
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(steps[0], steps[2], strict=True))
+
+
 def test_the_weights_of_the_reverse_order_by_hand():
     index, trajectory = np.array([0, 0, 1, 0]), np.array([0, 0, 0, 1])
     table = types.SimpleNamespace(turn_index=index, trajectory=trajectory)

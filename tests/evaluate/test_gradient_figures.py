@@ -149,7 +149,7 @@ def test_opposite_and_vanishing_gradients():
 
 @pytest.mark.parametrize("bias", [0.0, 0.1, 0.2])
 def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
-    """The jackknife alone misses 0.1 in a third of such draws: where noise and bias cancel it sees no error at all."""
+    """The jackknife alone misses 0.1 in 20 % of these draws: where noise and bias cancel it sees no error at all."""
     exact, draws, inside = np.array([1.0, 0.0]), generator(7), 0
     for _ in range(300):
         own = products(np.array([1.0, bias]) + np.outer(draws.normal(size=50), [0.0, 1.0]), exact)

@@ -1,5 +1,6 @@
 """Losses that look at a whole minibatch, and updates that go through the turns from the last to the first."""
 
+import itertools
 import math
 import types
 
@@ -20,7 +21,7 @@ from sparring.rollout.table import turn_table
 from sparring.run.loop import warm_up
 from sparring.schedule import parse
 from sparring.train.learner import Learner
-from sparring.train.order import LOG_RATIO_LIMIT, ReverseTurns
+from sparring.train.order import LOG_RATIO_LIMIT, ReverseTurns, minibatches
 from sparring.train.pack import pack
 from sparring.train.targets import WeightedLoss
 
@@ -171,3 +172,16 @@ def test_one_turn_games_are_trained_as_they_always_are():
         return torch.cat([p.detach().flatten() for p in learner.model.parameters()])
 
     assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)
+
+
+def test_games_that_a_loss_may_compare_stay_in_one_minibatch(played):
+    _, data, turns = played
+    rows = np.cumsum(data.tokens) - data.tokens
+    group = turns.group[data.turn_of[rows]]
+    apart, together = (minibatches(data, 3, Stream.from_seed(1), table) for table in (None, turns))
+    for parts in (apart, together):
+        assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
+    assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(together)] == [set(), set()]
+    assert set(group[apart[0]].tolist()) & set(group[apart[1]].tolist())
+    assert together[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
+    assert minibatches(data, 1, Stream.from_seed(1), turns)[0].tolist() == list(range(len(data.distinct)))

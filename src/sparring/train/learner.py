@@ -36,7 +36,7 @@ from sparring.samplers.truncation import restrict
 from sparring.schedule import parse
 from sparring.train.critic import Place, num_values, read_at
 from sparring.train.means import Means
-from sparring.train.order import ReverseTurns
+from sparring.train.order import ReverseTurns, minibatches
 from sparring.train.pack import Pack
 from sparring.train.slices import PADDED, Slice, at_samples, chunks, slices
 from sparring.train.targets import Targets, WeightedLoss, whole
@@ -127,10 +127,8 @@ class Learner:
             if self.config.order == "reverse_turns":
                 self._backwards(data, targets, progress, metrics, first=epoch == 0)
                 continue
-            order = np.arange(len(data.distinct))
-            if self.config.minibatches > 1:
-                order = stream.child(epoch).generator().permutation(order)
-            for number, chosen in enumerate(np.array_split(order, self.config.minibatches)):
+            parts = minibatches(data, self.config.minibatches, stream.child(epoch), turns if "whole" in self.needs else None)
+            for number, chosen in enumerate(parts):
                 if len(chosen):
                     self._step(data, np.sort(chosen), targets, progress, metrics, first=epoch == 0 and number == 0)
         self.model.version += 1

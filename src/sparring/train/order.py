@@ -1,6 +1,6 @@
-"""Updates that go through the turns of a game from the last to the first (SeeUPO).
+"""The order of a step's updates: shuffled minibatches, or the turns of a game from the last to the first (SeeUPO).
 
-Turns are treated as agents that are updated one after the other, the last turn first: when turn t is updated, the turns
+In SeeUPO turns are treated as agents that are updated one after the other, the last turn first: when turn t is updated, the turns
 after it already follow the new policy, and its advantage is weighted by how much likelier that policy makes what they did:
 
     M[T+1] = A;  M[t] = M[t+1] * pi_new(turn t) / pi_old(turn t)
@@ -15,9 +15,32 @@ from __future__ import annotations
 
 import numpy as np
 
+from sparring.rng import Stream
+from sparring.train.pack import Pack
 from sparring.types import FloatArray, IntArray, TurnTable
 
 LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
+
+
+def minibatches(data: Pack, count: int, stream: Stream, turns: TurnTable | None) -> list[IntArray]:
+    """Return the sequences of each minibatch, shuffled if there are several.
+
+    Args:
+        data: the pack, S sequences.
+        count: number of minibatches.
+        stream: orders them.
+        turns: the turn table, if games that share a start must stay together, for losses that compare them.
+    """
+    order = np.arange(len(data.distinct))
+    if count == 1:
+        return [order]
+    generator = stream.generator()
+    if turns is None:
+        return np.array_split(generator.permutation(order), count)
+    first = np.minimum(np.cumsum(data.tokens) - data.tokens, max(len(data.turn_of) - 1, 0))
+    _, group = np.unique(turns.group[data.turn_of[first]], return_inverse=True)
+    shuffled = generator.permutation(int(group.max(initial=-1)) + 1)
+    return [np.flatnonzero(np.isin(group, own)) for own in np.array_split(shuffled, count)]
 
 
 class ReverseTurns:

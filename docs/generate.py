@@ -69,7 +69,8 @@ def games_table() -> str:
         hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"
         payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
         golden = ", golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else ""
-        recipes = ", ".join(f"`{recipe}`" for recipe in sorted(trained) if name in trained[recipe])
+        using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))
+        recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else "")
         tested = status(registry.load("games", name), test_texts()) + golden
         rows.append((f"[`{name}`](docs/methods/games-{name}.md)", seats(name), hidden, payoffs, recipes or "-", tested))
     return "\n".join(table(*rows))

@@ -9,6 +9,7 @@ SparringError
 ├── RunError               a run folder is missing, foreign, locked or damaged
 │   ├── LockedError        another process works on the run folder
 │   └── CheckpointError    no checkpoint of the run folder can be read
+├── OracleError            an oracle was asked what it cannot judge
 ├── RewardError            a reward plug-in gave no usable numbers
 ├── CreditError            a turn table an estimator cannot work on
 └── RolloutError           episodes failed beyond the retry budget
@@ -61,6 +62,10 @@ class LockedError(RunError):
 
 class CheckpointError(RunError):
     """No checkpoint of the run folder can be read."""
+
+
+class OracleError(SparringError):
+    """An oracle was asked about a finished or foreign state, or its budget is no number."""
 
 
 class RewardError(SparringError):

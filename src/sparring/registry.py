@@ -33,6 +33,7 @@ SLOTS = {
     "render": "renderer",
     "samplers": "sampler",
     "agents": "agent",
+    "oracles": "oracle",
     "rewards": "reward",
     "credit": "advantage estimator",
     "features": "feature",

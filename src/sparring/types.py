@@ -133,6 +133,17 @@ class TurnTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What an oracle says of one decision: the worth of every legal action to the seat that acts, in the game's units."""
+
+    actions: tuple[str, ...]  # the legal actions
+    values: tuple[float, ...]  # expected return after each
+    best: frozenset[str]  # the actions of the largest value
+    certainty: float = 1.0  # in [0, 1]; 1 is exact
+    bound: float = 0.0  # how far a value may be from the truth, in the game's units
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Credit:
     """What an advantage estimator returns.
 

@@ -1,0 +1,1 @@
+"""Exact or strong judges of a state."""

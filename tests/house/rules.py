@@ -4,10 +4,10 @@ import ast
 
 ORDER = [
     *("types", "errors", "schedule", "rng", "registry", "config", "recipe", "ops", "games", "render", "models", "samplers", "agents"),
-    *("rollout", "roles", "knowledge", "rewards", "oracles", "credit", "features", "losses", "selection", "train", "league"),
-    *("evaluate", "run", "engine", "report", "recipes", "cli"),
+    *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "train", "league"),
+    *("evaluate", "run", "engine", "report", "recipes", "cli", "interop"),
 ]
-TORCH_ROOMS = {"models", "samplers", "features", "losses", "train", "engine"}
+TORCH_ROOMS = {"models", "samplers", "features", "losses", "train", "engine", "interop"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
 TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
 IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}

@@ -37,7 +37,7 @@ def trajectory_dpo(
     Options: ``length_normalised`` false without ``discount`` is ``dpo``. ``discount``: DMPO's weights of turns, early ones more
     (preset ``dmpo``: 0.9, by sums). ``pairs`` as in ``dpo``.
     Pitfalls: a mean per token needs a larger ``beta`` than a sum does. Turns without tokens in the minibatch are not counted in T
-    if they are the last. Groups of one or of equal outcomes give nothing; use learner.minibatches 1.
+    if they are the last. Groups of one or of equal outcomes give nothing.
     Metrics: pairs, accuracy, margin as ``dpo``.
     Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories. The published discounts vary
     by task; 0.9 is ours.

@@ -30,7 +30,8 @@ def dpo(
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
     Options: ``pairs`` "best_worst": the best with the worst of each group, every group of one weight (ties share it); "all":
     every pair of different outcome, of one weight.
-    Pitfalls: groups of one or of equal outcomes give nothing. Minibatches keep the games of a start together. The sums reward short games: see ``trajectory_dpo``. Both games may become less likely.
+    Pitfalls: groups of one or of equal outcomes give nothing. Minibatches keep the games of a start together. The sums reward
+    short games: see ``trajectory_dpo``. Both games may become less likely.
     Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; label smoothing: Mitchell, 2023.
     Verified by: tests/losses/test_dpo.py.

@@ -23,6 +23,7 @@ SLOT_OF = {
     "sampler": "samplers",
     "matchmaker": "league.matchmakers",
     "curriculum": "selection.curricula",
+    "replay": "selection.replay",
     "losses": "losses",
     "opponents": "agents",
 }

@@ -253,6 +253,7 @@ class RunConfig(Strict):
     reorder_outcomes: bool = Field(False, description="whether rewards may make a worse outcome of a game worth more than a better one")
     curriculum: PluginConfig = PluginConfig(name="by_weight")
     selection: PluginConfig = PluginConfig(name="equal_groups")
+    replay: PluginConfig = PluginConfig(name="none")
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(default_factory=lambda: [LossConfig(name="ppo_clip")], min_length=1, description="terms of the loss")
     learner: LearnerConfig = LearnerConfig()
@@ -275,7 +276,7 @@ class RunConfig(Strict):
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {"render": self.renderer, "league.matchmakers": self.matchmaker, "selection": self.selection, "credit": self.credit}
-        slots["selection.curricula"] = self.curriculum
+        slots.update({"selection.curricula": self.curriculum, "selection.replay": self.replay})
         for slot, plugin in slots.items():
             plugin.bind(slot)
         for loss in self.losses:

@@ -40,6 +40,7 @@ SLOTS = {
     "losses": "loss",
     "selection": "selection rule",
     "selection.curricula": "curriculum",
+    "selection.replay": "replay rule",
     "league.matchmakers": "matchmaker",
 }
 SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in

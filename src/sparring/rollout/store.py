@@ -72,13 +72,8 @@ class EpisodeStore:
         """
         with disk_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-        rows = [_row(step, episode, turn) for episode in episodes for turn in episode.turns]
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd", write_page_checksum=True)
         path = self.folder / f"part-{step:06d}.parquet"
-        write_bytes_atomic(path, sink.getvalue().to_pybytes())
+        write_bytes_atomic(path, to_bytes([(step, episode) for episode in episodes]))
         return path
 
     def truncate_after(self, step: int) -> None:
@@ -104,18 +99,43 @@ class EpisodeStore:
 
     def episodes(self) -> Iterator[tuple[int, Episode]]:
         """Yield (step, episode) of everything that can be read, as it was written."""
-        rows: list[dict[str, Any]] = []
-        for row in self.read().to_pylist():
-            if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):
-                yield rows[0]["step"], _episode(rows)
-                rows = []
-            rows.append(row)
-        if rows:
-            yield rows[0]["step"], _episode(rows)
+        yield from _episodes(self.read())
 
     def _parts(self) -> list[tuple[int, Path]]:
         """Return (step, path) of everything that is named like a part, oldest first."""
         return sorted((int(match[1]), path) for path in self.folder.glob("part-*") if (match := _NAME.fullmatch(path.name)))
+
+
+def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
+    """Return (step, episode) pairs as a Parquet file, one row per turn."""
+    rows = [_row(step, episode, turn) for step, episode in episodes for turn in episode.turns]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd", write_page_checksum=True)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_bytes(data: bytes) -> list[tuple[int, Episode]]:
+    """Return the (step, episode) pairs that ``to_bytes`` was given.
+
+    Raises:
+        ValueError, pa.ArrowException: this is no such file, or it is damaged.
+    """
+    return list(_episodes(pq.read_table(pa.BufferReader(data), page_checksum_verification=True)))
+
+
+def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
+    """Yield (step, episode) of the rows of a table, which are in order."""
+    rows: list[dict[str, Any]] = []
+    for row in table.to_pylist():
+        if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):
+            yield rows[0]["step"], _episode(rows)
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows[0]["step"], _episode(rows)
 
 
 def _read(path: Path) -> pa.Table:

@@ -3,7 +3,7 @@
     for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health -> checkpoint
 
 A run is a function of (config, seed, code). All of its state is in the checkpoint: weights, optimiser, averages, past
-selves, the estimator's running state, the curriculum's records. Streams hold no state, and what was written after a
+selves, the estimator's running state, the curriculum's records, the replay buffer. Streams hold no state, and what was written after a
 checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same weights and figures as one
 that was not.
 """
@@ -29,6 +29,7 @@ from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
 from sparring.run.step import Engine, Methods, play_round
 from sparring.selection.curricula.base import ArmBook
+from sparring.selection.replay.base import ReplayBuffer
 from sparring.types import Episode
 
 
@@ -105,7 +106,7 @@ def train(
     """
     methods = Methods.of(config)
     evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
-    step, state, notes = _restore(engine, folder, resume)
+    step, state, buffer, notes = _restore(engine, folder, resume)
     credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     writer.truncate_after(step)
@@ -117,7 +118,7 @@ def train(
             warm_up(config, engine)
         while step < config.steps and not halt and not (stop is not None and stop.requested):
             began = time.perf_counter()
-            outcome = play_round(config, engine, methods, step, credit_state, book)
+            outcome = play_round(config, engine, methods, step, credit_state, book, buffer)
             credit_state = outcome.credit_state
             step += 1
             metrics, timing = outcome.metrics, outcome.timing
@@ -135,7 +136,7 @@ def train(
             writer.record(step, [finding.event() for finding in findings])
             warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
-                save(config, engine, folder, step, credit_state, book)
+                save(config, engine, folder, step, credit_state, book, buffer)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -149,25 +150,35 @@ def train(
                 watch(report)
                 notes = ()
         if step < config.steps and step % config.checkpoint.every:
-            save(config, engine, folder, step, credit_state, book)
+            save(config, engine, folder, step, credit_state, book, buffer)
     finally:
         writer.close()
     return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
 
 
-def save(config: RunConfig, engine: SavingEngine, folder: RunFolder, step: int, credit_state: Mapping[str, Any], book: ArmBook) -> None:
+def save(
+    config: RunConfig,
+    engine: SavingEngine,
+    folder: RunFolder,
+    step: int,
+    credit_state: Mapping[str, Any],
+    book: ArmBook,
+    buffer: ReplayBuffer,
+) -> None:
     """Write a checkpoint of everything after ``step`` steps."""
     state = {"credit": dict(credit_state), "curriculum": book.state}
-    checkpoint.save(folder.path, step, engine.files(), state, keep=config.checkpoint.keep)
+    checkpoint.save(folder.path, step, {**engine.files(), **buffer.files()}, state, keep=config.checkpoint.keep)
 
 
-def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int, dict[str, Any], tuple[str, ...]]:
-    """Return the step, the states of estimator and curriculum, and notes to go on from."""
+def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int, dict[str, Any], ReplayBuffer, tuple[str, ...]]:
+    """Return the step, the states of estimator and curriculum, the replay buffer, and notes to go on from."""
     found = checkpoint.load_latest(folder.path) if resume else None
     if found is None:
-        return 0, {"credit": {}, "curriculum": {}}, ("No checkpoint yet: starting from the beginning.",) if resume else ()
+        notes = ("No checkpoint yet: starting from the beginning.",) if resume else ()
+        return 0, {"credit": {}, "curriculum": {}}, ReplayBuffer(), notes
     engine.restore(found.path)
-    return found.step, {name: dict(found.state.get(name, {})) for name in ("credit", "curriculum")}, found.notes
+    state = {name: dict(found.state.get(name, {})) for name in ("credit", "curriculum")}
+    return found.step, state, ReplayBuffer.restored(found.path), found.notes
 
 
 def warm_up(config: RunConfig, engine: SavingEngine) -> None:

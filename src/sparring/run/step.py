@@ -4,6 +4,10 @@ Metrics:
     reward/NAME             mean of a reward's component over trained turns, weighted and bounded
     bounded_share           share of trained seats whose shaping was scaled down in a game, so that outcomes keep their order
     kept_share              share of turns that selection left
+    replayed_share          share of the batch's games that come from the replay buffer; these only where something is stored
+    buffer_size             games in the replay buffer after the step
+    replay_age              steps since the replayed games were played, mean
+    replay_weight           mean importance weight of the replayed groups, relative to the largest; reported, not applied
     refills                 further batches played in place of games that selection dropped; where rollout.refills allows any
     advantage_std           standard deviation of the advantages over tokens
     distinct_share          distinct sequences among all; the rest is computed once and shared
@@ -41,6 +45,7 @@ from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, rollout_metrics
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
+from sparring.selection.replay.base import ReplayBuffer
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 
@@ -83,6 +88,7 @@ class Methods:
     selection: Bound
     credit: Bound
     rewards: tuple[WeightedReward, ...] = ()
+    replay: Bound | None = None
 
     @classmethod
     def of(cls, config: RunConfig) -> Methods:
@@ -93,6 +99,7 @@ class Methods:
             selection=config.selection.bind("selection"),
             credit=config.credit.bind("credit"),
             rewards=tuple(WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards),
+            replay=config.replay.bind("selection.replay"),
         )
 
 
@@ -107,9 +114,15 @@ class Round:
 
 
 def play_round(
-    config: RunConfig, engine: Engine, methods: Methods, step: int, credit_state: Mapping[str, Any], book: ArmBook | None = None
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    step: int,
+    credit_state: Mapping[str, Any],
+    book: ArmBook | None = None,
+    buffer: ReplayBuffer | None = None,
 ) -> Round:
-    """Play the games of one step and learn from them; ``book`` takes note of what came of them.
+    """Play the games of one step and learn from them; ``book`` takes note of what came of them, ``buffer`` stores some.
 
     Raises:
         RolloutError: no game could be played.
@@ -118,18 +131,28 @@ def play_round(
     progress = step / config.steps
     played = _play(config, engine, methods, step, book or ArmBook(arms(engine.games, config.rollout.starts)))
     clock.append(time.perf_counter())
-    data = engine.pack(played.kept)
-    turns = engine.annotate(turn_table(played.kept), played.kept, data)
+    batch, replayed = (buffer or ReplayBuffer()).join(
+        methods.replay,
+        played.kept,
+        played.arm_of,
+        wanted=config.rollout.games_per_step,
+        step=step,
+        stream=engine.root.child("replay").child(step),
+        progress=progress,
+    )
+    data = engine.pack(batch)
+    turns = engine.annotate(turn_table(batch), batch, data)
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())
     learned = {}
-    if played.kept:
+    if batch:
         learned = engine.update(data, advantages, credit.value_targets, turns=turns, step=step, progress=progress)
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(played.episodes),
         **played.metrics,
+        **replayed,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
         **learned,
         "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
@@ -149,6 +172,7 @@ class _Played:
     kept: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
+    arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
 
 
 def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: ArmBook) -> _Played:
@@ -172,7 +196,9 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
-        book.observe(turns, {spec.group_id: spec.arm for spec in specs}, step)
+        arm_of = {spec.group_id: spec.arm for spec in specs}
+        played.arm_of.update(arm_of)
+        book.observe(turns, arm_of, step)
         mask = methods.selection(turns, engine.root.child("selection").child(step).child(refill), progress=progress)
         alive = set(turns.episode[mask].tolist())
         played.kept += episodes if mask.all() else [episode for episode in episodes if episode.episode_id in alive]

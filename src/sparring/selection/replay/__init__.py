@@ -1,0 +1,1 @@
+"""Which finished games are kept, and which of them are trained on again."""

@@ -31,6 +31,7 @@ RECIPE = {
     "matchmaker": {"name": "mixed", "past": 0.4},
     "league": {"every": 1, "keep": 2},
     "credit": {"name": "rae"},
+    "replay": {"name": "r3"},
     "losses": [{"name": "ppo_clip"}],
     "learner": {"average": 0.9},
     "warmup": {"updates": 1, "games": 8},

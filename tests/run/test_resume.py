@@ -23,6 +23,7 @@ BASE = {
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
 CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
+RANDOM = {"games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}  # so that games differ from the first step on
 RUNS = {
     "all losses": {"credit": {"name": "gae"}, "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")]},
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
@@ -32,6 +33,18 @@ RUNS = {
         "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 8, "group_size": 2, "refills": 2},
     },
+    "replay r3": {
+        **RANDOM,
+        "replay": {"name": "r3", "number": 2},
+        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
+        "rollout": {"games_per_step": 8, "group_size": 1},
+    },
+    "replay ssb": {
+        "replay": {"name": "ssb", "max_age": 2},
+        "selection": {"name": "equal_groups", "policy": "drop"},
+        "credit": {"name": "grpo"},
+    },
+    "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {
@@ -73,6 +86,8 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     config = resolve({**BASE, "checkpoint": {"every": 1, "keep": 9}, **changes})
     assert run(tmp_path / "whole", config).finished
     expected = fingerprint(tmp_path / "whole")
+    if "replay" in changes:
+        assert any(line.get("replayed_share", 0.0) > 0.0 for line in read_lines(tmp_path / "whole" / "metrics.jsonl"))
     assert checkpoint.steps(tmp_path / "whole") == [1, 2, 3, 4]
     for step in (3, 1):
         for late in (tmp_path / "whole" / "checkpoints").iterdir():

@@ -63,6 +63,7 @@ def test_arms_never_played_come_first_and_equal_ones_in_turn():
     assert xrpo_allocator(request(varied, [], [record(size=1)], groups=2)).tolist() != [0, 0]
     assert set(xrpo_allocator(request(varied, [], [record(size=1)], groups=2)).tolist()) == {1, 2}
     assert sorted(xrpo_allocator(request([], [], [], groups=6, step=0)).tolist()) == [0, 0, 1, 1, 2, 2]
+    assert sorted(xrpo_allocator(request([], [], [], groups=3, step=0)).tolist()) == [0, 1, 2]
     assert len({xrpo_allocator(request([], [], [], seed=seed))[0] for seed in range(20)}) == 3
 
 

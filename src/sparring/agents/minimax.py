@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyspiel
-
 from sparring.agents.base import Agent, TextAgent
 from sparring.errors import GameError, TooLargeError
-from sparring.games.base import Game, State
+from sparring.games.base import State
 from sparring.games.options import check_range
+from sparring.games.solve import Search, unfit
 from sparring.rng import Stream
-
-_TYPE = pyspiel.GameType
 
 
 class MinimaxAgent(TextAgent):
@@ -24,7 +21,7 @@ class MinimaxAgent(TextAgent):
     def __init__(self, max_states: int) -> None:
         super().__init__("minimax")
         self.max_states = max_states
-        self._tables: dict[str, dict[str, float]] = {}
+        self._searches: dict[str, Search] = {}
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return one of the best actions.
@@ -41,34 +38,21 @@ class MinimaxAgent(TextAgent):
     def action_values(self, state: State) -> dict[str, float]:
         """Return the exact value of each legal action for the seat to act, in the game's units."""
         game = state.game
-        self._check(game)
-        table = self._tables.setdefault(str(game.spiel), {})
-        sign = 1.0 if state.seat == 0 else -1.0
-        legal = zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
-        return {action: sign * self._value(state.spiel.child(index), table, game.name) for action, index in legal}
-
-    def _check(self, game: Game) -> None:
-        """Refuse games that minimax does not apply to."""
-        kind = game.spiel.get_type()
-        fits = kind.information == _TYPE.Information.PERFECT_INFORMATION and kind.chance_mode == _TYPE.ChanceMode.DETERMINISTIC
-        if not (fits and game.zero_sum and game.num_seats == 2):
+        if unfit(game):
             raise GameError(
                 f"Agent 'minimax' needs two opposed seats, no chance and nothing hidden, unlike {game.name!r}; write agent mcts or cfr."
             )
+        search = self._searches.setdefault(str(game.spiel), Search(game, self.max_states))
+        sign = 1.0 if state.seat == 0 else -1.0
+        legal = zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
+        return {action: sign * self._value(state.spiel.child(index), search, game.name) for action, index in legal}
 
-    def _value(self, spiel: Any, table: dict[str, float], name: str) -> float:
+    def _value(self, spiel: Any, search: Search, name: str) -> float:
         """Return the value of a position for seat 0."""
-        if spiel.is_terminal():
-            return float(spiel.returns()[0])
-        player = spiel.current_player()
-        position = f"{player}\n{spiel}"
-        if position not in table:
-            if len(table) >= self.max_states:
-                raise TooLargeError(f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; write agent mcts there.")
-            choose = max if player == 0 else min
-            value = choose(self._value(spiel.child(index), table, name) for index in spiel.legal_actions())
-            table[position] = value
-        return table[position]
+        low, high = search.bounds(spiel)
+        if low < high:
+            raise TooLargeError(f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; write agent mcts there.")
+        return low
 
 
 def minimax(*, max_states: int = 200_000) -> Agent:

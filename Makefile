@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark clean
+.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark interop clean
 
 setup: $(STAMP)
 
@@ -54,6 +54,28 @@ $(PEERS)/.installed:
 
 benchmark: setup $(PEERS)/.installed
 	cd benchmarks && set -e; for name in games training_step efficiency; do ../$(BIN)/python $$name.py; done
+
+# verl without what only graphics cards and clusters need: what the module of its trainer imports
+VERL := .venv-verl
+TESTING := pytest==9.2.0
+
+$(VERL)/.installed:
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet torch==2.13.0
+	$(VERL)/bin/python -m pip install --quiet --no-deps verl==0.9.1 peft==0.19.1 accelerate==1.15.0
+	$(VERL)/bin/python -m pip install --quiet transformers==5.10.2 tensordict==0.10.0 ray==2.60.0 hydra-core==1.3.8 \
+		pandas==3.1.1 codetiming==1.4.0 torchdata==0.11.0 datasets==5.2.0 tensorboard==2.21.0 cachetools==8.0.1 uvicorn==0.54.0 \
+		fastapi==0.165.0 numpy==2.4.6 pydantic==2.14.3 $(TESTING)
+	touch $@
+
+$(PEERS)/.testing: $(PEERS)/.installed
+	$(PEERS)/bin/python -m pip install --quiet $(TESTING)
+	touch $@
+
+# our estimators and losses inside the released trainers
+interop: $(VERL)/.installed $(PEERS)/.testing
+	set -e; for pair in $(VERL):verl $(PEERS):trl; do PYTHONPATH=src OMP_NUM_THREADS=1 RAY_DEDUP_LOGS=0 \
+		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
 clean:
 	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

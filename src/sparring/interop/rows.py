@@ -1,0 +1,255 @@
+"""A trainer's batch as a turn table: what the bridges to other trainers share.
+
+Such a batch is a matrix of tokens with a mask over the sampled ones. A row is a trajectory; each unbroken run of sampled
+tokens is a turn, what stands between two runs was told to the player. Where a row is only one turn of a game, the columns
+``episode`` and ``seat`` say which rows belong together.
+
+What a batch does not say by itself comes in named columns, one entry per row:
+    game, role, agent    names; default: one game, one role, one agent
+    episode              which rows are of one play of the game; default: every row its own
+    seat                 who played the row; default: the role where ``episode`` is given, else 0
+    turn                 orders the rows of one (episode, seat); default: as they come
+    state, view, action  what was known, seen and played, per turn: a list as long as the row has turns, or one value for one turn
+    legal                per turn; default: all
+    component_NAME       per turn, a named part of the reward; what is left is called "game"
+Without ``state``, the first turns of one group and role share a state (their prompt is the same) and no others do.
+
+Legend: B rows, L tokens of a row, N turns, T sampled tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparring.errors import CreditError
+from sparring.ops.groups import group_ids
+from sparring.registry import Bound
+from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
+
+PREFIX = "sparring_"  # of column names in a trainer's batch
+COMPONENT = "component_"
+PER_ROW = ("game", "role", "agent", "episode", "seat", "turn")
+PER_TURN = ("state", "view", "action", "legal")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """A batch by rows, and within a row by turns in order of play."""
+
+    num_turns: IntArray  # [B], at least 1
+    n_tokens: IntArray  # [N]
+    reward: FloatArray  # [N]
+    group: Sequence[Any]  # [B] equal where rows started alike
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # [B] each, without prefix
+    components: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each
+    numbers: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each, optional columns of the turn table by name
+    token_value: FloatArray | None = None  # [T]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """What an estimator said, back in the order of the batch."""
+
+    advantages: FloatArray  # [T], row after row
+    value_targets: FloatArray | None  # [T]
+    credit: Credit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spans:
+    """Where the turns of a batch are."""
+
+    mask: BoolArray  # [B, L]
+    turn_of: IntArray  # [B, L] the turn a token is in or, for what was told, follows; the first where none came before
+    num_turns: IntArray  # [B]
+
+    def total(self, values: FloatArray) -> FloatArray:
+        """Return the sum over each turn and what was told after it, [B, L] -> [N]."""
+        return np.bincount(self.turn_of.ravel(), weights=values.ravel(), minlength=int(self.num_turns.sum())).astype(np.float64)
+
+    def sampled(self, values: FloatArray) -> FloatArray:
+        """Return the sum over each turn's sampled tokens, [B, L] -> [N]."""
+        return np.bincount(self.turn_of[self.mask], weights=values[self.mask], minlength=int(self.num_turns.sum())).astype(np.float64)
+
+    def first(self, values: FloatArray) -> FloatArray:
+        """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 for a turn without tokens."""
+        turns, index = np.unique(self.turn_of[self.mask], return_index=True)
+        out = np.zeros(int(self.num_turns.sum()))
+        out[turns] = values[self.mask][index]
+        return out
+
+    @property
+    def n_tokens(self) -> IntArray:
+        """Number of sampled tokens of each turn, [N]."""
+        return np.bincount(self.turn_of[self.mask], minlength=int(self.num_turns.sum())).astype(np.int64)
+
+
+def spans(mask: BoolArray) -> Spans:
+    """Return the turns of a mask [B, L]; a row without sampled tokens has one turn of none, so that its reward counts."""
+    before = np.zeros_like(mask)
+    before[:, 1:] = mask[:, :-1]
+    number = np.cumsum(mask & ~before, axis=1, dtype=np.int64)
+    num_turns = np.maximum(number.max(axis=1, initial=0), 1)
+    offset = np.cumsum(num_turns) - num_turns
+    return Spans(mask=mask, turn_of=offset[:, None] + np.maximum(number - 1, 0), num_turns=num_turns)
+
+
+def estimate(bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[str, str]) -> Estimate:
+    """Run an estimator on a batch.
+
+    Args:
+        bound: the estimator with its options.
+        rows: the batch.
+        state: the estimator's running state.
+        hints: for columns of the turn table that may be missing: how this trainer is made to give them.
+
+    Raises:
+        CreditError: the batch lacks what the estimator needs, or contradicts itself.
+    """
+    turns, order = turn_table(rows)
+    try:
+        credit: Credit = bound(turns, state)
+    except CreditError as error:
+        advice = [hint for column, hint in hints.items() if repr(column) in str(error) and getattr(turns, column, None) is None]
+        raise CreditError(" ".join([str(error), *advice])) from None
+    index = _token_order(rows.n_tokens, order)
+
+    def by_token(values: FloatArray, *, per_turn: bool) -> FloatArray:
+        """Return values per turn or token of the table as values per token of the batch."""
+        out = np.zeros(len(index))
+        out[index] = np.repeat(values, turns.n_tokens) if per_turn else values
+        return out
+
+    targets = credit.value_targets
+    if targets is not None:
+        targets = by_token(targets, per_turn="token_values" not in bound.plugin.needs)
+    return Estimate(advantages=by_token(credit.advantages, per_turn=credit.level == "turn"), value_targets=targets, credit=credit)
+
+
+def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
+    """Return the turn table of a batch, and which turn of the batch each of its rows is, [N].
+
+    Raises:
+        CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group, game or role.
+    """
+    _check_columns(rows)
+    count, size = len(rows.num_turns), int(rows.num_turns.sum())
+    row_of = np.repeat(np.arange(count), rows.num_turns)
+    within = np.arange(size) - np.repeat(np.cumsum(rows.num_turns) - rows.num_turns, rows.num_turns)
+    named = {name: _numbered(rows.columns.get(name, [default] * count)) for name, default in _DEFAULTS.items()}
+    episode = _numbered(rows.columns["episode"])[0] if "episode" in rows.columns else np.arange(count)
+    seat = np.zeros(count, dtype=np.int64)
+    if "seat" in rows.columns:
+        seat = _numbered(rows.columns["seat"])[0]
+    elif "episode" in rows.columns:
+        seat = named["role"][0]
+    place = np.asarray(rows.columns.get("turn", np.zeros(count)), dtype=np.float64)
+    order = np.lexsort((within, row_of, place[row_of], seat[row_of], episode[row_of]))
+    row = row_of[order]
+    trajectory = np.zeros(size, dtype=np.int64)
+    trajectory[1:] = np.cumsum((np.diff(episode[row]) != 0) | (np.diff(seat[row]) != 0))
+    starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
+    turn_index = np.arange(size) - np.repeat(starts, np.diff(np.append(starts, size)))
+    group = _numbered(rows.group)[0]
+    _check_trajectories(trajectory, {"group": group[row], **{name: named[name][0][row] for name in ("game", "role")}})
+    per_turn = {name: [v for values in rows.columns[name] for v in _turns(values)] for name in PER_TURN if name in rows.columns}
+    ids = {name: _numbered([values[i] for i in order], missing=name == "action") for name, values in per_turn.items() if name != "legal"}
+    legal = np.asarray(per_turn.get("legal", np.ones(size)), dtype=bool)[order]
+    state_key = ids["state"][0] if "state" in ids else _start_states(turn_index, group[row], named["role"][0][row])
+    return TurnTable(
+        episode=episode[row],
+        group=group[row],
+        trajectory=trajectory,
+        game=named["game"][0][row],
+        role=named["role"][0][row],
+        seat=seat[row],
+        agent=named["agent"][0][row],
+        turn_index=turn_index,
+        reward=rows.reward[order],
+        done=np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool)),
+        state_key=state_key,
+        legal=legal,
+        n_tokens=rows.n_tokens[order],
+        action=ids["action"][0] if "action" in ids else None,
+        view=ids["view"][0] if "view" in ids else None,
+        components=_components(rows, order),
+        token_value=None if rows.token_value is None else rows.token_value[_token_order(rows.n_tokens, order)],
+        game_names=named["game"][1],
+        role_names=named["role"][1],
+        agent_names=named["agent"][1],
+        action_names=ids["action"][1] if "action" in ids else (),
+        view_names=ids["view"][1] if "view" in ids else (),
+        **{name: values[order] for name, values in rows.numbers.items()},
+    ), order
+
+
+_DEFAULTS = {"game": "game", "role": "player", "agent": "learner"}
+
+
+def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray, tuple[str, ...]]:
+    """Return ids of the values by their text, and the texts; with ``missing``, None is -1."""
+    absent = np.array([missing and value is None for value in values], dtype=bool)
+    texts, ids = np.unique(np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True)
+    out = np.full(len(values), -1, dtype=np.int64)
+    out[~absent] = ids.reshape(-1)
+    return out, tuple(texts.tolist())
+
+
+def _turns(values: Any) -> list[Any]:
+    """Return a row's entry as one value per turn."""
+    return list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
+
+
+def _components(rows: Rows, order: IntArray) -> dict[str, FloatArray]:
+    """Return the named parts of the reward and what is left of it, in the table's order."""
+    named = {name: values[order] for name, values in rows.components.items()}
+    for name, values in rows.columns.items():
+        if name.startswith(COMPONENT):
+            named[name.removeprefix(COMPONENT)] = np.array([float(v) for row in values for v in _turns(row)])[order]
+    if named:
+        rest = rows.reward[order] - np.sum(list(named.values()), axis=0)
+        if np.abs(rest).max(initial=0.0) > 1e-6 * (1.0 + np.abs(rows.reward).max(initial=0.0)):
+            named["rest" if "game" in named else "game"] = rest
+    return named
+
+
+def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntArray:
+    """Return states that are equal only at the first turns of one group and role, [N]."""
+    starts, count = group_ids(group, role)
+    states: IntArray = np.where(turn_index == 0, starts, count + np.arange(len(turn_index)))
+    return states
+
+
+def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
+    """Return, for the tokens of the turns in this order, where they are in the batch, [T]."""
+    begin, lengths = (np.cumsum(n_tokens) - n_tokens)[order], n_tokens[order]
+    shift = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    index: IntArray = np.arange(int(lengths.sum())) + shift
+    return index
+
+
+def _check_columns(rows: Rows) -> None:
+    """Raise CreditError unless every column is known and as long as it must be."""
+    for name, values in rows.columns.items():
+        what = f"column {PREFIX + name!r}"
+        if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
+            raise CreditError(f"{what} is none that we know: {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}.")
+        if len(values) != len(rows.num_turns):
+            raise CreditError(f"{what} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; give one per row.")
+        if name not in PER_ROW:
+            for row, (entry, wanted) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
+                if len(_turns(entry)) != wanted:
+                    raise CreditError(f"{what}, row {row}: {len(_turns(entry))} values for {wanted} turns; give a list of {wanted}.")
+
+
+def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
+    """Raise CreditError if a trajectory's rows differ in a column."""
+    for name, column in columns.items():
+        mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
+        if len(mixed):
+            what = f"rows of one (episode, seat) have different {name}s, trajectory {trajectory[mixed[0]]}"
+            raise CreditError(f"{what}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat.")

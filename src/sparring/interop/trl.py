@@ -1,0 +1,269 @@
+"""TRL's GRPOTrainer with any of our estimators, and with our losses where TRL can serve them.
+
+A completion is a trajectory. Without tools, an environment or a rollout function it is one turn; with them, every unbroken run
+of the model's own tokens (``completion_mask * tool_mask``) is a turn, and what tools or the environment said stands between.
+The generations of one prompt are a group. The weighted sum of the reward functions is the reward of the last turn; each
+function is a named part of it, by its name. What else a game knows are columns of the data set, or extra fields that a
+``rollout_func`` returns: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and ``sparring_turn_reward``, a list of
+rewards per turn that are added to those of the functions.
+
+TRL is not imported before this module is; tested with 1.16.0.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.errors import ConfigError
+from sparring.interop.completions import Record, as_rows, outcomes, records
+from sparring.interop.rows import PREFIX, estimate, spans
+from sparring.interop.terms import Terms
+from sparring.registry import bind
+from sparring.types import FloatArray
+
+try:
+    GRPOTrainer: Any = importlib.import_module("trl").GRPOTrainer
+    accelerate_utils: Any = importlib.import_module("accelerate.utils")
+except ImportError as error:
+    raise ConfigError(f"sparring.interop.trl needs the package trl ({error}); install it with: pip install trl==1.16.0") from error
+
+STATE_FILE = "sparring_credit.json"
+NUMBERS = {"old_per_token_logps": "old_logprob", "ref_per_token_logps": "reference_logprob", "sampling_per_token_logps": "logprob"}
+_FRESH = "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
+HINTS_FOR_ESTIMATORS = {
+    "view": f"Give what each turn saw as the column {PREFIX + 'view'!r}.",
+    "action": f"Give what each turn played as the column {PREFIX + 'action'!r}.",
+    "logprob": _FRESH,
+    "old_logprob": _FRESH,
+    "reference_logprob": "Let TRL keep a reference: beta above 0.",
+    **dict.fromkeys(("value", "value_after", "token_value"), "GRPOTrainer has no critic."),
+    **dict.fromkeys(("action_value", "state_value", "default_value"), "Exact values exist in Sparring's own small games only."),
+}
+HINTS_FOR_LOSSES = {
+    "reference_logprobs": "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, not beta)",
+    "old_logprobs": "set use_vllm, so that TRL keeps the sampler's log-probabilities",
+    "values": "GRPOTrainer has no critic",
+}
+LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
+MULTIMODAL = (
+    *("pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles"),
+    *("image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids"),
+)
+
+
+class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer that takes its advantages from one of our estimators.
+
+    Args:
+        args: as for GRPOTrainer. Its ``scale_rewards`` no longer matters.
+        credit: an estimator, as in ``sparring list credit``.
+        credit_preset: one of its presets.
+        credit_options: its options.
+        losses: our losses instead of TRL's: loss -> options, with ``weight`` and ``preset``. They are averaged as
+            ``loss_type`` says (grpo, bnpo, dr_grpo or dapo); TRL's ``epsilon`` and ``beta`` weigh nothing then.
+        options: as for GRPOTrainer.
+
+    Raises:
+        ConfigError: an unknown name or option, or settings that contradict each other.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        credit: str = "grpo",
+        credit_preset: str | None = None,
+        credit_options: Mapping[str, Any] | None = None,
+        losses: Mapping[str, Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> None:
+        self._credit = bind("credit", credit, credit_options, preset=credit_preset)
+        if self._credit.schedules:
+            raise ConfigError(f"credit {credit!r}: write numbers, not schedules: {sorted(self._credit.schedules)}.")
+        self._terms: Terms | None = None
+        self._scored: Tensor | None = None
+        self._rows: Sequence[Mapping[str, Any]] = ()
+        self.credit_state: dict[str, Any] = {}
+        super().__init__(*args, **options)
+        if self.multi_objective_aggregation != "sum_then_normalize":
+            raise ConfigError("credit works on the sum of the rewards; leave multi_objective_aggregation at 'sum_then_normalize'.")
+        if losses is not None:
+            self._terms = Terms(losses, trainer="TRL", given=self._given_to_losses(), hints=HINTS_FOR_LOSSES)
+            self._check_losses(self._terms)
+
+    def _given_to_losses(self) -> frozenset[str]:
+        """Return which needs of losses are met with these settings."""
+        given = {"whole", "entropy"}
+        if self.beta != 0.0:
+            given.add("reference_logprobs")
+        if self.use_vllm and self.vllm_importance_sampling_correction:
+            given.add("old_logprobs")
+        return frozenset(given)
+
+    def _check_losses(self, terms: Terms) -> None:
+        """Raise ConfigError for settings that belong to TRL's own loss or that would mislead one of ours."""
+        args = self.args
+        foreign = {
+            "importance_sampling_level": self.importance_sampling_level != "token",
+            "off_policy_mask_threshold": self.off_policy_mask_threshold is not None,
+            "top_entropy_quantile": self.top_entropy_quantile < 1.0,
+            "delta": args.delta is not None,
+            "entropy_coef or entropy_target": self._entropy_bonus_enabled,
+            "router_aux_loss_coef": self.aux_loss_enabled,
+            "beta": self.beta != 0.0 and "reference_logprobs" not in terms.needs,
+        }
+        for name in (name for name, wrong in foreign.items() if wrong):
+            raise ConfigError(
+                f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or add one of our losses for it."
+            )
+        if self.loss_type not in LOSS_TYPES:
+            raise ConfigError(
+                f"loss_type {self.loss_type!r} is a loss of TRL; with ``losses`` write how they are averaged: {', '.join(LOSS_TYPES)}."
+            )
+        if "whole" in terms.needs and args.gradient_accumulation_steps > 1:
+            raise ConfigError(
+                "a loss that looks at the whole minibatch needs gradient_accumulation_steps=1; raise per_device_train_batch_size."
+            )
+        terms.check()
+
+    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Tensor:
+        """Compute rewards as TRL does and remember them with the rows they are of."""
+        rewards: Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        self._scored, self._rows = rewards, inputs
+        return rewards
+
+    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+        """Generate and score as TRL does, then put our advantages in the place of its own: [B], or [B, T] with several turns."""
+        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        assert self._scored is not None
+        mask = output["completion_mask"] * output.get("tool_mask", 1)
+        place = spans(mask.cpu().numpy().astype(bool))
+        numbers = {name: place.sampled(_numbers(output[key])) for key, name in NUMBERS.items() if output.get(key) is not None}
+        if "old_logprob" in numbers:
+            numbers.setdefault("logprob", numbers["old_logprob"])
+        everyone = accelerate_utils.gather_object(records(place, numbers, self._rows))
+        by_row, per_row = self._advantages(everyone, _numbers(self._scored))
+        begin, like = self.accelerator.process_index * len(mask), output["advantages"]
+        own = by_row[begin : begin + len(mask)]
+        if all(len(record["n_tokens"]) == 1 for record in everyone) and all((row == row[:1]).all() for row in by_row):
+            first = [float(row[0]) if len(row) else 0.0 for row in own]
+            output["advantages"] = torch.tensor(first, device=like.device, dtype=like.dtype)
+        else:
+            placed = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
+            placed[mask.bool()] = torch.from_numpy(np.concatenate(own)).to(like.device, like.dtype)
+            output["advantages"] = placed
+        if self._terms is not None and "whole" in self._terms.needs:
+            for name, values in per_row.items():
+                output[PREFIX + name] = torch.from_numpy(values[begin : begin + len(mask)]).to(like.device)
+        logged = self._logs["advantages"]
+        for _ in range(min(len(everyone), len(logged))):
+            logged.pop()
+        logged.extend(float(row.mean()) if len(row) else 0.0 for row in by_row)
+        return output
+
+    def _advantages(self, everyone: Sequence[Record], scored: FloatArray) -> tuple[list[FloatArray], dict[str, Any]]:
+        """Return the advantages of every row's sampled tokens, and group and outcome of the rows.
+
+        Rows that no reward function could score get 0 and are compared with none.
+        """
+        training = bool(self.model.training)
+        size = self.num_generations if training else self.num_generations_eval
+        usable = np.flatnonzero(~np.isnan(scored).all(axis=1))
+        out = [np.zeros(sum(record["n_tokens"])) for record in everyone]
+        group, outcome = -1 - np.arange(len(everyone)), np.zeros(len(everyone), dtype=np.float32)
+        if not len(usable):
+            return out, {"group": group, "outcome": outcome}
+        weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
+        rows = as_rows([everyone[row] for row in usable.tolist()], weighted, (usable // size).tolist(), self.reward_func_names)
+        found = estimate(self._credit, rows, self.credit_state, HINTS_FOR_ESTIMATORS)
+        if training:
+            self.credit_state = found.credit.state
+        for name, value in found.credit.metrics.items():
+            self._metrics["train" if training else "eval"][f"{self._credit.plugin.name}/{name}"].append(float(value))
+        ends = np.cumsum([len(out[row]) for row in usable.tolist()])
+        for row, values in zip(usable.tolist(), np.split(found.advantages, ends[:-1]), strict=True):
+            out[row] = values
+        alike, outcome[usable] = outcomes(rows)
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(alike))}
+        group[usable] = [numbers[key] for key in alike]
+        return out, {"group": group, "outcome": outcome}
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Return TRL's loss, or ours if some were given."""
+        if self._terms is None:
+            loss: Tensor = super()._compute_loss(model, inputs)
+            return loss
+        mode = "train" if self.model.training else "eval"
+        mask = (inputs["completion_mask"] * inputs.get("tool_mask", 1)).bool()
+        logprobs, entropies, _ = self._get_per_token_logps_and_entropies(
+            model,
+            torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1),
+            torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1),
+            inputs["completion_ids"].size(1),
+            compute_entropy=True,
+            compute_aux_loss=False,
+            **{name: inputs[name] for name in MULTIMODAL if name in inputs},
+        )
+        if not bool(mask.any()):
+            nothing: Tensor = (logprobs * 0.0).sum()
+            return nothing
+        advantages, old = inputs["advantages"], inputs.get("old_per_token_logps")
+        columns = {
+            "logprobs": logprobs,
+            "old_logprobs": logprobs.detach() if old is None else old,
+            "advantages": (advantages[:, None] if advantages.dim() == 1 else advantages).expand_as(logprobs),
+            "entropy": entropies,
+        }
+        if "ref_per_token_logps" in inputs:
+            columns["reference_logprobs"] = inputs["ref_per_token_logps"]
+        per_row = {name: inputs[PREFIX + name] for name in ("group", "outcome") if PREFIX + name in inputs}
+        batch = self._terms.batch(mask, columns, sampler=inputs.get("sampling_per_token_logps"), per_row=per_row)
+        ratios = inputs.get("importance_sampling_ratio") if "old_logprobs" not in self._terms.needs else None
+        found = self._terms(batch, factor=None if ratios is None else ratios.expand_as(logprobs)[mask])
+        for name, value in {**found.metrics, "entropy": float(entropies.detach()[mask].mean())}.items():
+            self._metrics[mode][name].append(value)
+        per_token = torch.zeros_like(logprobs).masked_scatter(mask, found.values.to(logprobs.dtype))
+        steps = self.current_gradient_accumulation_steps if mode == "train" else 1.0
+        return self._reduced(per_token, mask, inputs, steps) + found.summed / steps
+
+    def _reduced(self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float) -> Tensor:
+        """Return one number from losses per token, as TRL's ``loss_type`` does."""
+        if self.loss_type == "grpo":
+            return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
+        if self.loss_type == "bnpo":
+            return per_token.sum() / mask.sum() / steps
+        if self.loss_type == "dr_grpo":
+            longest = int(self.max_completion_length)
+            return per_token.sum() / (len(per_token) * longest) / steps
+        normaliser = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
+        if self.model.training:  # the figure is of a generation batch, which serves several updates
+            normaliser = normaliser * self.current_gradient_accumulation_steps / self.args.steps_per_generation
+        reduced: Tensor = per_token.sum() / normaliser
+        return reduced
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        """Save as TRL does, and the estimator's running state."""
+        super()._save_checkpoint(model, trial)
+        if self.args.should_save:
+            folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+            (folder / STATE_FILE).write_text(json.dumps(self.credit_state))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Load as TRL does, and the estimator's running state."""
+        super()._load_optimizer_and_scheduler(checkpoint)
+        file = None if checkpoint is None else Path(checkpoint) / STATE_FILE
+        if file is not None and file.is_file():
+            self.credit_state = json.loads(file.read_text())
+
+
+def _numbers(tensor: Tensor) -> FloatArray:
+    """Return a tensor as float64."""
+    numbers: FloatArray = tensor.detach().double().cpu().numpy()
+    return numbers

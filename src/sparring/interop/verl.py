@@ -1,0 +1,262 @@
+"""Our estimators and losses in verl's registries, as ``sparring_NAME`` and ``sparring_NAME_PRESET``.
+
+Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes every process of verl do so.
+
+Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an unbroken run of its
+``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of ``token_level_rewards`` from its first token to the
+next turn. Options are the entries of ``algorithm.sparring``. What else a game knows (roles, seats, views; see ``rows.py``)
+goes into ``non_tensor_batch`` as ``sparring_role`` and so on. verl itself passes estimators rewards, mask and ``uid`` only:
+``pass_columns()`` wraps its ``compute_advantage`` so that they see columns, critic's values and log-probabilities too.
+
+Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, made one number by verl's own ``agg_loss``. A loss that
+looks at the whole minibatch sees the micro-batch, as verl's own do.
+
+verl is not imported before this module is; tested with 0.9.1.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.errors import ConfigError, CreditError
+from sparring.interop.rows import PREFIX, Rows, Spans, estimate, spans
+from sparring.interop.terms import Terms
+from sparring.registry import bind, load, names
+from sparring.types import FloatArray
+
+try:
+    core_algos: Any = importlib.import_module("verl.trainer.ppo.core_algos")
+    omegaconf: Any = importlib.import_module("omegaconf")
+except ImportError as error:
+    raise ConfigError(f"sparring.interop.verl needs the package verl ({error}); install it with: pip install verl==0.9.1") from error
+
+GIVEN_TO_LOSSES = frozenset({"whole"})
+HINTS_FOR_LOSSES = {
+    "entropy": "for an entropy bonus set actor.entropy_coeff",
+    "reference_logprobs": "for a KL penalty set actor.use_kl_loss",
+    "old_logprobs": "to correct for the sampler set algorithm.rollout_correction",
+    "values": "verl's critic has a loss of its own, critic.enable",
+}
+HINTS_FOR_ESTIMATORS = {
+    "view": f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call pass_columns().",
+    "action": f"Put what each turn played into non_tensor_batch[{PREFIX + 'action'!r}] and call pass_columns().",
+    "value": "Set critic.enable and call pass_columns().",
+    "token_value": "Set critic.enable and call pass_columns().",
+    "value_after": "verl's critic is not asked after a turn.",
+    "logprob": "Call pass_columns().",
+    "old_logprob": "Call pass_columns().",
+    "reference_logprob": "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call pass_columns().",
+    **dict.fromkeys(("action_value", "state_value", "default_value"), "Exact values exist in Sparring's own small games only."),
+}
+NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
+_BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch", default=None)
+
+
+class Estimator:
+    """One of our estimators as verl calls it; holds the running state between calls."""
+
+    def __init__(self, name: str, preset: str | None = None) -> None:
+        self.name, self.preset = name, preset
+        self.__name__ = registered(name, preset)
+        self._state: dict[str, Any] = {}
+        self.metrics: dict[str, float] = {}
+
+    def state(self) -> dict[str, Any]:
+        """Return the running state, JSON-serialisable: verl's checkpoints do not hold it."""
+        return self._state
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
+        self._state = dict(state)
+
+    def __call__(
+        self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, config: Any = None, **given: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Return advantages and returns [B, L]; the returns are the critic's targets, or the advantages where none are made.
+
+        Args:
+            token_level_rewards: [B, L].
+            response_mask: [B, L].
+            index: [B] group of each row, verl's ``uid``.
+            config: ``algorithm``; its entry ``sparring`` holds the estimator's options.
+            given: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``, if the caller has them.
+
+        Raises:
+            CreditError: the batch lacks what the estimator needs.
+            ConfigError: an option is wrong.
+        """
+        if index is None:
+            raise CreditError(f"{self.__name__} needs the groups of rows: fill non_tensor_batch['uid'].")
+        bound = bind("credit", self.name, _options(config), preset=self.preset)
+        if bound.schedules:
+            raise ConfigError(f"{self.__name__}: verl does not say how far a run is; write numbers: {sorted(bound.schedules)}.")
+        known = {**(_BATCH.get() or {}), **(given.pop("non_tensor_batch", None) or {}), **dict(given.pop("batch", None) or {}), **given}
+        mask = response_mask.detach().cpu().numpy().astype(bool)
+        rows = _rows(spans(mask), _numbers(token_level_rewards), list(index), known)
+        found = estimate(bound, rows, self._state, HINTS_FOR_ESTIMATORS)
+        self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
+
+        def placed(values: FloatArray) -> Tensor:
+            """Return values of sampled tokens where those are."""
+            out = np.zeros(mask.shape)
+            out[mask] = values
+            return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
+
+        advantages = placed(found.advantages)
+        return advantages, advantages.clone() if found.value_targets is None else placed(found.value_targets)
+
+
+class PolicyLoss:
+    """Some of our losses as verl calls its own."""
+
+    def __init__(self, name: str, losses: Mapping[str, Mapping[str, Any]]) -> None:
+        self.__name__ = name
+        self.terms = Terms(losses, trainer="verl", given=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES)
+
+    def __call__(
+        self,
+        old_log_prob: Tensor,
+        log_prob: Tensor,
+        advantages: Tensor,
+        response_mask: Tensor,
+        loss_agg_mode: str = "token-mean",
+        config: Any = None,
+        rollout_is_weights: Tensor | None = None,
+        **ignored: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a micro-batch and its metrics; all tensors [B, L].
+
+        Raises:
+            ConfigError: a loss needs what verl does not pass.
+        """
+        self.terms.check()
+        mask = response_mask.bool()
+        info = dict(getattr(config, "global_batch_info", None) or {})
+        if not bool(mask.any()):
+            return (log_prob * 0.0).sum(), {}
+        factor = None if rollout_is_weights is None else rollout_is_weights[mask]
+        columns = {"logprobs": log_prob, "old_logprobs": old_log_prob, "advantages": advantages}
+        found = self.terms(self.terms.batch(mask, columns), factor=factor)
+        per_token = torch.zeros_like(log_prob).masked_scatter(mask, found.values)
+        loss = core_algos.agg_loss(loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info)
+        share = {key: value for key, value in info.items() if key in ("dp_size", "batch_num_tokens")}
+        part = core_algos.agg_loss(loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share)
+        return loss + found.summed * part, {f"actor/{name}": value for name, value in found.metrics.items()}
+
+
+def registered(name: str, preset: str | None = None) -> str:
+    """Return the name a plug-in has in verl's registries."""
+    return PREFIX + name + (f"_{preset}" if preset else "")
+
+
+def _variants(slot: str) -> Iterator[tuple[str, str | None]]:
+    """Yield every plug-in of a slot, alone and with each of its presets."""
+    for name in names(slot):
+        yield from ((name, preset) for preset in (None, *load(slot, name).presets))
+
+
+def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyLoss:
+    """Register a loss of your own making with verl: some of ours with options, summed.
+
+    Args:
+        name: for ``actor.policy_loss.loss_mode``.
+        losses: loss -> options; besides those ``weight`` and ``preset``. Example: {"ppo_clip": {"clip_high": 0.28}}.
+    """
+    loss = PolicyLoss(name, losses)
+    core_algos.register_policy_loss(name)(loss)
+    return loss
+
+
+ESTIMATORS: dict[str, Estimator] = {registered(*variant): Estimator(*variant) for variant in _variants("credit")}
+for _name, _estimator in ESTIMATORS.items():
+    core_algos.register_adv_est(_name)(_estimator)
+LOSSES = {
+    registered(name, preset): register_loss(registered(name, preset), {name: {} if preset is None else {"preset": preset}})
+    for name, preset in _variants("losses")
+}
+
+
+def state() -> dict[str, Any]:
+    """Return the running state of all estimators that have one, to be saved with a checkpoint."""
+    return {name: estimator.state() for name, estimator in ESTIMATORS.items() if estimator.state()}
+
+
+def load_state(saved: Mapping[str, Any]) -> None:
+    """Give all estimators the running state they had, those that had none an empty one."""
+    for name, estimator in ESTIMATORS.items():
+        estimator.load_state(saved.get(name, {}))
+
+
+@contextmanager
+def batch(data: Any) -> Iterator[None]:
+    """Show estimators that are called inside all of a DataProto: its columns, values and log-probabilities."""
+    token = _BATCH.set({**dict(data.batch.items()), **dict(data.non_tensor_batch)})
+    try:
+        yield
+    finally:
+        _BATCH.reset(token)
+
+
+def pass_columns() -> None:
+    """Wrap verl's ``compute_advantage`` so that our estimators see the whole batch. Call it once, where the trainer runs."""
+    trainer: Any = importlib.import_module("verl.trainer.ppo.ray_trainer")
+    inner: Callable[..., Any] = trainer.compute_advantage
+    if getattr(inner, "_sparring", False):
+        return
+
+    @functools.wraps(inner)
+    def with_columns(data: Any, *args: Any, **options: Any) -> Any:
+        """Compute advantages with the batch in view."""
+        with batch(data):
+            return inner(data, *args, **options)
+
+    with_columns._sparring = True  # type: ignore[attr-defined]
+    trainer.compute_advantage = with_columns
+
+
+def _options(config: Any) -> dict[str, Any]:
+    """Return the estimator's options out of ``algorithm``."""
+    found = config.get("sparring", None) if config is not None else None
+    if found is not None and omegaconf.OmegaConf.is_config(found):
+        found = omegaconf.OmegaConf.to_container(found, resolve=True)
+    return {str(key): value for key, value in (found or {}).items()}
+
+
+def _numbers(tensor: Tensor) -> FloatArray:
+    """Return a tensor as float64."""
+    numbers: FloatArray = tensor.detach().double().cpu().numpy()
+    return numbers
+
+
+def _rows(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]) -> Rows:
+    """Return verl's batch as rows of turns."""
+    columns = {name.removeprefix(PREFIX): list(values) for name, values in known.items() if name.startswith(PREFIX)}
+    found = {name: _numbers(known[name]) for name in (*NUMBERS, "values") if known.get(name) is not None}
+    numbers = {}
+    if "old_log_probs" in found:
+        numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])
+    if "rollout_log_probs" in found:
+        numbers["logprob"] = place.sampled(found["rollout_log_probs"])
+    if "ref_log_prob" in found:
+        numbers["reference_logprob"] = place.sampled(found["ref_log_prob"])
+    values = found.get("values")
+    if values is not None:
+        numbers["value"] = place.first(values)
+    return Rows(
+        num_turns=place.num_turns,
+        n_tokens=place.n_tokens,
+        reward=place.total(rewards),
+        group=group,
+        columns=columns,
+        numbers=numbers,
+        token_value=None if values is None else values[place.mask],
+    )

@@ -1,0 +1,101 @@
+"""What the bridges share, without either trainer."""
+
+import importlib
+import importlib.util
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.errors import ConfigError, CreditError
+from sparring.interop.rows import Rows, estimate, spans, turn_table
+from sparring.interop.terms import Terms
+
+
+@pytest.mark.parametrize("name", ["verl", "trl"])
+def test_without_the_package_the_error_says_how_to_install_it(name):
+    if importlib.util.find_spec(name) is not None:
+        pytest.skip(f"{name} is installed")
+    with pytest.raises(ConfigError, match=f"pip install {name}=="):
+        importlib.import_module(f"sparring.interop.{name}")
+
+
+@given(rows=st.lists(st.lists(st.booleans(), min_size=7, max_size=7), min_size=1, max_size=5))
+def test_spans_are_the_runs_of_the_mask(rows):
+    mask, lengths, totals, sampled, first = np.array(rows), [], [], [], []
+    values = np.arange(mask.size, dtype=np.float64).reshape(mask.shape) + 1.0
+    for row, line in enumerate(rows):
+        starts = [place for place, on in enumerate(line) if on and (place == 0 or not line[place - 1])]
+        edges = [0, *starts[1:], 7]
+        for begin, end in itertools.pairwise(edges):
+            chosen = values[row, begin:end][mask[row, begin:end]]
+            lengths.append(len(chosen))
+            totals.append(values[row, begin:end].sum())
+            sampled.append(chosen.sum())
+            first.append(chosen[0] if len(chosen) else 0.0)
+    place = spans(mask)
+    assert place.n_tokens.tolist() == lengths
+    assert place.total(values).tolist() == totals
+    assert place.sampled(values).tolist() == sampled
+    assert place.first(values).tolist() == first
+
+
+def two_games(**columns):
+    """Four rows: both players of two games; the first row has two turns."""
+    return Rows(
+        num_turns=np.array([2, 1, 1, 1]),
+        n_tokens=np.array([1, 2, 3, 1, 2]),
+        reward=np.array([0.5, 0.5, -1.0, -2.0, 2.0]),
+        group=["deal"] * 4,
+        columns={"episode": ["b", "b", "a", "a"], "role": ["white", "black", "white", "black"], **columns},
+    )
+
+
+def test_seats_of_one_game_share_an_episode_and_start_states_are_shared():
+    turns, order = turn_table(two_games())
+    assert order.tolist() == [4, 3, 2, 0, 1]  # episode a: black, white; episode b: black, white
+    assert turns.episode.tolist() == [0, 0, 1, 1, 1]
+    assert turns.trajectory.tolist() == [0, 1, 2, 3, 3]
+    assert turns.done.tolist() == [True, True, True, False, True]
+    assert turns.role_names == ("black", "white")
+    assert turns.state_key[0] == turns.state_key[2] != turns.state_key[1] == turns.state_key[3]
+    assert turns.state_key[4] not in turns.state_key[:4]
+
+
+def test_advantages_come_back_in_the_order_of_the_batch():
+    found = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
+    assert found.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
+
+
+def test_views_actions_and_components():
+    rows = two_games(
+        view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0]
+    )
+    turns, _ = turn_table(rows)
+    assert [turns.view_names[i] for i in turns.view] == ["y", "x", "x", "x", "y"]
+    assert [turns.action_names[i] if i >= 0 else None for i in turns.action] == ["up", "down", "up", "up", None]
+    assert turns.components["process"].tolist() == [2.0, -1.0, 0.0, 0.5, 0.0]
+    assert turns.components["game"].tolist() == [0.0, -1.0, -1.0, 0.0, 0.5]
+    with pytest.raises(CreditError, match="row 0: 1 values for 2 turns"):
+        turn_table(two_games(view=["x", "x", "x", "y"]))
+
+
+def test_a_hint_goes_with_the_missing_column():
+    with pytest.raises(CreditError, match="look here"):
+        estimate(registry.bind("credit", "gigpo"), two_games(), {}, {"view": "look here", "action": "not here"})
+
+
+def test_terms_refuse_what_the_trainer_cannot_give():
+    terms = Terms({"etr": {}}, trainer="T", given=frozenset({"whole"}))
+    mask = torch.tensor([[True, True, False]])
+    numbers = torch.zeros(1, 3)
+    batch = terms.batch(mask, {"logprobs": numbers, "old_logprobs": numbers, "advantages": numbers})
+    assert batch.whole.turn_index.tolist() == [0, 0]
+    with pytest.raises(ConfigError, match="which T does not pass"):
+        terms(batch)
+    with pytest.raises(ConfigError, match="'values'"):
+        Terms({"value_loss": {}}, trainer="T", given=frozenset()).check()

@@ -1,0 +1,325 @@
+"""Against the released TRL: `make interop` runs these in an environment of its own, elsewhere they are skipped."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("trl")
+
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from sparring import registry
+from sparring.errors import ConfigError, CreditError, UnknownNameError
+from sparring.interop.trl import SparringGRPOTrainer
+from sparring.types import TurnTable
+
+WORDS = ["[PAD]", "[EOS]", *(f"w{number}" for number in range(14))]
+PROMPTS = ["w0 w1", "w2", "w3 w4 w5", "w6 w7"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    torch.set_num_threads(1)
+
+
+def tokenizer():
+    core = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="[PAD]"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=core, pad_token="[PAD]", eos_token="[EOS]", padding_side="left")
+
+
+def model(folder):
+    """Return a small random model, from a folder: TRL reloads it as the reference."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        pad_token_id=0,
+        eos_token_id=1,
+        bos_token_id=None,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    return Qwen2ForCausalLM.from_pretrained(folder)
+
+
+def evenness(completions, **_):
+    """Return a reward that depends on the words: the mean of their numbers, scaled."""
+    return [sum(int(word[1:]) for word in text.split() if word.startswith("w")) / 20.0 for text in completions]
+
+
+def shortness(completions, **_):
+    return [-0.1 * len(text.split()) for text in completions]
+
+
+def trainer(folder, kind=SparringGRPOTrainer, *, funcs=None, columns=None, arguments=None, **options):
+    settings = dict(
+        output_dir=str(folder),
+        per_device_train_batch_size=8,
+        num_generations=4,
+        max_completion_length=6,
+        max_steps=2,
+        learning_rate=0.3,
+        optim="sgd",
+        report_to="none",
+        use_cpu=True,
+        save_strategy="no",
+        logging_steps=1,
+        disable_tqdm=True,
+        seed=3,
+        bf16=False,
+    )
+    data = Dataset.from_dict({"prompt": PROMPTS * 4, **{key: value * 4 for key, value in (columns or {}).items()}})
+    return kind(
+        model=model(f"{folder}/model"),
+        reward_funcs=funcs or [evenness],
+        args=GRPOConfig(**{**settings, **(arguments or {})}),
+        train_dataset=data,
+        processing_class=tokenizer(),
+        **options,
+    )
+
+
+def weights(trained):
+    return torch.cat([parameter.detach().flatten() for parameter in trained.model.parameters()])
+
+
+def run(folder, *args, **options):
+    made = trainer(folder, *args, **options)
+    made.train()
+    return made
+
+
+def watched(made):
+    """Keep what a trainer generated: one (rewards, rows, output) per generation."""
+    seen, inner = [], made._generate_and_score_completions
+
+    def keep(inputs):
+        output = inner(inputs)
+        seen.append(
+            (
+                made._scored.clone(),
+                list(made._rows),
+                {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
+            )
+        )
+        return output
+
+    made._generate_and_score_completions = keep
+    return seen
+
+
+def test_grpo_trains_to_the_weights_of_the_plain_trainer(tmp_path):
+    plain = run(tmp_path / "a", GRPOTrainer)
+    ours = run(tmp_path / "b", credit="grpo", credit_options={"epsilon": 1e-4})
+    assert (weights(plain) - weights(trainer(tmp_path / "c"))).abs().max() > 1e-3
+    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
+    assert list(ours._logs["advantages"]) == pytest.approx(list(plain._logs["advantages"]), abs=1e-5)
+
+
+def test_dr_grpo_trains_to_the_weights_of_the_plain_trainer_without_scaling(tmp_path):
+    plain = run(tmp_path / "a", GRPOTrainer, arguments={"scale_rewards": "none"})
+    ours = run(tmp_path / "b", credit="grpo", credit_preset="dr_grpo")
+    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(weights(ours), weights(run(tmp_path / "c", credit="rloo")), atol=1e-4)
+
+
+@pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
+def test_ppo_clip_trains_to_the_weights_of_the_plain_loss(tmp_path, loss_type):
+    arguments = {"loss_type": loss_type, "num_iterations": 2, "max_steps": 4, "gradient_accumulation_steps": 2, "epsilon": 0.02}
+    plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    ours = run(
+        tmp_path / "b",
+        credit_options={"epsilon": 1e-4},
+        losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}},
+        arguments=arguments,
+    )
+    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
+    assert "ppo_clip/clip_fraction" in ours.state.log_history[0]
+
+
+def test_a_kl_penalty_is_trls_own(tmp_path):
+    arguments = {"beta": 0.5, "num_iterations": 2, "max_steps": 4, "use_bias_correction_kl": False}
+    plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
+    without = run(tmp_path / "b", GRPOTrainer, arguments={**arguments, "beta": 0.0})
+    losses = {"ppo_clip": {}, "kl_penalty": {"weight": 0.5}}
+    ours = run(tmp_path / "c", credit_options={"epsilon": 1e-4}, losses=losses, arguments=arguments)
+    assert (weights(plain) - weights(without)).abs().max() > 1e-4
+    torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-4, atol=1e-5)
+
+
+CRITIC_FREE = (
+    "rloo",
+    "mars",
+    "rae",
+    "outcome",
+    "rebn",
+    "reinforce_plus_plus",
+    "mc_grpo",
+    "ngrpo",
+    "a_grae",
+    "loop",
+    "opo",
+    "at_grpo",
+    "marti",
+)
+
+
+@pytest.mark.parametrize("name", CRITIC_FREE)
+def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
+    made = trainer(tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]})
+    seen = watched(made)
+    made.train()
+    state = {}
+    for scored, _, output in seen:
+        total = (scored * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
+        table = table_of([[r] for r in total], output["completion_mask"].sum(dim=1, keepdim=True).tolist(), size=4)
+        credit = registry.bind("credit", name)(table, state)
+        state = credit.state
+        if credit.level == "turn":
+            got = output["advantages"]
+            np.testing.assert_allclose(got.numpy() if got.dim() == 1 else got[:, 0].numpy(), credit.advantages, rtol=1e-5, atol=1e-6)
+    assert leaves(made.credit_state) == pytest.approx(leaves(state), rel=1e-6)
+
+
+def leaves(tree):
+    """Return the numbers of a state in order."""
+    if isinstance(tree, dict):
+        return [leaf for key in sorted(tree) for leaf in leaves(tree[key])]
+    return [leaf for part in tree for leaf in leaves(part)] if isinstance(tree, list) else [tree]
+
+
+def table_of(rewards, tokens, size):
+    """Return the turn table of completions given as lists of turn rewards and turn lengths."""
+    lengths = [len(turns) for turns in rewards]
+    rows, count = np.repeat(np.arange(len(rewards)), lengths), sum(lengths)
+    turn_index = np.concatenate([np.arange(length) for length in lengths])
+    zeros = np.zeros(count, dtype=np.int64)
+    return TurnTable(
+        episode=rows,
+        group=rows // size,
+        trajectory=rows,
+        game=zeros,
+        role=zeros,
+        seat=zeros,
+        agent=zeros,
+        turn_index=turn_index,
+        reward=np.array([reward for turns in rewards for reward in turns]),
+        done=np.append(np.diff(rows) != 0, True),
+        state_key=np.where(turn_index == 0, rows // size, 1000 + np.arange(count)),
+        legal=np.ones(count, dtype=bool),
+        n_tokens=np.array([number for turns in tokens for number in turns], dtype=np.int64),
+        game_names=("game",),
+        role_names=("player",),
+        agent_names=("learner",),
+    )
+
+
+@pytest.mark.parametrize("name", ["match_tir", "rebn", "mars"])
+def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
+    """Token 1 of every completion is made the environment's, so that a completion of three tokens and more has two turns."""
+    inner = GRPOTrainer._generate_and_score_completions
+
+    def split(self, inputs):
+        output = inner(self, inputs)
+        output["tool_mask"] = torch.ones_like(output["completion_mask"])
+        output["tool_mask"][:, 1] = 0
+        return output
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", split)
+    columns = {"sparring_turn_reward": [[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.5]]}
+    made = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+    made.generation_config.suppress_tokens = [1]  # no end: six tokens each
+    seen = watched(made)
+    made.train()
+    ((scored, rows, output),) = seen
+    rewards = [
+        [row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)]
+        for row, total in zip(rows, scored[:, 0], strict=True)
+    ]
+    credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
+    want = np.zeros((8, 6))
+    want[:, 0], want[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]
+    np.testing.assert_allclose(output["advantages"].numpy(), want, rtol=1e-5, atol=1e-6)
+    monkeypatch.setitem(columns, "sparring_turn_reward", [[1.0]] * 4)
+    with pytest.raises(CreditError, match="give a list of 2"):
+        short = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+        short.generation_config.suppress_tokens = [1]
+        short.train()
+
+
+def test_unscorable_completions_get_nothing(tmp_path):
+    def some(completions, **_):
+        return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
+
+    made = trainer(tmp_path, credit="rloo", funcs=[some])
+    seen = watched(made)
+    made.train()
+    advantages = seen[0][2]["advantages"]
+    assert advantages[0] == 0 and advantages[4] == 0
+    assert advantages[1:4].tolist() == pytest.approx([-1.5, 0.0, 1.5])
+
+
+def test_roles_split_a_group(tmp_path):
+    columns = {"sparring_role": ["white", "black", "white", "black"]}
+    made = trainer(tmp_path, credit="rae", columns=columns)
+    made.train()
+    assert sorted(made.credit_state) == ["game/black", "game/white"]
+
+
+def test_running_state_is_saved_and_loaded(tmp_path):
+    arguments = {"save_strategy": "steps", "save_steps": 1, "max_steps": 3}
+    whole = run(tmp_path, credit="rae", arguments=arguments)
+    assert json.loads((tmp_path / "checkpoint-3" / "sparring_credit.json").read_text()) == whole.credit_state
+    early = json.loads((tmp_path / "checkpoint-1" / "sparring_credit.json").read_text())
+    assert early != whole.credit_state
+    again = trainer(tmp_path, credit="rae", arguments=arguments)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert leaves(again.credit_state) == pytest.approx(leaves(whole.credit_state))
+    torch.testing.assert_close(weights(again), weights(whole))
+
+
+@pytest.mark.parametrize("name", registry.names("losses"))
+def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
+    needs = registry.load("losses", name).needs
+    losses = {"ppo_clip": {}, name: {}} if name in ("probability_mask", "d3s_tokens", "kl_penalty") else {name: {}}
+    arguments = {"beta": 0.1 if "reference_logprobs" in needs else 0.0, "num_iterations": 2}
+    if needs & {"values", "old_logprobs"} or needs & set(registry.names("features")) - {"entropy"}:
+        with pytest.raises(ConfigError, match="which TRL does not pass"):
+            trainer(tmp_path, losses=losses, arguments=arguments)
+        return
+    made = run(tmp_path, losses=losses, arguments=arguments)
+    assert weights(made).isfinite().all()
+    assert (weights(made) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "error", "message"),
+    [
+        ({"credit": "gpro"}, {}, UnknownNameError, "gpro"),
+        ({"credit": "grpo", "credit_options": {"epsilom": 1.0}}, {}, UnknownNameError, "epsilon"),
+        ({"losses": {"ppo_clip": {}}}, {"beta": 0.1}, ConfigError, "beta"),
+        ({"losses": {"ppo_clip": {}}}, {"loss_type": "sapo"}, ConfigError, "loss_type"),
+        ({"losses": {"ppo_clip": {}}}, {"importance_sampling_level": "sequence"}, ConfigError, "importance_sampling_level"),
+        ({"losses": {"clip_cov": {}}}, {"gradient_accumulation_steps": 2}, ConfigError, "gradient_accumulation_steps"),
+        ({"losses": {"kl_penalty": {}}}, {}, ConfigError, "beta above 0"),
+        ({}, {"multi_objective_aggregation": "normalize_then_sum"}, ConfigError, "sum_then_normalize"),
+    ],
+)
+def test_contradictions_are_refused(tmp_path, options, arguments, error, message):
+    with pytest.raises(error, match=message):
+        trainer(tmp_path, arguments=arguments, **options)
+
+
+@pytest.mark.parametrize(("name", "message"), [("gae", "no critic"), ("gigpo", "sparring_view"), ("oprl", "Make TRL compute it")])
+def test_what_is_missing_is_named(tmp_path, name, message):
+    with pytest.raises(CreditError, match=message):
+        run(tmp_path, credit=name)

@@ -113,7 +113,7 @@ def test_helpers_are_not_plugins():
     ("call", "message"),
     [
         (lambda: registry.names("credits"), "Did you mean 'credit'"),
-        (lambda: registry.load("credit", "gpro"), "Did you mean 'grpo'"),
+        (lambda: registry.load("credit", "grpoo"), "Did you mean 'grpo'"),
         (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Did you mean 'gamma'"),
         (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Did you mean 'as_released'"),
         (lambda: registry.bind("credit", "mars", {"gamma": "x"}), "option 'gamma'"),

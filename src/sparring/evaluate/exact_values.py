@@ -1,33 +1,19 @@
 """What every decision is worth, exactly, when all seats follow one policy: Q and V of each information state.
 
-For information state I of seat p, with reach(h) the probability of history h under the policy and u_p its seat's expected
-return from there:
-
-    V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same with u_p(h a).
-
-By perfect recall the seat's own part of reach(h) is the same for all h in I and cancels, so the numbers are also defined
-where the policy itself never goes. I information states, T histories, P seats.
+The mathematics is in ``ops/game_tree.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.evaluate.info_states import GameTree, InfoStates
-from sparring.types import FloatArray, IntArray
+from sparring.evaluate.info_states import InfoStates
+from sparring.ops.game_tree import ExactValues, expected_returns, policy_values
+from sparring.types import FloatArray
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExactValues:
-    """Values of a policy in the game's units, and how often play comes by."""
-
-    action: tuple[FloatArray, ...]  # [I] arrays [num_legal]: Q
-    state: FloatArray  # [I]: V = sum over a of policy(a) Q(a)
-    reach: FloatArray  # [I] expected visits in one play
-    returns: FloatArray  # [P] expected return of each seat
+__all__ = ["ExactValues", "exact_values", "expected_returns"]
 
 
 def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> ExactValues:
@@ -37,52 +23,5 @@ def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> Exact
         info_states: of ``enumerate_info_states(game)``.
         policy: probabilities of the legal actions of each information state, I arrays [num_legal].
     """
-    tree = info_states.tree
-    widths = np.array([len(row) for row in policy])
-    starts = np.append(0, np.cumsum(widths))
-    move = tree.info_state >= 0
-    edge = tree.chance.copy()
-    edge[move] = np.concatenate(policy)[starts[tree.info_state[move]] + tree.choice[move]]
-    levels = _levels(tree)
-    worth = expected_returns(tree, edge, levels)
     seats = np.array([query.seat for query in info_states.queries], dtype=np.int64)
-    mover = np.where(move, seats[tree.info_state], -1)
-    own = mover[:, None] == np.arange(worth.shape[1])[None, :]
-    others = _reach(tree, np.where(own, 1.0, edge[:, None]), levels)  # [T, P] chance and all other seats
-    moves = np.flatnonzero(move)
-    state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
-    weight = others[parent, seat]
-    slot = starts[state] + tree.choice[moves]
-    total = np.bincount(slot, weights=weight, minlength=starts[-1])
-    earned = np.bincount(slot, weights=weight * worth[moves, seat], minlength=starts[-1])
-    action = np.split(earned / np.where(total > 0, total, 1.0), starts[1:-1])
-    value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
-    visits = np.bincount(state, weights=_reach(tree, edge, levels)[moves], minlength=len(policy)).astype(np.float64)
-    return ExactValues(action=tuple(action), state=value, reach=visits, returns=worth[0])
-
-
-def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
-    """Return the expected return of every seat from every history, [T, P]: u(h) = sum over children c of edge(c) u(c)."""
-    worth = np.zeros((len(tree.parent), tree.returns.shape[1]))
-    worth[tree.terminal] = tree.returns
-    for rows in reversed(levels[1:]):
-        np.add.at(worth, tree.parent[rows], edge[rows, None] * worth[rows])
-    return worth
-
-
-def _reach(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
-    """Return the product of the edges [T, ...] that lead to every history, [T, ...]."""
-    reach = np.ones_like(edge)
-    for rows in levels[1:]:
-        reach[rows] = reach[tree.parent[rows]] * edge[rows]
-    return reach
-
-
-def _levels(tree: GameTree) -> list[IntArray]:
-    """Return the histories of each depth, the root's first."""
-    depth = [0]
-    for parent in tree.parent[1:].tolist():
-        depth.append(depth[parent] + 1)
-    order = np.argsort(depth, kind="stable")
-    counts = np.bincount(depth)
-    return np.split(order, np.cumsum(counts)[:-1])
+    return policy_values(info_states.tree, seats, policy)

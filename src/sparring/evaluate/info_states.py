@@ -14,30 +14,14 @@ import numpy as np
 from sparring.errors import GameError, TooLargeError
 from sparring.evaluate.policies import Query
 from sparring.games.base import Game, State
+from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream
-from sparring.types import FloatArray, IntArray
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
 _PROBES = 32
 _PROBE_CAP = 1e30  # a random play is cut once it stands for this many histories
 _HOPELESS = 100.0  # an estimate this many times over the bound is believed without walking (wrong with P < 1/100, Markov)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GameTree:
-    """Every history of a game, parents before children; T histories, Z of them terminal, P seats.
-
-    History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that acts in information
-    state ``info_state[t]`` taking its legal action number ``choice[t]``, or by chance with probability ``chance[t]``.
-    """
-
-    parent: IntArray  # [T]; -1 at the root
-    info_state: IntArray  # [T] information state the edge leaves; -1 for chance and at the root
-    choice: IntArray  # [T] position in the information state's legal actions; -1 for chance and at the root
-    chance: FloatArray  # [T]; 1 for players' edges and at the root
-    terminal: IntArray  # [Z] numbers of the terminal histories
-    returns: FloatArray  # [Z, P]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

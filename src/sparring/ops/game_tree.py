@@ -1,0 +1,103 @@
+"""A game tree as arrays, and what every decision in it is worth, exactly, under a policy in every seat.
+
+For information state I of seat p, with reach(h) the probability of history h under the policy and u_p its seat's expected
+return from there:
+
+    V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same with u_p(h a).
+
+By perfect recall the seat's own part of reach(h) is the same for all h in I and cancels, so the numbers are also defined
+where the policy itself never goes. I information states, T histories, Z of them terminal, P seats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GameTree:
+    """Every history of a game, parents before children; T histories, Z of them terminal, P seats.
+
+    History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that acts in information
+    state ``info_state[t]`` taking its legal action number ``choice[t]``, or by chance with probability ``chance[t]``.
+    """
+
+    parent: IntArray  # [T]; -1 at the root
+    info_state: IntArray  # [T] information state the edge leaves; -1 for chance and at the root
+    choice: IntArray  # [T] position in the information state's legal actions; -1 for chance and at the root
+    chance: FloatArray  # [T]; 1 for players' edges and at the root
+    terminal: IntArray  # [Z] numbers of the terminal histories
+    returns: FloatArray  # [Z, P]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExactValues:
+    """Values of a policy in the game's units, and how often play comes by."""
+
+    action: tuple[FloatArray, ...]  # [I] arrays [num_legal]: Q
+    state: FloatArray  # [I]: V = sum over a of policy(a) Q(a)
+    reach: FloatArray  # [I] expected visits in one play
+    others: FloatArray  # [I] the same if its seat did all to get there; where it is 0, Q and V are 0 and say nothing
+    returns: FloatArray  # [P] expected return of each seat
+
+
+def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> ExactValues:
+    """Return Q and V of every information state under a policy that sits in every seat.
+
+    Args:
+        tree: every history.
+        seats: the seat that acts in each information state, [I].
+        policy: probabilities of the legal actions of each information state, I arrays [num_legal].
+    """
+    widths = np.array([len(row) for row in policy])
+    starts = np.append(0, np.cumsum(widths))
+    move = tree.info_state >= 0
+    edge = tree.chance.copy()
+    edge[move] = np.concatenate(policy)[starts[tree.info_state[move]] + tree.choice[move]]
+    levels = _levels(tree)
+    worth = expected_returns(tree, edge, levels)
+    mover = np.where(move, seats[tree.info_state], -1)
+    own = mover[:, None] == np.arange(worth.shape[1])[None, :]
+    others = _reach(tree, np.where(own, 1.0, edge[:, None]), levels)  # [T, P] chance and all other seats
+    moves = np.flatnonzero(move)
+    state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
+    weight = others[parent, seat]
+    slot = starts[state] + tree.choice[moves]
+    total = np.bincount(slot, weights=weight, minlength=starts[-1])
+    earned = np.bincount(slot, weights=weight * worth[moves, seat], minlength=starts[-1])
+    action = np.split(earned / np.where(total > 0, total, 1.0), starts[1:-1])
+    value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
+    visits = np.bincount(state, weights=_reach(tree, edge, levels)[moves], minlength=len(policy)).astype(np.float64)
+    return ExactValues(action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0])
+
+
+def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
+    """Return the expected return of every seat from every history, [T, P]: u(h) = sum over children c of edge(c) u(c)."""
+    worth = np.zeros((len(tree.parent), tree.returns.shape[1]))
+    worth[tree.terminal] = tree.returns
+    for rows in reversed(levels[1:]):
+        np.add.at(worth, tree.parent[rows], edge[rows, None] * worth[rows])
+    return worth
+
+
+def _reach(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
+    """Return the product of the edges [T, ...] that lead to every history, [T, ...]."""
+    reach = np.ones_like(edge)
+    for rows in levels[1:]:
+        reach[rows] = reach[tree.parent[rows]] * edge[rows]
+    return reach
+
+
+def _levels(tree: GameTree) -> list[IntArray]:
+    """Return the histories of each depth, the root's first."""
+    depth = [0]
+    for parent in tree.parent[1:].tolist():
+        depth.append(depth[parent] + 1)
+    order = np.argsort(depth, kind="stable")
+    counts = np.bincount(depth)
+    return np.split(order, np.cumsum(counts)[:-1])

@@ -323,3 +323,12 @@ def test_contradictions_are_refused(tmp_path, options, arguments, error, message
 def test_what_is_missing_is_named(tmp_path, name, message):
     with pytest.raises(CreditError, match=message):
         run(tmp_path, credit=name)
+
+
+def test_evaluation_logs_our_advantages_and_leaves_the_state_alone(tmp_path):
+    made = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
+    made.credit_state = {"game/player": 100.0}
+    made.evaluate(made.train_dataset.select([0]))
+    logged = list(made._logs["advantages"])
+    assert len(logged) == 4 and max(logged) < -50.0
+    assert made.credit_state == {"game/player": 100.0}

@@ -24,8 +24,9 @@ MORE = {
     "signalling": [{"types": 3, "signals": 2, "rounds": 2}],
     "repeated_dilemma": [{"rounds": 3}],
     "tic_tac_toe": [{"start": "a1 b2 c3"}],
+    "sudoku": [{"blanks": 10, "wrong": "continues", "pay": "share", "puzzles": 16}],
 }
-WORDS = {"simple_negotiation": 211}  # words of a game with more than 48: here two hundred offers
+WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [
     (name, options)
     for name in registry.names("games")

@@ -19,6 +19,7 @@ EXTRA = {
     "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
     "needle_chain": {"length": 3, "actions": 3, "needle": 2},
     "signalling": {"types": 3, "rounds": 2},
+    "sudoku": {"wrong": "continues", "pay": "share", "level": "naked"},
 }
 
 

@@ -76,6 +76,30 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     return ExactValues(action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0])
 
 
+def best_response(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: int) -> list[FloatArray]:
+    """Return the policy in which one seat plays its best response to all others, who stay as they are.
+
+    A seat's last decisions are settled first, then those before them; of equally good actions the first is taken, also where
+    the others never let the seat come by. Needs perfect recall.
+    """
+    own = np.flatnonzero(seats == seat)
+    if not len(own):
+        return list(policy)
+    made = np.zeros(len(tree.parent), dtype=np.int64)  # the seat's decisions on the way to each history
+    turn = np.zeros(len(policy), dtype=np.int64)
+    for rows in _levels(tree)[1:]:
+        state, parent = tree.info_state[rows], tree.parent[rows]
+        mine = (state >= 0) & (seats[state] == seat)
+        turn[state[mine]] = made[parent[mine]]
+        made[rows] = made[parent] + mine
+    rows_of = list(policy)
+    for number in range(int(turn[own].max()), -1, -1):
+        action = policy_values(tree, seats, rows_of).action
+        for index in own[turn[own] == number]:
+            rows_of[index] = np.eye(len(action[index]))[int(action[index].argmax())]
+    return rows_of
+
+
 def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
     """Return the expected return of every seat from every history, [T, P]: u(h) = sum over children c of edge(c) u(c)."""
     worth = np.zeros((len(tree.parent), tree.returns.shape[1]))

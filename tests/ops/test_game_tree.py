@@ -1,0 +1,42 @@
+"""Best responses on a game tree: OpenSpiel's values, deeper decisions settled first. (Values: tests/evaluate/test_exact_values.py.)"""
+
+import numpy as np
+import pytest
+
+from sparring.evaluate.exploitability import best_response_values
+from sparring.evaluate.info_states import enumerate_info_states
+from sparring.games.catalogue import make_game
+from sparring.ops.game_tree import GameTree, best_response, policy_values
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("leduc_poker", {})]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_best_response_earns_what_openspiel_says(name, options, seed):
+    game = make_game(name, options=options)
+    states = enumerate_info_states(game)
+    generator = np.random.Generator(np.random.Philox(seed))
+    policy = [generator.dirichlet(np.ones(len(query.legal_actions))) for query in states.queries]
+    seats = np.array([query.seat for query in states.queries])
+    best = best_response_values(game, states, policy)
+    for seat in range(game.num_seats):
+        answer = best_response(states.tree, seats, policy, seat)
+        assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(best[seat], abs=1e-9)
+        assert all((np.asarray(new) == old).all() for new, old, who in zip(answer, policy, seats, strict=True) if who != seat)
+
+
+def test_a_seat_that_never_acts_has_nothing_to_change():
+    tree = GameTree(
+        parent=np.array([-1, 0, 0]),
+        info_state=np.array([-1, 0, 0]),
+        choice=np.array([-1, 0, 1]),
+        chance=np.ones(3),
+        terminal=np.array([1, 2]),
+        returns=np.array([[1.0, 5.0], [2.0, 3.0]]),
+    )
+    policy = [np.array([0.5, 0.5])]
+    assert best_response(tree, np.array([0]), policy, 1)[0] is policy[0]
+    assert best_response(tree, np.array([0]), policy, 0)[0].tolist() == [0.0, 1.0]
+    found = policy_values(tree, np.array([0]), policy)
+    assert (found.others.tolist(), found.reach.tolist(), found.returns.tolist()) == ([1.0], [1.0], [1.5, 4.0])

@@ -10,7 +10,7 @@ from sparring.games.base import Game
 
 SUPPORT = True
 
-DEEPEST = 500  # plies below the position that is searched; Python's own stack ends at about 1,000
+DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
 _TYPE = pyspiel.GameType
 
 Bounds = tuple[float, float]

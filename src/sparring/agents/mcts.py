@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyspiel
 
 from sparring.agents.base import Agent, TextAgent
@@ -32,11 +34,14 @@ class MctsAgent(TextAgent):
             raise GameError(
                 f"Agent 'mcts' searches over full states and would see what is hidden in {game.name!r}; write agent cfr or random there."
             )
+        return game.word_of(state, seat, self.search(state, stream).best_child().action)
+
+    def search(self, state: State, stream: Stream) -> Any:
+        """Return the root of a search from a state in which nothing is hidden (a ``pyspiel.SearchNode``)."""
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
         evaluator = pyspiel.RandomRolloutEvaluator(self.rollouts, seeds[0])
-        bot = pyspiel.MCTSBot(game.spiel, evaluator, self.uct_c, self.simulations, _MEMORY_MB, self.solve, seeds[1], False)
-        root = bot.mcts_search(state.spiel)  # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
-        return game.word_of(state, seat, root.best_child().action)
+        bot = pyspiel.MCTSBot(state.game.spiel, evaluator, self.uct_c, self.simulations, _MEMORY_MB, self.solve, seeds[1], False)
+        return bot.mcts_search(state.spiel)  # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
 
 
 def mcts(

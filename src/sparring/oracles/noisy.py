@@ -1,0 +1,100 @@
+"""Oracle: another oracle with faults, for studies of how good an oracle has to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring import registry
+from sparring.games.base import Game, State
+from sparring.oracles.base import Oracle
+from sparring.oracles.cached import CachedOracle
+from sparring.rng import Stream
+from sparring.types import Verdict
+
+
+class NoisyOracle(CachedOracle):
+    """Spoils another oracle's verdicts; what happens to a position is drawn from its own stream."""
+
+    def __init__(self, oracle: Oracle, flip: float, bias: float, abstain: float, seed: int) -> None:
+        super().__init__("noisy")
+        self.oracle, self.flip, self.bias, self.abstain = oracle, flip, bias, abstain
+        self._stream = Stream.from_seed(seed).child("noisy oracle")
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Counts so far, and those of the oracle within, where it counts, as ``inner_NAME``."""
+        inner = self.oracle.metrics if isinstance(self.oracle, CachedOracle) else {}
+        return {**super().metrics, **{f"inner_{name}": count for name, count in inner.items()}}
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or ""."""
+        return self.oracle.covers(game)
+
+    def enter(self, game: Game) -> None:
+        """Turn to a game, the oracle within as well."""
+        super().enter(game)
+        if isinstance(self.oracle, CachedOracle):
+            self.oracle.enter(game)
+
+    def key(self, state: State) -> str:
+        """Return the key of the oracle within, where it has one."""
+        return self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return the spoilt verdicts."""
+        stream = self._stream.child(str(states[0].game.spiel))
+        verdicts = self.oracle.judge(states)
+        return [self._spoilt(found, stream.child(self.key(state))) for state, found in zip(states, verdicts, strict=True)]
+
+    def _spoilt(self, found: Verdict | None, stream: Stream) -> Verdict | None:
+        """Return what is said instead of a verdict; draw 0 decides on abstention, 1 on a flip, 2 on leniency."""
+        if found is None or stream.uniform(0) < self.abstain:
+            return None
+        if stream.uniform(1) < self.flip and len(found.best) < len(found.actions):
+            self.counts["flipped"] += 1
+            found = flipped(found)
+        if stream.uniform(2) < self.bias:
+            self.counts["lenient"] += 1
+            found = replace(found, best=frozenset(found.actions), values=(max(found.values),) * len(found.values))
+        return found
+
+
+def flipped(verdict: Verdict) -> Verdict:
+    """Return the verdict that calls right what was wrong: the best actions are worth least, all others most.
+
+    The values keep to their two ends, so that rewards made of values err as those made of the best actions do.
+    """
+    low, high = min(verdict.values), max(verdict.values)
+    values = tuple(low if action in verdict.best else high for action in verdict.actions)
+    return replace(verdict, values=values, best=frozenset(verdict.actions) - verdict.best)
+
+
+def noisy(
+    *,
+    oracle: str = "minimax",
+    options: Mapping[str, Any] | None = None,
+    flip: Annotated[float, Field(ge=0, le=1)] = 0.2,
+    bias: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    abstain: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    seed: int = 0,
+) -> Oracle:
+    """Another oracle that errs: verdicts flipped, too lenient, or withheld with given probabilities.
+
+    What: the verdicts of ``oracle``, each spoilt with a probability; a position always gets the same verdict.
+    When to use: to find out how much oracle error a training signal stands.
+    Mathematics: independently per position: nothing is said with probability ``abstain``; else with probability ``flip`` the best actions
+    and all others change places; then with probability ``bias`` every action is called best. A right action is called right with
+    TPR = 1 - flip (1 - bias), a wrong one with FPR = flip + bias - flip bias, so TPR - FPR = (1 - bias) (1 - 2 flip): no signal at
+    flip 0.5 or bias 1, and the wrong way round beyond flip 0.5.
+    Options: ``options`` of the oracle within. ``flip`` errs on both sides, ``bias`` lets wrong moves pass. ``seed`` of the faults.
+    Pitfalls: faults belong to positions: they do not average out when a position is met again, unlike those of a judge that draws
+    afresh. Where all actions are best there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped
+    verdict knows two values, the least and the most of the true ones; certainty and bound stay as they were.
+    Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
+    Verified by: tests/oracles/test_noisy.py.
+    """
+    return NoisyOracle(registry.bind("oracles", oracle, options)(), flip, bias, abstain, seed)

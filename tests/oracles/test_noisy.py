@@ -1,0 +1,127 @@
+"""The noisy oracle: its rates, what a flip is, one verdict per position, the oracle within left alone."""
+
+import pytest
+from positions import after, played
+
+from sparring import registry
+from sparring.errors import ConfigError, OracleError, UnknownNameError
+from sparring.games.catalogue import make_game
+from sparring.oracles.base import verdict
+from sparring.oracles.cached import CachedOracle, hides
+from sparring.oracles.noisy import NoisyOracle
+from sparring.rng import Stream
+
+
+def made(**options):
+    return registry.bind("oracles", "noisy", options)()
+
+
+TIC = make_game("tic_tac_toe")
+EXACT = registry.bind("oracles", "minimax")()
+STATES = list({(state.seat, str(state.spiel)): state for state in played(TIC, 700)}.values())
+TRUE = EXACT.judge(STATES)
+
+
+def wrong(found):
+    return [action for action in found.actions if action not in found.best]
+
+
+def test_without_noise_it_is_the_oracle_within():
+    assert made(flip=0.0).judge(STATES) == TRUE
+
+
+def test_a_sure_flip_names_the_others_best_where_there_are_any():
+    for found, exact in zip(made(flip=1.0).judge(STATES), TRUE, strict=True):
+        assert found.best == (set(wrong(exact)) or exact.best)
+        if wrong(exact):
+            assert set(found.values) == {min(exact.values), max(exact.values)}
+        else:
+            assert found == exact
+        assert {a for a, value in zip(found.actions, found.values, strict=True) if value == max(found.values)} == found.best
+        assert (found.actions, found.certainty, found.bound) == (exact.actions, exact.certainty, exact.bound)
+
+
+def test_a_sure_bias_calls_all_best():
+    for found, exact in zip(made(flip=0.0, bias=1.0).judge(STATES), TRUE, strict=True):
+        assert found.best == set(found.actions)
+        assert set(found.values) == {max(exact.values)}
+
+
+def test_a_sure_abstention_says_nothing_and_is_counted():
+    oracle = made(abstain=1.0)
+    assert oracle.judge(STATES) == [None] * len(STATES)
+    assert oracle.metrics["abstained"] == len(STATES)
+
+
+@pytest.mark.parametrize(("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)])
+def test_the_rates_are_the_documented_ones(flip, bias, abstain):
+    pairs = [(f, t) for f, t in zip(made(flip=flip, bias=bias, abstain=abstain, seed=3).judge(STATES), TRUE, strict=True) if wrong(t)]
+    kept = [(found, exact) for found, exact in pairs if found is not None]
+    assert len(kept) > 1000
+    assert 1 - len(kept) / len(pairs) == pytest.approx(abstain, abs=0.04)
+    true_positive = sum(min(t.best) in f.best for f, t in kept) / len(kept)
+    false_positive = sum(min(wrong(t)) in f.best for f, t in kept) / len(kept)
+    assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
+    assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
+    assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
+
+
+def test_a_position_has_one_verdict_by_seed():
+    states = STATES[:300]
+    together, backwards = made(seed=1).judge(states), made(seed=1)
+    assert [backwards.judge([state])[0] for state in reversed(states)][::-1] == together
+    assert made(seed=2).judge(states) != together
+    oracle = made(flip=0.5)
+    first, second = oracle.judge([after(TIC, "a1", "b2", "c3"), after(TIC, "c3", "b2", "a1")])
+    assert first is second
+
+
+def test_it_counts_its_faults_and_shows_the_counts_within():
+    oracle = made(flip=0.5, options={"max_states": 100})
+    found = oracle.judge(STATES)
+    metrics = oracle.metrics
+    assert metrics["abstained"] == found.count(None) == metrics["inner_over_budget"] > 0
+    changed = sum(f is not None and f != t for f, t in zip(found, TRUE, strict=True))
+    assert metrics["flipped"] == changed > 0
+
+
+class Anything(CachedOracle):
+    """Calls the first action best in any game."""
+
+    def covers(self, game):
+        return ""
+
+    def opinions(self, states):
+        return [verdict(s.legal_actions(), [-float(n) for n in range(len(s.legal_actions()))]) for s in states]
+
+
+def test_its_faults_do_not_depend_on_the_game_judged_before():
+    kuhn, states = make_game("kuhn_poker"), []
+    for game in (TIC, kuhn, TIC, kuhn):
+        states += played(game, 3)[:6]
+
+    def fresh():
+        return NoisyOracle(Anything("anything"), 0.5, 0.0, 0.0, 0)
+
+    assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
+    assert hides(kuhn)
+    assert not hides(TIC)
+
+
+def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
+    state = make_game("kuhn_poker").reset(Stream.from_seed(0))
+    inner = registry.bind("oracles", "cfr", {"iterations": 5})()
+    assert made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best != inner.judge([state])[0].best
+    twice = made(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES)
+    assert [found.best for found in twice] == [exact.best for exact in TRUE]
+    with pytest.raises(OracleError, match="hidden"):
+        made().judge([state])
+    with pytest.raises(OracleError, match="is finished"):
+        made().judge([after(TIC, "a1", "a2", "b1", "b2", "c1")])
+    with pytest.raises(UnknownNameError, match="oracle 'minimx'"):
+        made(oracle="minimx")
+    with pytest.raises(UnknownNameError, match="depth"):
+        made(options={"depth": 3})
+    for option in ("flip", "bias", "abstain"):
+        with pytest.raises(ConfigError, match=option):
+            made(**{option: 1.1})

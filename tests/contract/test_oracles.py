@@ -1,0 +1,106 @@
+"""What every oracle plug-in must keep: verdicts of the right shape, a function of the position, the state left alone."""
+
+import math
+
+import pytest
+
+from sparring import registry
+from sparring.errors import OracleError
+from sparring.games.catalogue import make_game
+from sparring.rng import Stream
+from sparring.types import Verdict
+
+NAMES = registry.names("oracles")
+OPTIONS = {  # small searches and small trees
+    "minimax": {"max_states": 1000},
+    "mcts": {"simulations": 30},
+    "cfr": {"iterations": 10, "max_histories": 3000},
+    "best_response": {"iterations": 10, "max_histories": 3000},
+    "noisy": {"options": {"max_states": 1000}, "abstain": 0.1},
+}
+SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on
+GAMES = {name: make_game(name) for name in (*registry.names("games"), "nim") if name not in SLOW}
+PLAYS, MOST = 3, 12
+
+
+def made(name):
+    return registry.bind("oracles", name, OPTIONS.get(name, {}))()
+
+
+def covered(name):
+    oracle = made(name)
+    return [game for game in GAMES.values() if not oracle.covers(game)]
+
+
+COVERED = {name: covered(name) for name in NAMES}
+PAIRS = [(name, game) for name in NAMES for game in COVERED[name]]
+IDS = [f"{name}-{game.name}" for name, game in PAIRS]
+
+
+def positions(game):
+    """Return states of random plays, the openings and the last decisions among them."""
+    root, out = Stream.from_seed(0), []
+    for episode in range(PLAYS):
+        state, states = game.reset(root.child("deal").child(episode)), []
+        while not state.done:
+            states.append(state.clone())
+            legal = state.legal_actions()
+            state.apply(legal[root.child(episode).integer(state.plies, len(legal))])
+        step = max(1, math.ceil(len(states) / (MOST // PLAYS)))
+        out += states[::-1][::step]
+    return out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
+    oracle = made(name)
+    assert any(found is not None for game in COVERED[name] for found in oracle.judge(positions(game)))
+    assert oracle.name == name
+    assert oracle.judge([]) == []
+    for game in (game for game in GAMES.values() if game not in COVERED[name]):
+        assert oracle.covers(game)
+        with pytest.raises(OracleError, match=name):
+            oracle.judge(positions(game)[:1])
+
+
+@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
+    states = positions(game)
+    verdicts = made(name).judge(states)
+    assert len(verdicts) == len(states)
+    for state, found in zip(states, verdicts, strict=True):
+        if found is None:
+            continue
+        assert isinstance(found, Verdict)
+        assert found.actions == state.legal_actions()
+        assert len(found.values) == len(found.actions)
+        assert all(math.isfinite(value) for value in found.values)
+        top = max(found.values)
+        assert found.best == {a for a, value in zip(found.actions, found.values, strict=True) if value >= top - 1e-9 * max(1, abs(top))}
+        assert 0.0 <= found.certainty <= 1.0
+        assert found.bound >= 0.0
+
+
+@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+def test_verdicts_depend_on_the_state_alone(name, game):
+    states = positions(game)
+    together, oracle = made(name).judge(states), made(name)
+    assert [oracle.judge([state])[0] for state in reversed(states)][::-1] == together
+    assert oracle.judge(states) == together
+
+
+@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+def test_judging_leaves_the_states_alone(name, game):
+    states = positions(game)
+    before = [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states]
+    made(name).judge(states)
+    assert [(s.spiel.history(), s.trail, s.seat, s.done, s.draws, s.plies) for s in states] == before
+
+
+@pytest.mark.parametrize(("name", "game"), PAIRS, ids=IDS)
+def test_a_finished_state_is_refused(name, game):
+    state = game.reset(Stream.from_seed(1))
+    while not state.done:
+        state.apply(state.legal_actions()[-1])
+    with pytest.raises(OracleError, match="finished"):
+        made(name).judge([state])

@@ -25,6 +25,7 @@ MORE = {
     "repeated_dilemma": [{"rounds": 3}],
     "tic_tac_toe": [{"start": "a1 b2 c3"}],
     "sudoku": [{"blanks": 10, "wrong": "continues", "pay": "share", "puzzles": 16}],
+    "minesweeper": [{"rows": 3, "columns": 5, "mines": 4, "flags": True, "pay": "share"}],
 }
 WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [

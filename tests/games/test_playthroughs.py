@@ -20,6 +20,7 @@ EXTRA = {
     "needle_chain": {"length": 3, "actions": 3, "needle": 2},
     "signalling": {"types": 3, "rounds": 2},
     "sudoku": {"wrong": "continues", "pay": "share", "level": "naked"},
+    "minesweeper": {"rows": 3, "columns": 3, "mines": 2, "flags": True},
 }
 
 

@@ -162,3 +162,41 @@ def test_truncation_by_hand():
     assert truncate(logits, top_p=0.01).exp()[0].tolist() == pytest.approx([1, 0, 0, 0])
     assert truncate(logits).exp()[0].tolist() == pytest.approx([0.5, 0.3, 0.15, 0.05])
     assert restrict(logits, [()]).equal(logits)
+
+
+def test_a_turn_keeps_its_new_tokens_alone():
+    params, sampler = SamplingParams(max_new_tokens=1), in_process(MODEL)
+    contexts = [[1, *([5, 6] * 12), i] for i in range(4)]
+    sampler.sample(requests(contexts), params, ())
+    per_token = sampler.cache.bytes / (4 * 26)
+    longer = [[*c, 7, 8] for c in contexts]
+    sampler.sample(requests(longer, 1, [26] * 4), params, ())
+    assert sampler.cache.bytes == pytest.approx(per_token * 4 * 28)
+    parted = [[*longer[0], 9], [*longer[0], 10]]  # two ways on from one conversation
+    sampler.sample(requests(parted, 2, [28, 28]), params, ())
+    assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
+    again = sampler.sample(requests([[*p, 4] for p in parted], 3, [29, 29]), params, ())
+    fresh = in_process(MODEL).sample(requests([[*p, 4] for p in parted], 3), params, ())
+    assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8),
+    st.integers(0, 99),
+    st.sampled_from([1, 9_000, 1 << 30]),
+)
+def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, seed, budget):
+    params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
+    talks, known = [[1, 4 + row % 2] for row in range(3)], [0] * 3
+    for turn, new in enumerate(news):
+        talks = [[*talk, *new, *[5 + row] * ((row + turn) % 3)] for row, talk in enumerate(talks)]
+        if max(map(len, talks)) > 58:
+            break
+        asked = requests(talks, seed + turn, known)
+        found = sampler.sample(asked, params, STOP)
+        expected = in_process(MODEL).sample(requests(talks, seed + turn), params, STOP)
+        assert [r.ids for r in found] == [r.ids for r in expected]
+        assert [r.logprobs for r in found] == [pytest.approx(r.logprobs, abs=1e-5) for r in expected]
+        known = [len(talk) + len(r.ids) - 1 for talk, r in zip(talks, found, strict=True)]
+        talks = [[*talk, *r.ids] for talk, r in zip(talks, found, strict=True)]

@@ -56,6 +56,20 @@ class KeyValueCache:
         """Copy the first ``length`` positions of rows ``theirs`` of another cache into rows ``ours``."""
         self.tensor[:, :, ours, :, :length] = other.tensor[:, :, theirs, :, :length]
 
+    def part(self, rows: Tensor, start: Tensor, length: int) -> KeyValueCache:
+        """Return a copy of ``length`` positions of these rows [K], each from its own ``start`` [K]."""
+        found = self.tensor[:, :, rows[:, None], :, self._from(start, length)]
+        return KeyValueCache(tensor=found.permute(2, 3, 0, 4, 1, 5).contiguous())
+
+    def put(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int) -> None:
+        """Copy the first ``length`` positions of rows ``theirs`` [K] of another cache into rows ``ours``, each to its ``start``."""
+        found = other.tensor[:, :, theirs, :, :length]
+        self.tensor[:, :, ours[:, None], :, self._from(start, length)] = found.permute(2, 4, 0, 1, 3, 5)
+
+    def _from(self, start: Tensor, length: int) -> Tensor:
+        """Return positions [K, length] from each start on; what would be beyond the room is its last position, which is free."""
+        return (start[:, None] + torch.arange(length, device=start.device)).clamp_(max=self.positions - 1)
+
 
 class LeanForward:
     """The forward pass of a known family of decoders.

@@ -36,6 +36,14 @@ class TokenCache(KeyValueCache):
         """Copy the first ``length`` ids of rows ``theirs`` of another cache into rows ``ours``."""
         self.tensor[ours, :length] = other.tensor[theirs, :length]
 
+    def part(self, rows: Tensor, start: Tensor, length: int) -> TokenCache:
+        """Return a copy of ``length`` ids of these rows, each from its own ``start``."""
+        return TokenCache(tensor=self.tensor[rows[:, None], self._from(start, length)])
+
+    def put(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int) -> None:
+        """Copy the first ``length`` ids of rows ``theirs`` of another cache into rows ``ours``, each to its ``start``."""
+        self.tensor[ours[:, None], self._from(start, length)] = other.tensor[theirs, :length]
+
 
 class WholeForward:
     """The forward pass of a network through its own ``forward``."""

@@ -10,7 +10,6 @@ Legend: R requests, B rows (distinct contexts), V vocabulary.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,47 +21,12 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
 from sparring.models.prefixes import prefix_tree
 from sparring.rng import uniforms
+from sparring.samplers.prefix_cache import Chain, PrefixCache
 from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
-
-
-class PrefixCache:
-    """Keys and values by the exact ids they belong to, oldest batches dropped beyond a budget of bytes."""
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-        self._rows: dict[Ids, tuple[int, int]] = {}  # ids -> (batch number, row)
-        self._batches: OrderedDict[int, tuple[KeyValueCache, list[Ids]]] = OrderedDict()
-        self._next = 0
-
-    def find(self, ids: Ids) -> tuple[KeyValueCache, int] | None:
-        """Return the batch and row that hold these ids, or None."""
-        place = self._rows.get(ids)
-        return None if place is None else (self._batches[place[0]][0], place[1])
-
-    def add(self, batch: KeyValueCache, rows: dict[Ids, int]) -> None:
-        """Keep a batch; ``rows`` says which of its rows holds which ids."""
-        newest = next(reversed(self._batches), None)
-        if newest is None or self._batches[newest][0].tensor is not batch.tensor:
-            self._next += 1
-            newest = self._next
-            self._batches[newest] = (batch, [])
-        for ids, row in rows.items():
-            self._rows[ids] = (newest, row)
-        self._batches[newest][1].extend(rows)
-        while len(self._batches) > 1 and sum(b.bytes for b, _ in self._batches.values()) > self.budget:
-            number, (_, gone) = self._batches.popitem(last=False)
-            for ids in gone:
-                if self._rows.get(ids, (None,))[0] == number:
-                    del self._rows[ids]
-
-    def clear(self) -> None:
-        """Forget everything: the weights have changed."""
-        self._rows.clear()
-        self._batches.clear()
 
 
 class InProcessSampler:
@@ -108,7 +72,8 @@ class InProcessSampler:
             node[index] = row
         rows = list(contexts)
         hidden, cache = self._prefill(rows, known, params.max_new_tokens)
-        return self._decode(requests, params, stop_ids, rows, node, hidden, cache)
+        begin = [ids[:length] for ids, length in zip(rows, known, strict=True)]
+        return self._decode(requests, params, stop_ids, rows, begin, node, hidden, cache)
 
     @torch.inference_mode()
     def score(self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
@@ -182,15 +147,13 @@ class InProcessSampler:
         self.tokens_computed += len(tree.ids)
         return self.model.hidden(tree, cache)[ends], cache
 
-    def _prefill_seen(
-        self, rows: list[Ids], known: list[int], places: list[tuple[KeyValueCache, int]], room: int
-    ) -> tuple[Tensor, KeyValueCache]:
+    def _prefill_seen(self, rows: list[Ids], known: list[int], places: list[Chain], room: int) -> tuple[Tensor, KeyValueCache]:
         """Return hidden states and cache of contexts whose first ``known`` ids have been computed before."""
         device = self.model.device
         new = [len(ids) - begin for ids, begin in zip(rows, known, strict=True)]
         width = max(new)
         cache = self.model.new_cache(len(rows), max(max(known) + width, room))  # padding is written beyond shorter rows
-        self._copy_known(places, known, cache)
+        self.cache.copy(places, cache)
         padded = np.zeros((len(rows), width), dtype=np.int64)
         for row, (ids, begin) in enumerate(zip(rows, known, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
@@ -198,30 +161,18 @@ class InProcessSampler:
         self.tokens_computed += sum(new)
         return hidden[torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1], cache
 
-    @staticmethod
-    def _copy_known(places: list[tuple[KeyValueCache, int]], start: list[int], cache: KeyValueCache) -> None:
-        """Copy the cached prefixes of the rows into a new cache, one gather per batch they come from."""
-        sources: dict[int, tuple[KeyValueCache, list[int], list[int]]] = {}
-        for row, place in enumerate(places):
-            _, from_rows, to_rows = sources.setdefault(id(place[0]), (place[0], [], []))
-            from_rows.append(place[1])
-            to_rows.append(row)
-        for batch, from_rows, to_rows in sources.values():
-            device = cache.tensor.device
-            theirs, ours = torch.tensor(from_rows, device=device), torch.tensor(to_rows, device=device)
-            cache.copy_from(batch, theirs, ours, max(start[row] for row in to_rows))
-
     def _decode(
         self,
         requests: Sequence[SampleRequest],
         params: SamplingParams,
         stop_ids: Ids,
         rows: list[Ids],
+        known: list[Ids],
         node: np.ndarray,
         hidden: Tensor,
         cache: KeyValueCache,
     ) -> list[SampleResult]:
-        """Sample until every reply has ended; ``node[r]`` is the row that request r stands at."""
+        """Sample until every reply has ended; ``node[r]`` is the row that request r stands at, ``known`` what began each row."""
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
         tokens = np.full((len(requests), params.max_new_tokens), -1, dtype=np.int64)
         logprobs = np.zeros((len(requests), params.max_new_tokens))
@@ -239,16 +190,16 @@ class InProcessSampler:
             if step + 1 == params.max_new_tokens:
                 going[:] = False
             if not going.all():
-                self.cache.add(cache, {rows[row]: row for row in set(node[alive[~going]].tolist())})
+                self.cache.add(cache, {rows[row]: row for row in set(node[alive[~going]].tolist())}, known)
             alive, chosen = alive[going], chosen[going]
             if not len(alive):
                 break
-            rows, hidden, cache = self._branch(rows, node, alive, chosen, cache)
+            rows, known, hidden, cache = self._branch(rows, known, node, alive, chosen, cache)
         return _results(tokens, logprobs, stop_ids, kept)
 
     def _branch(
-        self, rows: list[Ids], node: np.ndarray, alive: np.ndarray, chosen: np.ndarray, cache: KeyValueCache
-    ) -> tuple[list[Ids], Tensor, KeyValueCache]:
+        self, rows: list[Ids], known: list[Ids], node: np.ndarray, alive: np.ndarray, chosen: np.ndarray, cache: KeyValueCache
+    ) -> tuple[list[Ids], list[Ids], Tensor, KeyValueCache]:
         """Extend the rows by the tokens chosen, one row per distinct continuation; updates ``node`` in place."""
         pairs, inverse = np.unique(node[alive] << 32 | chosen, return_inverse=True)
         node[alive] = inverse
@@ -259,7 +210,7 @@ class InProcessSampler:
         rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
         hidden = self.model.extend(torch.from_numpy(new)[:, None].to(self.model.device), start, cache)
         self.tokens_computed += len(rows)
-        return rows, hidden[:, 0], cache
+        return rows, [known[parent] for parent in parents], hidden[:, 0], cache
 
 
 def _draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,7 @@ def test_a_mine_under_the_first_reveal_moves_to_the_next_cell_of_the_order():
     assert after.mined == {0, 12} and after.view(0) == ".100/.100/.100/.100"
 
 
-def test_a_cascade_passes_flags_by_and_can_clear_the_field():
+def test_a_cascade_can_clear_the_field_with_or_without_flags():
     empty = field(1, 5, (4,))
     assert empty.after(0).view(0) == "0001." and empty.after(0).player == pyspiel.PlayerId.TERMINAL
     assert empty.after(0).returns() == [1.0]

@@ -102,9 +102,9 @@ class Minefield(Table):
         return replace(self, mined=mined, moves=moves, found=(*self.found, found), opened=self.opened | set(found))
 
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
-        """Return the cells that a reveal opens: around a cell with no mine next to it, everything opens, flags aside."""
+        """Return the cells that a reveal opens: around a cell with no mine next to it, all open; a flag that stands is on a mine."""
         around, found, at = neighbours(self.rows, self.columns), [start], 0
-        seen = {start, *self.opened, *self.flagged}
+        seen = {start, *self.opened}
         while at < len(found):
             near = around[found[at]]
             at += 1

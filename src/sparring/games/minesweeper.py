@@ -76,10 +76,10 @@ def _rules(table: Minefield) -> str:
     lost = f"1/{safe} point for every open cell" if table.share else "0"
     return (
         f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} cell(s) hold a mine. On your turn you "
-        "reveal a closed cell; r2c3 reveals row 2, column 3 (rows from the top, columns from the left). An open cell shows how many of "
-        "the up to 8 cells around it hold mines; if it is 0, all of these are opened too, and so on. The first cell that you reveal "
-        f"never holds a mine. Revealing a mine ends the game.{flag} You get 1 point if you open all {safe} cells without a mine, and {lost} if the game "
-        "ends before."
+        "reveal a closed cell; r2c3 reveals row 2, column 3 (rows from the top, columns from the left). An open cell shows how many "
+        "of the up to 8 cells around it hold mines; if it is 0, all of these are opened too, and so on. The first cell that you "
+        f"reveal never holds a mine. Revealing a mine ends the game.{flag} You get 1 point if you open all {safe} cells without a "
+        f"mine, and {lost} if the game ends before."
     )
 
 

@@ -169,7 +169,8 @@ def alone(name, turns):
 torch.set_num_threads(1)
 rows = [against("gigpo", released_gigpo), against("hgpo", released_hgpo)]
 million = drawn_table(ALL)
-free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & {"values", "values_after"}]
+critics = {"values", "values_after", "token_values"}
+free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & critics]
 rows += [alone(name, million) for name in free]
 if SMALL:
     print(*({**row, "seconds": round(row["seconds"], 5)} for row in rows), sep="\n")

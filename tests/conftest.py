@@ -12,6 +12,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from sparring.render.templates import CHATML
 
 
+def pytest_collection_modifyitems(items):
+    """Refuse names that hold an address: workers of pytest-xdist would not agree on them, and none would run."""
+    unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
+    if unstable:
+        raise pytest.UsageError(f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
     torch.set_num_threads(1)

@@ -31,7 +31,7 @@ SMALL_FOUR = generic("connect_four", {"rows": 3, "columns": 3, "x_in_row": 3})
         (make_game("dots_and_boxes", options={"num_rows": 1, "num_cols": 2}), 1),
         (make_game("hex", options={"board_size": 2}), 0),
     ],
-    ids=str,
+    ids=["tic_tac_toe", "nim_misere", "nim_normal", "connect_four", "dots_and_boxes", "hex"],
 )
 def test_brute_force_says_the_same(game, least):
     states = played(game, 12, least=least)

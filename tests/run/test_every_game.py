@@ -50,14 +50,20 @@ def test_every_rule_for_illegal_replies(rule, payoff):
     assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
 
 
+CRITICS = {"values", "values_after", "token_values"}
+PROCESS = {"ppr": "process", "spae": "accuracy", "ssl": "component"}  # estimators that read a process reward, by the option's name
+
+
 @pytest.mark.parametrize("name", registry.names("credit"))
 def test_every_estimator_runs_in_the_loop(name):
     losses = [{"name": "ppo_clip"}]
-    if "values" in registry.load("credit", name).needs:
+    if CRITICS & registry.load("credit", name).needs:
         losses.append({"name": "value_loss"})
+    changes = {"losses": losses, "rollout": {"games_per_step": 8, "group_size": 4}, "rewards": [{"name": "format_bonus"}]}
+    game = "tiny_hanabi" if name == "shapley" else "leduc_poker"  # what both seats of a zero-sum game earn together is 0
+    options = {PROCESS[name]: "format_bonus"} if name in PROCESS else {}
     for preset in (None, *registry.load("credit", name).presets):
-        credit = {"name": name, "preset": preset}
-        outcome, _, _ = rounds("leduc_poker", {}, credit=credit, losses=losses, rollout={"games_per_step": 8, "group_size": 4})
+        outcome, _, _ = rounds(game, {}, credit={"name": name, "preset": preset, **options}, **changes)
         assert outcome.metrics["gradient_norm"] > 0
 
 

@@ -1,5 +1,7 @@
 """Rewards in the loop: two steps of training with all of them, the configuration's errors, and what credit is given."""
 
+from dataclasses import replace
+
 import pytest
 
 from sparring import registry
@@ -38,8 +40,7 @@ def one_round(**changes):
         seen.append(turns)
         return usual.credit(turns, state, progress=progress)
 
-    methods = Methods(matchmaker=usual.matchmaker, selection=usual.selection, credit=credit, rewards=usual.rewards)
-    return play_round(config, engine, methods, 0, {}), seen[0]
+    return play_round(config, engine, replace(usual, credit=credit), 0, {}), seen[0]
 
 
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):

@@ -141,6 +141,7 @@ class Verdict:
     best: frozenset[str]  # the actions of the largest value
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # how far a value may be from the truth, in the game's units
+    entropy: float | None = None  # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,7 @@ SLOTS = {
     "samplers": "sampler",
     "agents": "agent",
     "oracles": "oracle",
+    "oracles.beliefs": "belief",
     "rewards": "reward",
     "credit": "advantage estimator",
     "features": "feature",

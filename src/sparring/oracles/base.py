@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparring.games.base import Game, State
@@ -29,6 +30,30 @@ class Oracle(Protocol):
             OracleError: a state is finished, or of a game that is not covered.
         """
         ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What the file of one game in a nested slot of oracles says of a decision; actions in the order of ``State.legal_actions``."""
+
+    values: Sequence[float]  # what each legal action is worth to the seat that acts, in the game's units
+    best: Sequence[bool] | None = None  # which of them are the best; None: those of the largest value
+    certainty: float = 1.0  # in [0, 1]; 1 is exact
+    bound: float = 0.0  # how far a value may be from the truth, in the game's units
+    entropy: float | None = None  # exact, of what is hidden given what the seat has seen, nats; None where it is unknown
+
+
+def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
+    """Return a judgement as the verdict on these legal actions.
+
+    Raises:
+        ValueError: not one value, or not one answer in ``best``, per action.
+    """
+    found = verdict(actions, judgement.values, certainty=judgement.certainty, bound=judgement.bound)
+    best = found.best
+    if judgement.best is not None:
+        best = frozenset(action for action, good in zip(actions, judgement.best, strict=True) if good)
+    return replace(found, best=best, entropy=judgement.entropy)
 
 
 def verdict(actions: Sequence[str], values: Sequence[float], *, certainty: float = 1.0, bound: float = 0.0) -> Verdict:

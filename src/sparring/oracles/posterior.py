@@ -2,119 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from sparring.errors import OracleError
+from sparring import registry
 from sparring.games.base import Game, State
-from sparring.games.minesweeper_table import Minefield, mines_of, neighbours, order_of
-from sparring.ops.mines import mine_counts
-from sparring.oracles.base import Oracle, verdict
+from sparring.oracles.base import Judgement, Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
 from sparring.types import Verdict
 
+SLOT = "oracles.beliefs"
+
 
 class PosteriorOracle(CachedOracle):
-    """Judges by the probability that the next action loses."""
+    """Judges by what the game's file in the slot of beliefs says."""
 
     def __init__(self, prior: Literal["uniform", "bank"]) -> None:
         super().__init__("posterior")
         self.prior = prior
+        self._believe: Callable[..., Judgement] | None = None
+        self._key: Callable[..., str] | None = None
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
-        if isinstance(getattr(game.spiel, "opening", None), Minefield):
+        known = registry.names(SLOT)
+        if game.spiel.get_type().short_name in known:
             return ""
-        return "its hidden part is not one that is counted here; play minesweeper, or use oracle cfr."
+        return f"its hidden part is not one that is counted here; play {', '.join(known)}, or use oracle cfr."
+
+    def enter(self, game: Game) -> None:
+        """Turn to a game and its file.
+
+        Raises:
+            OracleError: the game is not covered.
+        """
+        if game is self._game:
+            return
+        super().enter(game)
+        plugin = registry.load(SLOT, game.spiel.get_type().short_name)
+        self._believe, self._key = plugin.function, getattr(plugin.module, "key", None)
 
     def key(self, state: State) -> str:
-        """Return the board as it is seen, and for a bank the first cell revealed: it decides where the mines of a layout lie."""
-        table = state.spiel.table
-        return f"{table.view(0)} {table.moves[0] if table.moves and self.prior == 'bank' else ''}"
+        """Return what the ``key`` of the game's file says decides the verdict, else all that the seat knows."""
+        return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state."""
-        return [self._opinion(state) for state in states]
-
-    def _opinion(self, state: State) -> Verdict:
-        """Return the verdict on one board."""
-        table = state.spiel.table
-        risk = self.mine_probabilities(state)
-        lost = len(table.opened) / (table.cells - table.mines) if table.share else 0.0
-        values = []
-        for index in state.spiel.legal_actions():
-            mined = risk[index % table.cells]
-            safe = mined if index >= table.cells else 1.0 - mined
-            values.append(safe + (1.0 - safe) * lost)
-        found = verdict(state.legal_actions(), values)
-        known = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
-        return found if known else replace(found, bound=max(values) - lost)
-
-    def mine_probabilities(self, state: State) -> dict[int, float]:
-        """Return closed cell without a flag -> exact probability of a mine; 0 before the first reveal, which is always safe.
-
-        Raises:
-            OracleError: the board agrees with no layout.
-        """
-        table = state.spiel.table
-        closed = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
-        if not table.opened:
-            return dict.fromkeys(closed, 0.0)
-        counts, layouts = _from_bank(table, closed) if self.prior == "bank" else _from_counts(table, closed)
-        if not layouts:
-            raise OracleError(f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states that were played.")
-        return {cell: counts[cell] / layouts for cell in closed}
-
-
-def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the number of layouts with a mine in each closed cell, and of all layouts, among every set of mines."""
-    around = neighbours(table.rows, table.columns)
-    unknown = set(closed)
-    constraints = []
-    for cell in sorted(table.opened):
-        flagged = sum(other in table.flagged for other in around[cell])
-        near = tuple(other for other in around[cell] if other in unknown)
-        if near:
-            constraints.append((near, table.number(cell) - flagged))
-    return mine_counts(constraints, closed, table.mines - len(table.flagged))
-
-
-def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the same numbers among the layouts of the game's bank."""
-    around = neighbours(table.rows, table.columns)
-    seen = [(sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened]
-    opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
-    agree = [
-        mined
-        for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
-        if not mined & opened and mined & flagged == flagged and all((mined & near).bit_count() == number for near, number in seen)
-    ]
-    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
-
-
-@lru_cache(maxsize=256)
-def _bank(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
-    """Return the layouts of a bank as sets of bits, given the first cell revealed."""
-    return tuple(sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first)) for index in range(layouts))
+        believe = self._believe
+        return [] if believe is None else [verdict_of(state.legal_actions(), believe(state, prior=self.prior)) for state in states]
 
 
 def posterior(*, prior: Literal["uniform", "bank"] = "uniform") -> Oracle:
-    """Exact probability that each action survives, in minesweeper, by counting the layouts that agree with the board.
+    """Exact values under the probabilities of what is hidden, given what the seat has seen, by counting the worlds that agree.
 
-    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the best actions are the safest.
-    When to use: minesweeper, where what is seen leaves several layouts possible.
-    Mathematics: P(mine in c | board) = n_c / n, with n the layouts that agree with all counts, flags and the number of mines, and n_c
-    those with a mine in c. Closed cells that the same counts touch are one group; groups that counts connect are a component; each
-    component gives a polynomial in its number of mines, and the mines left over lie in the U untouched cells in C(U, k) ways. All
-    integers, so exact. value = s + (1 - s) * l with s the probability to survive and l what a loss pays now (0, or the share open).
-    Options: ``prior``: "uniform": every set of mines outside the first cell revealed is equally likely, the model of the game, which
-    knows nothing of its bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart.
-    Pitfalls: safest first is not best play: a riskier cell can tell more. The value is an upper bound, as if nothing were lost
-    later; ``bound`` is its distance from the loss, and 0 where the board is fully known. A flag of a sure mine is as good as a safe
-    reveal. Before the first reveal every cell is best. With "bank" time grows with the number of layouts.
-    Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv 2605.10325.
-    Verified by: tests/oracles/test_posterior.py, tests/ops/test_mines.py.
+    What: the posterior over what is hidden, what each legal action is worth under it, and its entropy. What a value is depends on the
+    game and is written in its file of slot ``oracles.beliefs``, one per game, found by the game's name.
+    When to use: games in which the world is hidden and does not answer back: inference, search, tests of hypotheses.
+    Mathematics: P(world | seen) proportional to prior(world) * P(seen | world, actions), summed over all worlds, exactly;
+    entropy = -sum P log P, in nats.
+    Options: ``prior``: "uniform": every world that the rules allow is equally likely, the model of the game, which knows nothing of a
+    bank of instances; "bank": only the worlds of the bank are possible, as for one who has learned it by heart.
+    Pitfalls: not every file can value best play exactly; one that cannot says so by ``bound`` or a certainty below 1.
+    Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable stochastic domains", 1998.
+    Verified by: tests/oracles/test_posterior.py, tests/contract/test_beliefs.py.
     """
     return PosteriorOracle(prior)

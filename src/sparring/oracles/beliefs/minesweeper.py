@@ -1,0 +1,98 @@
+"""Belief: where the mines of minesweeper lie, by counting the layouts that agree with the board."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import comb, log
+from typing import Literal
+
+from sparring.errors import OracleError
+from sparring.games.base import State
+from sparring.games.minesweeper_table import Minefield, mines_of, neighbours, order_of
+from sparring.ops.mines import mine_counts
+from sparring.oracles.base import Judgement
+
+
+def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+    """Return the board as it is seen, and for a bank the first cell revealed: it decides where the mines of a layout lie."""
+    table = state.spiel.table
+    return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
+
+
+def minesweeper(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
+    """Exact probability that each action of minesweeper survives, by counting the layouts that agree with the board.
+
+    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the best actions are the safest.
+    When to use: through oracle ``posterior``, on game ``minesweeper``.
+    Mathematics: P(mine in c | board) = n_c / n, with n the layouts that agree with all counts, flags and the number of mines, and n_c
+    those with a mine in c. Closed cells that the same counts touch are one group; groups that counts connect are a component; each
+    component gives a polynomial in its number of mines, and the mines left over lie in the U untouched cells in C(U, k) ways. All
+    integers, so exact. value = s + (1 - s) * l with s the probability to survive and l what a loss pays now (0, or the share open).
+    entropy = log n.
+    Options: ``prior``: "uniform": every set of mines outside the first cell revealed is equally likely, the model of the game, which
+    knows nothing of its bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart.
+    Pitfalls: safest first is not best play: a riskier cell can tell more. The value is an upper bound, as if nothing were lost
+    later; ``bound`` is its distance from the loss, and 0 where the board is fully known. A flag of a sure mine is as good as a safe
+    reveal. Before the first reveal every cell is best. With "bank" time grows with the number of layouts.
+    Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv 2605.10325.
+    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py, tests/ops/test_mines.py.
+    """
+    table = state.spiel.table
+    risk, layouts = mine_probabilities(table, prior)
+    lost = len(table.opened) / (table.cells - table.mines) if table.share else 0.0
+    values = []
+    for index in state.spiel.legal_actions():
+        mined = risk[index % table.cells]
+        safe = mined if index >= table.cells else 1.0 - mined
+        values.append(safe + (1.0 - safe) * lost)
+    known = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
+    return Judgement(values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts))
+
+
+def mine_probabilities(table: Minefield, prior: Literal["uniform", "bank"]) -> tuple[dict[int, float], int]:
+    """Return closed cell without a flag -> exact probability of a mine, and the number of layouts that agree with the board.
+
+    Before the first reveal, which is always safe, the probabilities are 0.
+
+    Raises:
+        OracleError: the board agrees with no layout.
+    """
+    closed = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
+    if not table.opened:
+        return dict.fromkeys(closed, 0.0), table.layouts if prior == "bank" else comb(table.cells - 1, table.mines)
+    counts, layouts = _from_bank(table, closed) if prior == "bank" else _from_counts(table, closed)
+    if not layouts:
+        raise OracleError(f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states that were played.")
+    return {cell: counts[cell] / layouts for cell in closed}, layouts
+
+
+def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
+    """Return the number of layouts with a mine in each closed cell, and of all layouts, among every set of mines."""
+    around = neighbours(table.rows, table.columns)
+    unknown = set(closed)
+    constraints = []
+    for cell in sorted(table.opened):
+        flagged = sum(other in table.flagged for other in around[cell])
+        near = tuple(other for other in around[cell] if other in unknown)
+        if near:
+            constraints.append((near, table.number(cell) - flagged))
+    return mine_counts(constraints, closed, table.mines - len(table.flagged))
+
+
+def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
+    """Return the same numbers among the layouts of the game's bank."""
+    around = neighbours(table.rows, table.columns)
+    seen = [(sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened]
+    opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
+    agree = [
+        mined
+        for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
+        if not mined & opened and mined & flagged == flagged and all((mined & near).bit_count() == number for near, number in seen)
+    ]
+    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
+
+
+@lru_cache(maxsize=256)
+def _bank(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
+    """Return the layouts of a bank as sets of bits, given the first cell revealed."""
+    return tuple(sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first)) for index in range(layouts))

@@ -80,6 +80,7 @@ class GameConfig(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="options of the game, e.g. {players: 3}")
     illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs: rule, penalty, retries, payoff")
     weight: float = Field(1.0, ge=0, description="share of the games played; 0 holds it out: only warmed up and measured")
+    oracle: PluginConfig | None = Field(None, description="judges every turn of trained seats, for process rewards and regret; null: none")
     outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
 
     @property
@@ -250,6 +251,7 @@ class RunConfig(Strict):
     matchmaker: PluginConfig = PluginConfig(name="mirror")
     league: LeagueConfig = LeagueConfig()
     rewards: list[RewardConfig] = Field(default_factory=list, description="components added to the game's payoffs")
+    outcome_weight: Number = Field(1.0, description="factor of the game's own payoffs in what credit sees; a number or a schedule")
     reorder_outcomes: bool = Field(False, description="whether rewards may make a worse outcome of a game worth more than a better one")
     curriculum: PluginConfig = PluginConfig(name="by_weight")
     selection: PluginConfig = PluginConfig(name="equal_groups")
@@ -270,8 +272,19 @@ class RunConfig(Strict):
         )
         if not any(game.weight for game in self.games):
             raise ValueError("every game has weight 0, which holds it out; give one of them weight 1")
+        if self.outcome_weight != 1.0 and not self.reorder_outcomes:
+            raise ValueError("outcome_weight other than 1 changes what an outcome is worth next to rewards; write reorder_outcomes: true")
         refuse_repeated("reward", (reward.name for reward in self.rewards), "a turn has one component of each name")
         return self
+
+    def _check_judged(self, plugin: registry.Plugin) -> None:
+        """Refuse a reward that reads verdicts where a game has no oracle to give them."""
+        missing = [game.known_as for game in self.games if game.weight and game.oracle is None]
+        if "verdicts" in plugin.needs and missing:
+            raise ConfigError(
+                f"rewards: {plugin.name!r} needs an oracle for every game trained on, and {missing[0]!r} has none; "
+                "write oracle: {name: minimax} below the game, or another of `sparring list oracles`."
+            )
 
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
@@ -282,7 +295,10 @@ class RunConfig(Strict):
         for loss in self.losses:
             loss.bind("losses")
         for reward in self.rewards:
-            reward.bind("rewards")
+            self._check_judged(reward.bind("rewards").plugin)
+        for game in self.games:
+            if game.oracle is not None:
+                game.oracle.bind("oracles")
         for opponent in self.evaluation.opponents:
             opponent.bind("agents")
         return self

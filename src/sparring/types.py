@@ -19,6 +19,19 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What an oracle says of one decision: the worth of every legal action to the seat that acts, in the game's units."""
+
+    actions: tuple[str, ...]  # the legal actions
+    values: tuple[float, ...]  # expected return after each
+    best: frozenset[str]  # the actions of the largest value
+    certainty: float = 1.0  # in [0, 1]; 1 is exact
+    bound: float = 0.0  # how far a value may be from the truth, in the game's units
+    entropy: float | None = None  # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
+
+
 SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
 TurnEvent = Literal["ok", "illegal", "unparsable"]
 """What became of a reply: a legal action, a well-formed but illegal one, or no action at all."""
@@ -73,6 +86,7 @@ class Turn(NamedTuple):
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0
     view: str = ""  # Observation.view
+    verdict: Verdict | None = None  # on the state before the turn; None where no oracle judged, or it abstained
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +131,7 @@ class TurnTable:
     view: IntArray | None = None  # index into view_names: equal exactly when the seat saw the same, within a game
     logprob: FloatArray | None = None  # sum of the sampler's log-probabilities over the turn's sampled tokens, nats
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # the turn's named rewards; they sum to ``reward``
+    judged: BoolArray | None = None  # whether the oracle gave a verdict on the turn; present if it did on any
     value: FloatArray | None = None  # critic's value before the turn; present if a plug-in NEEDS "values"
     value_after: FloatArray | None = None  # critic's value after the turn's last token; NEEDS "values_after"
     token_value: FloatArray | None = None  # [sum of n_tokens] critic's value before each sampled token; NEEDS "token_values"
@@ -130,18 +145,6 @@ class TurnTable:
     agent_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     view_names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Verdict:
-    """What an oracle says of one decision: the worth of every legal action to the seat that acts, in the game's units."""
-
-    actions: tuple[str, ...]  # the legal actions
-    values: tuple[float, ...]  # expected return after each
-    best: frozenset[str]  # the actions of the largest value
-    certainty: float = 1.0  # in [0, 1]; 1 is exact
-    bound: float = 0.0  # how far a value may be from the truth, in the game's units
-    entropy: float | None = None  # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

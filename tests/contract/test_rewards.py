@@ -11,13 +11,24 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.rewards.base import UNSHAPED
-from sparring.types import Episode, Segment, Turn
+from sparring.types import Episode, Segment, Turn, Verdict
 
 NAMES = registry.names("rewards")
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
 ROOT = Path(__file__).parents[2]
 
+LEGAL = ("bet", "pass")
 TURNS = st.tuples(st.integers(0, 2), st.sampled_from(["ok", "illegal", "unparsable"]), st.integers(0, 30), st.booleans())
+
+
+@st.composite
+def verdicts(draw):
+    """An oracle's verdict on ``LEGAL``, or none."""
+    if draw(st.booleans()):
+        return None
+    values = draw(st.tuples(st.floats(-2, 2), st.floats(-2, 2)))
+    best = frozenset(action for action, value in zip(LEGAL, values, strict=True) if value == max(values))
+    return Verdict(actions=LEGAL, values=values, best=best, entropy=draw(st.none() | st.floats(0, 3)))
 
 
 @st.composite
@@ -26,10 +37,11 @@ def episodes(draw):
     turns, own = [], [0, 0, 0]
     for seat, event, tokens, truncated in draw(st.lists(TURNS, max_size=8)):
         said = Segment(kind="sampled", ids=(7,) * tokens * 200, logprobs=(-1.0,) * tokens * 200)
-        action = "bet" if event == "ok" else None
+        action = draw(st.sampled_from(LEGAL)) if event == "ok" else None
         rewards = {"game": draw(st.floats(-10, 10))}
         segments = (said,) if tokens else ()
-        turns.append(Turn(seat, own[seat], "learner", "k", ("bet",), "bet", action, event, rewards, segments, truncated=truncated))
+        turn = Turn(seat, own[seat], "learner", "k", LEGAL, "bet", action, event, rewards, segments, truncated=truncated)
+        turns.append(turn._replace(verdict=draw(verdicts())))
         own[seat] += 1
     return Episode(
         episode_id=draw(st.integers(0, 9)),
@@ -54,7 +66,9 @@ def test_one_finite_number_per_turn_deterministic_and_nothing_changed(name, epis
         bound = registry.bind("rewards", name, preset=preset)
         values = bound(episode)
         assert isinstance(values, tuple) and len(values) == len(episode.turns)
-        assert all(isinstance(value, float) and math.isfinite(value) for value in values)
+        assert all(value is None or (isinstance(value, float) and math.isfinite(value)) for value in values)
+        if "verdicts" not in registry.load("rewards", name).needs:
+            assert None not in values
         assert bound(episode) == values
         assert episode == before
 

@@ -18,11 +18,15 @@ from sparring.run.health import matches
 from sparring.run.loop import train
 from sparring.run.step import Methods, play_round
 
-EVERY = [{"name": name, "weight": 0.5} for name in registry.names("rewards")]
+JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
+EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in registry.names("rewards")]
 BASE = {
     "steps": 2,
     "threads": 1,
-    "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}, {"name": "kuhn_poker", "illegal": {"payoff": "spiral"}}],
+    "games": [
+        {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}},
+        {"name": "kuhn_poker", "illegal": {"payoff": "spiral"}, "oracle": {"name": "cfr", "iterations": 10}},
+    ],
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 2, "exact": False},
@@ -128,4 +132,4 @@ def test_the_resolved_configuration_reads_back():
 
     config = resolve(BASE)
     assert resolve(yaml.safe_load(to_yaml(config))) == config
-    assert config.rewards[0].weight == 0.5 and not config.reorder_outcomes
+    assert {reward.weight for reward in config.rewards} == {0.5, 1e-6} and not config.reorder_outcomes

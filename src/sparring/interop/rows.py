@@ -160,6 +160,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     ids = {name: _numbered([values[i] for i in order], missing=name == "action") for name, values in per_turn.items() if name != "legal"}
     legal = np.asarray(per_turn.get("legal", np.ones(size)), dtype=bool)[order]
     state_key = ids["state"][0] if "state" in ids else _start_states(turn_index, group[row], named["role"][0][row])
+    numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
     return TurnTable(
         episode=episode[row],
         group=group[row],
@@ -183,7 +184,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         agent_names=named["agent"][1],
         action_names=ids["action"][1] if "action" in ids else (),
         view_names=ids["view"][1] if "view" in ids else (),
-        **{name: values[order] for name, values in rows.numbers.items()},
+        **numbers,
     ), order
 
 

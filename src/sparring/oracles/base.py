@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sparring.games.base import Game, State
+from sparring.rng import Stream
 from sparring.types import Verdict
 
 SUPPORT = True
@@ -23,8 +24,10 @@ class Oracle(Protocol):
         """Return why this game cannot be judged, or ""."""
         ...
 
-    def judge(self, states: Sequence[State]) -> list[Verdict | None]:
+    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+
+        ``streams``, one per state, are for oracles that err by chance; the verdicts of all others depend on the state alone.
 
         Raises:
             OracleError: a state is finished, or of a game that is not covered.

@@ -15,6 +15,7 @@ import pyspiel
 from sparring.errors import OracleError
 from sparring.games.base import Game, State
 from sparring.oracles.base import TIE
+from sparring.rng import Stream
 from sparring.types import Verdict
 
 SUPPORT = True
@@ -70,8 +71,10 @@ class CachedOracle:
         """Counts so far: ``judged`` states, ``abstained`` among them, ``searched`` positions new to the cache, and the oracle's own."""
         return {"judged": 0.0, "abstained": 0.0, "searched": 0.0, **{name: float(count) for name, count in self.counts.items()}}
 
-    def judge(self, states: Sequence[State]) -> list[Verdict | None]:
+    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+
+        ``streams`` are not read.
 
         Raises:
             OracleError: a state is finished, waits for chance, or is of a game that is not covered.

@@ -3,6 +3,10 @@
 Shaping is every component of a turn's reward but "game" and "illegal". Unless a run asks for it, shaping never changes
 which of two outcomes is better: it is scaled down, per seat and episode, until no sum of it from a turn to the end
 exceeds ``BOUND`` times the game's smallest difference between outcomes.
+
+A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it has no opinion on: these
+lack the component, count as 0 where rewards are summed, and are counted as ``abstained/NAME``. One that reads what an oracle
+says of a turn, ``turn.verdict``, says so by NEEDS = {"verdicts"}.
 """
 
 from __future__ import annotations
@@ -40,6 +44,7 @@ def apply_rewards(
     progress: float,
     *,
     gaps: Mapping[str, float],
+    outcome_weight: float = 1.0,
     reorder_outcomes: bool = False,
 ) -> tuple[list[Episode], dict[str, float]]:
     """Return the episodes with weighted components added to the turns of trained seats, and metrics.
@@ -50,14 +55,16 @@ def apply_rewards(
         progress: share of the run that is done, in [0, 1]; schedules are read there.
         gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two outcomes of
             ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
+        outcome_weight: factor of the "game" component of trained seats; returns per seat stay as they are.
         reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
 
     Returns:
-        New episodes (the same ones where there are no rewards), and ``reward/NAME`` and ``bounded_share``.
+        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME`` and ``bounded_share``.
 
     Raises:
         RewardError: a plug-in did not give one number of reasonable size per turn.
     """
+    episodes = episodes if outcome_weight == 1.0 else [_weighted(episode, outcome_weight) for episode in episodes]
     if not rewards:
         return list(episodes), {}
     shaped = [_with_components(episode, rewards, progress) for episode in episodes]
@@ -69,8 +76,10 @@ def apply_rewards(
             counted += len(factors)
             acted += sum(factor < 1.0 for factor in factors.values())
             shaped[number] = _scaled(episode, factors)
-    metrics = {f"reward/{reward.bound.plugin.name}": _mean(shaped, reward.bound.plugin.name) for reward in rewards}
-    return shaped, {**metrics, "bounded_share": acted / max(counted, 1)}
+    metrics = {"bounded_share": acted / max(counted, 1)}
+    for reward in rewards:
+        metrics.update(_means(shaped, reward.bound.plugin.name))
+    return shaped, metrics
 
 
 def outcome_gap(game: Game) -> float:
@@ -118,10 +127,12 @@ def _with_components(episode: Episode, rewards: Sequence[WeightedReward], progre
     added: list[dict[str, float]] = [{} for _ in episode.turns]
     for reward in rewards:
         name, weight = reward.bound.plugin.name, reward.weight(progress)
-        values = tuple(reward.bound(episode, progress=progress))
+        values: tuple[float | None, ...] = tuple(reward.bound(episode, progress=progress))
         if len(values) != len(added):
             raise RewardError(f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns of {episode.game}; return one per turn.")
         for number, value in enumerate(values):
+            if value is None:
+                continue
             if not abs(weight * value) <= LARGEST:
                 where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
                 raise RewardError(f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within +-{LARGEST:g}; give less.")
@@ -163,7 +174,18 @@ def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
     return replace(episode, turns=tuple(turns))
 
 
-def _mean(episodes: Iterable[Episode], name: str) -> float:
-    """Return the mean of a component over the turns of trained seats, 0 without any."""
-    values = [turn.rewards[name] for episode in episodes for turns in _trained_seats(episode).values() for turn in turns]
-    return sum(values) / max(len(values), 1)
+def _weighted(episode: Episode, weight: float) -> Episode:
+    """Return an episode whose trained seats' payoffs are multiplied."""
+    turns = [
+        turn._replace(rewards={**turn.rewards, "game": turn.rewards["game"] * weight}) if episode.trained[turn.seat] else turn
+        for turn in episode.turns
+    ]
+    return replace(episode, turns=tuple(turns))
+
+
+def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
+    """Return the mean of a component over the trained turns that have it, and the share of those that do not, if there are any."""
+    turns = [turn for episode in episodes for own in _trained_seats(episode).values() for turn in own]
+    values = [turn.rewards[name] for turn in turns if name in turn.rewards]
+    metrics = {f"reward/{name}": sum(values) / max(len(values), 1)}
+    return {**metrics, f"abstained/{name}": 1 - len(values) / len(turns)} if len(values) < len(turns) else metrics

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic
-from sparring.types import Episode, Segment, Turn
+from sparring.types import Episode, Segment, Turn, Verdict
 
 log = logging.getLogger(__name__)
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
@@ -49,6 +49,11 @@ SCHEMA = pa.schema(
         ("truncated", pa.bool_()),
         ("weights_version", pa.int64()),
         ("sample", pa.int32()),
+        ("oracle_values", pa.list_(pa.float64())),
+        ("oracle_best", pa.list_(pa.bool_())),
+        ("oracle_certainty", pa.float64()),
+        ("oracle_bound", pa.float64()),
+        ("oracle_entropy", pa.float64()),
         ("forfeited_by", pa.int16()),
         ("returns", pa.list_(pa.float64())),
         ("roles", pa.list_(pa.string())),
@@ -182,6 +187,7 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         turn.truncated,
         turn.weights_version,
         turn.sample,
+        *_verdict_columns(turn),
         episode.forfeited_by,
         episode.returns,
         episode.roles,
@@ -233,4 +239,29 @@ def _turn(row: dict[str, Any]) -> Turn:
         truncated=row["truncated"],
         weights_version=row["weights_version"],
         view=row["view"],
+        verdict=_verdict(row),
+    )
+
+
+def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
+    """Return what the oracle said of a turn: values and whether each is best, in the order of the legal actions; empty if nothing."""
+    verdict = turn.verdict
+    if verdict is None:
+        return None, None, None, None, None
+    best = [action in verdict.best for action in verdict.actions]
+    return verdict.values, best, verdict.certainty, verdict.bound, verdict.entropy
+
+
+def _verdict(row: dict[str, Any]) -> Verdict | None:
+    """Return the verdict of a row."""
+    if row["oracle_values"] is None:
+        return None
+    actions = tuple(row["legal_actions"])
+    return Verdict(
+        actions=actions,
+        values=tuple(row["oracle_values"]),
+        best=frozenset(action for action, best in zip(actions, row["oracle_best"], strict=True) if best),
+        certainty=row["oracle_certainty"],
+        bound=row["oracle_bound"],
+        entropy=row["oracle_entropy"],
     )

@@ -24,7 +24,7 @@ def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
     """Return the columns of the trained seats' turns, one row per turn in the order of ``ordered_turns``."""
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
-    rows, logprobs, rewards = [], [], []
+    rows, logprobs, rewards, judged = [], [], [], []
     trajectory, previous = -1, (-1, -1)
     for episode, turn in ordered_turns(episodes):
         current = (episode.episode_id, turn.seat)
@@ -33,6 +33,7 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
         logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
         rewards.append(turn.rewards)
+        judged.append(turn.verdict is not None)
         rows.append(
             (
                 episode.episode_id,
@@ -69,6 +70,7 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         reward=np.array([sum(own.values()) for own in rewards], dtype=np.float64),
         logprob=np.array(logprobs, dtype=np.float64),
         components=_components(rewards),
+        judged=np.array(judged) if any(judged) else None,
         done=ends,
         game_names=games.names,
         role_names=roles.names,

@@ -104,7 +104,7 @@ def train(
         RunError: the folder cannot be written or read.
         RolloutError: games fail beyond all retries.
     """
-    methods = Methods.of(config)
+    methods = Methods.of(config, [game for game, _ in engine.games])
     evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
     step, state, buffer, notes = _restore(engine, folder, resume)
     credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])

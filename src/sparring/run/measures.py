@@ -18,12 +18,13 @@ Metrics, all over the trained seats unless said otherwise:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from sparring.credit.base import start_groups, trajectory_returns
 from sparring.ops.groups import group_counts, group_std
+from sparring.oracles.judge import is_best, regret
 from sparring.types import Episode, TurnTable
 
 
@@ -66,6 +67,21 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     metrics = {name: value / max(sum(turns.values()), 1) for name, value in shares.items()}
     metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
+
+
+def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[str, float]:
+    """Return per game with an oracle the share of best replies, the mean regret, and the share of turns judged."""
+    metrics = {}
+    for game in games:
+        turns = [turn for episode in episodes if episode.game == game for turn in episode.turns if episode.trained[turn.seat]]
+        best = [right for right in map(is_best, turns) if right is not None]
+        lost = [value for value in map(regret, turns) if value is not None]
+        if turns:
+            metrics[f"judged_rate/{game}"] = len(best) / len(turns)
+        if best:
+            metrics[f"optimal_rate/{game}"] = sum(best) / len(best)
+            metrics[f"regret/{game}"] = sum(lost) / len(lost)
+    return metrics
 
 
 def group_metrics(turns: TurnTable) -> dict[str, float]:

@@ -1,7 +1,11 @@
 """One round of the algorithm: seat, play, shape, credit, update.
 
 Metrics:
-    reward/NAME             mean of a reward's component over trained turns, weighted and bounded
+    reward/NAME             mean of a reward's component over trained turns that have it, weighted and bounded
+    abstained/NAME          share of trained turns on which a reward has no opinion; only where there are any
+    optimal_rate/GAME       share of the judged turns whose reply is one of the oracle's best actions
+    regret/GAME             mean value lost per judged turn, as the oracle says, in the game's units
+    judged_rate/GAME        share of trained turns on which the oracle gave a verdict; these three where a game has an oracle
     bounded_share           share of trained seats whose shaping was scaled down in a game, so that outcomes keep their order
     kept_share              share of turns that selection left
     replayed_share          share of the batch's games that come from the replay buffer; these only where something is stored
@@ -15,7 +19,8 @@ Metrics:
     dropped_groups          groups given up because a game failed beyond its retries
     credit/...              figures of the advantage estimator, such as its baselines
 Timing, in timing.jsonl:
-    seconds/play            playing the games
+    seconds/play            playing the games, judging and shaping them
+    seconds/oracle          judging alone, where a game has an oracle
     seconds/credit          turn table, values, advantages, packing
     seconds/update          updating the weights
     seconds/round           the three together
@@ -27,7 +32,7 @@ Timing, in timing.jsonl:
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -37,12 +42,14 @@ from sparring.config import RunConfig
 from sparring.errors import RolloutError
 from sparring.games.base import Game
 from sparring.league.starts import arms, starts
+from sparring.oracles.base import Oracle
+from sparring.oracles.judge import configured_oracles, judge_episodes
 from sparring.registry import Bound
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.table import turn_table
-from sparring.run.measures import group_metrics, rollout_metrics
+from sparring.run.measures import group_metrics, oracle_metrics, rollout_metrics
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.selection.replay.base import ReplayBuffer
@@ -89,10 +96,11 @@ class Methods:
     credit: Bound
     rewards: tuple[WeightedReward, ...] = ()
     replay: Bound | None = None
+    oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
 
     @classmethod
-    def of(cls, config: RunConfig) -> Methods:
-        """Bind the plug-ins that a configuration names."""
+    def of(cls, config: RunConfig, games: Sequence[Game] = ()) -> Methods:
+        """Bind the plug-ins that a configuration names; oracles are made for the run's games."""
         return cls(
             matchmaker=config.matchmaker.bind("league.matchmakers"),
             curriculum=config.curriculum.bind("selection.curricula"),
@@ -100,6 +108,7 @@ class Methods:
             credit=config.credit.bind("credit"),
             rewards=tuple(WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards),
             replay=config.replay.bind("selection.replay"),
+            oracles=configured_oracles(config.games, games) if games else {},
         )
 
 
@@ -151,6 +160,7 @@ def play_round(
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(played.episodes),
+        **oracle_metrics(played.episodes, methods.oracles),
         **played.metrics,
         **replayed,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
@@ -161,6 +171,8 @@ def play_round(
         "dropped_groups": float(len(played.counts.dropped_groups)),
     }
     timing = _timing(clock, len(played.episodes), data.num_tokens)
+    if methods.oracles:
+        timing["seconds/oracle"] = played.judging
     return Round(episodes=played.episodes, metrics=metrics, timing=timing, credit_state=credit.state)
 
 
@@ -172,6 +184,7 @@ class _Played:
     kept: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
+    judging: float = 0.0  # seconds
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
 
 
@@ -192,7 +205,11 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
             book=book,
             refill=refill,
         )
-        episodes, shaping = _shape(engine.play(specs, played.counts), config, engine, methods.rewards, progress)
+        episodes = engine.play(specs, played.counts)
+        played.judging -= time.perf_counter()
+        episodes = judge_episodes(episodes, {game.name: game for game, _ in engine.games}, methods.oracles)
+        played.judging += time.perf_counter()
+        episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
@@ -230,11 +247,12 @@ def _shape(
     episodes: list[Episode], config: RunConfig, engine: Engine, rewards: tuple[WeightedReward, ...], progress: float
 ) -> tuple[list[Episode], dict[str, float]]:
     """Return the episodes with the run's rewards added, and the metrics of it."""
-    if not rewards:
+    if not rewards and config.outcome_weight == 1.0:
         return episodes, {}
     games = zip(config.games, engine.games, strict=True)
     gaps = {game.name: section.outcome_gap or outcome_gap(game) for section, (game, _) in games}
-    return apply_rewards(episodes, rewards, progress, gaps=gaps, reorder_outcomes=config.reorder_outcomes)
+    weight = parse(config.outcome_weight)(progress)
+    return apply_rewards(episodes, rewards, progress, gaps=gaps, outcome_weight=weight, reorder_outcomes=config.reorder_outcomes)
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.base import Reply
@@ -34,12 +34,14 @@ NO_END = (
 SPECIALS = ["<bos>", "<start>", "<end>", "<|im_start|>", "<|im_end|>"]
 
 
-def tokenizer(template):
-    """Return a byte-level tokenizer with special tokens and a template."""
+def tokenizer(template, marks=()):
+    """Return a byte-level tokenizer with special tokens and a template; ``marks`` are tokens of their own, but not special."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE({char: index for index, char in enumerate(alphabet)}, []))
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=SPECIALS, clean_up_tokenization_spaces=False)
+    core.add_tokens([AddedToken(mark, special=False) for mark in marks])
+    specials = [token for token in SPECIALS if token not in marks]
+    made = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False)
     made.chat_template = template
     return made
 
@@ -124,6 +126,27 @@ def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
             assert ledger.ids[: len(first) + len(said)] == first + said
         else:
             assert "hm" not in text and "<|im_start|>assistant\n<answer>bet</answer><|im_end|>" in text
+
+
+@pytest.mark.parametrize(
+    ("template", "answer", "said", "shown"),
+    [
+        (CHATML, "tagged", "first this, then", ""),
+        (CHATML, "tagged", "first</think> <answer>bet</answer>", "<answer>bet</answer>"),
+        (CHATML, "boxed", "First \\boxed{pass}? No: \\boxed{bet}", "\\boxed{bet}"),
+        (CHATML, "boxed", "hm</think>So \\boxed{bet} it is", "\\boxed{bet}"),
+        (CHATML, "boxed", "First this, then", ""),
+        (CHATML, "free", "<think>hm</think> bet", "bet"),
+        (CHATML, "free", "<think>hm, bet", ""),
+        (CHATML, "free", " bet", "bet"),
+        (CHATML.replace("assistant\n'", "assistant\n<think>'"), "free", "hm, bet", ""),
+        (CHATML, "free", "", ""),
+    ],
+)
+def test_thoughts_leave_the_conversation_in_every_form_and_however_they_were_cut(template, answer, said, shown):
+    renderer = chat(tokenizer(template), thinking=True, history="strip", answer=answer)
+    text = text_of(renderer, renderer.conversation([("one", renderer.encode(said))], "two"))
+    assert f"<|im_start|>assistant\n{shown}<|im_end|>\n<|im_start|>user\ntwo" in text
 
 
 def test_what_is_stripped_opens_a_new_sample_each_turn():

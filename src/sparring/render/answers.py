@@ -17,6 +17,7 @@ SUPPORT = True
 
 Answer = Literal["free", "exact", "tagged", "boxed"]
 
+BEGIN_OF_THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
 _THOUGHT = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
@@ -52,6 +53,22 @@ class AnswerFormat:
             return found[-1].strip() if found else None
         match = self.pattern.fullmatch(text)
         return match.groups()[-1].strip() if match else None
+
+    def without_thoughts(self, asked: str, text: str) -> str:
+        """Return what a reply says besides its thoughts: nothing, if it was cut before they ended.
+
+        Args:
+            asked: the scaffold before the reply, which may begin the thoughts; it ends with the opening.
+            text: the reply, without its opening.
+        """
+        if self.anywhere:
+            assert self.pattern is not None
+            return next((match[0] for match in reversed(list(self.pattern.finditer(text)))), "")
+        _, closed, rest = (self.opening + text).rpartition(END_OF_THOUGHT)
+        if closed:
+            return rest.strip()
+        begun = (asked + text).count(BEGIN_OF_THOUGHT) > asked.count(END_OF_THOUGHT)
+        return "" if begun else rest.strip()
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:

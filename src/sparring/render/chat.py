@@ -15,7 +15,6 @@ from sparring.render.answers import Answer, answer_format
 from sparring.render.templates import TEMPLATES
 
 PROBES = ("firstuserprobe", "firstreplyprobe", "seconduserprobe", "secondreplyprobe", "thirduserprobe")
-END_OF_THOUGHT = "</think>"
 
 
 class ChatRenderer:
@@ -45,7 +44,7 @@ class ChatRenderer:
         ids = self._scaffold(after)
         self._check_specials(ids)
         self.stop_ids: tuple[int, ...] = (ids[0],)
-        self._first, self._after = self._scaffold(first), ids[1:]
+        self._first, self._after, self._asked = self._scaffold(first), ids[1:], ask + self.format.opening
         self._ask = (*self._scaffold(ask), *self._scaffold(self.format.opening))
         self._answered = self._scaffold(answered)
 
@@ -150,8 +149,7 @@ class ChatRenderer:
             asked = self.initial(told) if number == 0 else self.append(told)
             if number == len(past):
                 return ids + asked
-            said = self.format.opening + self.parse(sampled)
-            shown = said.rpartition(END_OF_THOUGHT)[2].strip()
+            shown = self.format.without_thoughts(self._asked, self.parse(sampled))
             ids += asked[: len(asked) - len(self._ask)] + self._answered + self.encode(shown) + self.stop_ids
         return ids
 

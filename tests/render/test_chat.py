@@ -105,6 +105,13 @@ def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, messag
     assert chat(tokenizer(template), template="chatml").prefix_stable
 
 
+@pytest.mark.parametrize("marks", [["<|im_end|>"], ["<|im_start|>"], ["<|im_start|>", "<|im_end|>"]])
+def test_marks_that_foreign_text_could_hold_are_refused(marks):
+    with pytest.raises(ModelError, match="foreign text could end a turn"):
+        chat(tokenizer(CHATML, marks))
+    assert chat(tokenizer(CHATML, ["<think>", "</think>"])).prefix_stable  # what is no mark of turns may be said
+
+
 def test_stripping_thoughts_needs_thoughts():
     with pytest.raises(ConfigError, match="history"):
         chat(tokenizer(CHATML), history="strip", thinking=False)

@@ -42,9 +42,10 @@ class ChatRenderer:
         self._text = lru_cache(maxsize=4096)(self._decode)
         first, answered, after, ask = self._pieces()
         ids = self._scaffold(after)
+        self._first = self._scaffold(first)
         self._check_specials(ids)
         self.stop_ids: tuple[int, ...] = (ids[0],)
-        self._first, self._after, self._asked = self._scaffold(first), ids[1:], ask + self.format.opening
+        self._after, self._asked = ids[1:], ask + self.format.opening
         self._ask = (*self._scaffold(ask), *self._scaffold(self.format.opening))
         self._answered = self._scaffold(answered)
 
@@ -104,10 +105,15 @@ class ChatRenderer:
                 f"The chat template ends a reply with {self.tokenizer.decode(list(after[:1]))!r}, which is no special token, so the end of "
                 "a reply cannot be told from its text. Write renderer.template=chatml, if the tokenizer has <|im_end|>."
             )
-        end = self.tokenizer.decode([after[0]])
-        found = set(self.encode(f"a{end}b {end}")) & set(self.tokenizer.all_special_ids)
-        if found:
-            raise ModelError(f"This tokenizer reads {end!r} in plain text as special, so foreign text could end a turn. Use a fast one.")
+        marks = {index: self.tokenizer.decode([index]) for index in sorted(special & {*self._first, *after})}  # of turns
+        marks = {index: text for index, text in marks.items() if text.strip()}  # in some vocabularies a line's end is one
+        own = set(self.tokenizer.all_special_ids) | set(marks)
+        for text in marks.values():
+            if own & set(self.encode(f"a{text}b {text}")):
+                raise ModelError(
+                    f"This tokenizer reads {text!r} in plain text as special, so foreign text could end a turn or begin one. "
+                    "Use a fast tokenizer in which the template's marks are declared special tokens."
+                )
 
     # -- conversations -----------------------------------------------------------------------------------------------
 

@@ -51,7 +51,12 @@ def test_every_rule_for_illegal_replies(rule, payoff):
 
 
 CRITICS = {"values", "values_after", "token_values"}
-PROCESS = {"ppr": "process", "spae": "accuracy", "ssl": "component"}  # estimators that read a process reward, by the option's name
+PROCESS = {  # options of estimators that read one component of the reward
+    "ppr": {"process": "format_bonus"},
+    "spae": {"accuracy": "format_bonus"},
+    "ssl": {"component": "format_bonus"},
+    "vpr": {"process": "game"},
+}
 
 
 @pytest.mark.parametrize("name", registry.names("credit"))
@@ -61,9 +66,8 @@ def test_every_estimator_runs_in_the_loop(name):
         losses.append({"name": "value_loss"})
     changes = {"losses": losses, "rollout": {"games_per_step": 8, "group_size": 4}, "rewards": [{"name": "format_bonus"}]}
     game = "tiny_hanabi" if name == "shapley" else "leduc_poker"  # what both seats of a zero-sum game earn together is 0
-    options = {PROCESS[name]: "format_bonus"} if name in PROCESS else {}
     for preset in (None, *registry.load("credit", name).presets):
-        outcome, _, _ = rounds(game, {}, credit={"name": name, "preset": preset, **options}, **changes)
+        outcome, _, _ = rounds(game, {}, credit={"name": name, "preset": preset, **PROCESS.get(name, {})}, **changes)
         assert outcome.metrics["gradient_norm"] > 0
 
 

@@ -35,6 +35,7 @@ SLOTS = {
     "agents": "agent",
     "oracles": "oracle",
     "oracles.beliefs": "belief",
+    "oracles.puzzles": "puzzle",
     "rewards": "reward",
     "credit": "advantage estimator",
     "features": "feature",

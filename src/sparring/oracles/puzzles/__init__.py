@@ -1,0 +1,1 @@
+"""Which moves keep a puzzle solvable: one file per game that oracle ``constraint`` judges."""

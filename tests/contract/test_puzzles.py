@@ -1,0 +1,70 @@
+"""What every file of the slot of puzzles must keep: one per game, the same options, judgements of one shape."""
+
+import inspect
+import math
+from pathlib import Path
+
+import pytest
+
+from sparring import registry
+from sparring.games.catalogue import make_game
+from sparring.rng import Stream
+
+ROOT = Path(__file__).parents[2]
+NAMES = registry.names("oracles.puzzles")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
+CASES = [(name, options) for name in NAMES for options in ({}, {"right": "forced"}, {"lost": "solution"})]
+IDS = [f"{name}-{'-'.join(options) or 'default'}" for name, options in CASES]
+
+
+def positions(name, plays=8, most=24):
+    """Return states of random plays of a game."""
+    game, root, out = make_game(name), Stream.from_seed(4), []
+    for episode in range(plays):
+        state, draws = game.reset(root.child("deal").child(episode)), root.child("draws").child(episode)
+        while not state.done:
+            out.append(state.clone())
+            legal = state.legal_actions()
+            state.apply(legal[draws.integer(state.plies, len(legal))])
+    return out[:: max(1, math.ceil(len(out) / most))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_puzzle_is_a_game_and_says_what_it_is(name):
+    assert name in registry.names("games")
+    plugin = registry.load("oracles.puzzles", name)
+    assert make_game(name).spiel.get_type().short_name == name
+    assert make_game(name).num_seats == 1
+    assert list(plugin.options) == list(registry.load("oracles", "constraint").options)
+    text = inspect.getdoc(plugin.function)
+    assert [heading for heading in HEADINGS if heading not in text] == []
+    for path in text.partition("Verified by:")[2].replace("\n", " ").rstrip(". ").split(","):
+        assert (ROOT / path.strip()).is_file(), path
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+def test_shape_of_a_judgement(name, options):
+    judge, judged = registry.bind("oracles.puzzles", name, options), 0
+    for state in positions(name):
+        found = judge(state)
+        if found is None:
+            continue
+        judged += 1
+        assert len(found.values) == len(state.legal_actions())
+        assert all(state.game.min_utility <= value <= state.game.max_utility for value in found.values)
+        assert found.best is None or (len(found.best) == len(found.values) and any(found.best))
+        assert 0.0 <= found.certainty <= 1.0
+        assert math.isfinite(found.bound) and found.bound >= 0.0
+    assert judged
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_forced_moves_are_right(name):
+    every, forced = (registry.bind("oracles.puzzles", name, {"right": right}) for right in ("solution", "forced"))
+    for state in positions(name):
+        one, two = every(state), forced(state)
+        assert (one is None) == (two is None)
+        if one is not None:
+            assert list(one.values) == list(two.values)
+            top = max(one.values)
+            assert two.best is None or all(value == top for value, ok in zip(two.values, two.best, strict=True) if ok)

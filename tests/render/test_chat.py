@@ -68,6 +68,52 @@ def test_a_conversation_reads_as_the_template_writes_it(template, answer):
     assert text_of(renderer, ids) == expected + opening
 
 
+@pytest.mark.parametrize("template", [CHATML, GEMMA, THINKER])
+@pytest.mark.parametrize("thinking", [False, True])
+@pytest.mark.parametrize("said", ["", "be", "a <end> b <|im_end|>", "</think>", "<think>", "\n"])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, thinking, said, truncated):
+    renderer = chat(tokenizer(template), thinking=thinking)
+    ledger = Ledger(renderer)
+    ledger.ask("one")
+    first = ledger.ids
+    sampled = renderer.encode(said) if truncated else (*renderer.encode(said), *renderer.stop_ids)
+    ledger.record(Reply(text="", ids=sampled, truncated=truncated))
+    ledger.ask("two")
+    assert ledger.ids == (*first, *renderer.encode(said), *renderer.stop_ids, *renderer.append("two"))
+    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(
+        renderer.stop_ids[0]
+    )
+
+
+def test_a_mark_that_is_sampled_in_a_reply_stays_what_it_is():
+    renderer = chat(tokenizer(CHATML))
+    (mark,) = renderer.tokenizer("<|im_start|>", add_special_tokens=False)["input_ids"]
+    ledger = Ledger(renderer)
+    ledger.ask("one")
+    ledger.record(Reply(text="", ids=(mark, *renderer.encode("user"), *renderer.stop_ids)))
+    ledger.ask("two")
+    assert renderer.parse((mark, *renderer.stop_ids)) == "<|im_start|>"
+    assert ledger.ids.count(mark) == renderer.initial("one").count(mark) + 1 + renderer.append("two").count(mark)
+
+
+TOOLS = "{% for m in messages %}{{ '<start>' + (MARK if m.role == 'tool' else m.role) + '\n' + m.content + '<end>\n' }}{% endfor %}"
+TOOLS += "{% if add_generation_prompt %}{{ '<start>assistant\n' }}{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("template", "found"),
+    [
+        (CHATML, "stable"),
+        (TOOLS.replace("MARK", "'user\n[tool]'"), "stable"),
+        (TOOLS.replace("MARK", "'tool ' + messages | length | string"), "unstable"),
+        (TOOLS.replace("MARK", "raise_exception('no tools')"), "none"),
+    ],
+)
+def test_the_probe_tells_whether_tools_answers_are_always_written_alike(template, found):
+    assert chat(tokenizer(template)).tool_turns == found
+
+
 def test_the_end_of_a_turn_stops_a_reply_and_closes_a_cut_one():
     renderer = chat(tokenizer(GEMMA))
     assert [renderer.tokenizer.decode([index]) for index in renderer.stop_ids] == ["<end>"]

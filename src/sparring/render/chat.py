@@ -22,6 +22,9 @@ class ChatRenderer:
 
     With ``history="keep"`` a conversation only ever grows. With "strip" the thoughts of earlier replies are left out of
     what the model sees later, so every turn is laid out anew and becomes a training sample of its own.
+
+    ``tool_turns`` says what the probe found about tools' answers: "stable", "unstable", or "none" where the template has no
+    place for them. Games send none, so nothing is refused for it.
     """
 
     def __init__(
@@ -48,13 +51,15 @@ class ChatRenderer:
         self._after, self._asked = ids[1:], ask + self.format.opening
         self._ask = (*self._scaffold(ask), *self._scaffold(self.format.opening))
         self._answered = self._scaffold(answered)
+        self.tool_turns = self._probe_tools()
 
     # -- the template, taken apart -----------------------------------------------------------------------------------
 
-    def _render(self, contents: tuple[str, ...]) -> list[str]:
-        """Return the scaffold between the contents of a conversation that waits for a reply."""
+    def _render(self, contents: tuple[str, ...], later: str = "user") -> list[str]:
+        """Return the scaffold between the contents of a conversation that waits for a reply; ``later`` speaks from the third on."""
         messages = [{"role": "system", "content": self._system}] if self._system else []
-        messages += [{"role": ("user", "assistant")[turn % 2], "content": text} for turn, text in enumerate(contents)]
+        roles = ("user", *("assistant", later) * len(contents))
+        messages += [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
         try:
             rendered: str = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, enable_thinking=self._thinking, chat_template=self._template
@@ -88,6 +93,16 @@ class ChatRenderer:
                 "renderer.template that writes every turn the same way."
             )
         return first, second[1], second[2], ask
+
+    def _probe_tools(self) -> Literal["stable", "unstable", "none"]:
+        """Return how the template writes what a tool answers: the same way however long the conversation, or not, or not at all."""
+        try:
+            first = self._render(PROBES[:1])
+            second, third = self._render(PROBES[:3], "tool"), self._render(PROBES, "tool")
+        except ModelError:
+            return "none"
+        expected = [first[0], second[1], second[2], third[3], second[2], second[3]]
+        return "stable" if second[0] == first[0] and third == expected else "unstable"
 
     def _scaffold(self, text: str) -> tuple[int, ...]:
         """Return the ids of scaffold text, special tokens included."""

@@ -1,10 +1,12 @@
 """A real chat model on a CPU: tokens per second of decode, forward and update, prefill per unique token, peak memory.
 
-SmolLM2-135M with adapters plays tic-tac-toe against itself (many turns per conversation) as ``mars/tictactoe-smol`` has it.
+SmolLM2-135M with adapters plays against itself at the recipe's own settings (games in flight, cache of keys and values), but
+an illegal reply is replaced by a random move, so that conversations have many turns, and there are only a few games.
 ``prefill ratio`` is the number of positions that the sampler computed, replies included, over the tokens of all
 conversations, each counted once: what every turn tells and says. Games share their rules, so it can be below one.
 """
 
+import multiprocessing
 import resource
 import time
 
@@ -17,7 +19,7 @@ from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
 
-GAMES = 8
+GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way
 
 
 def timed(work):
@@ -27,14 +29,19 @@ def timed(work):
     return outcome, time.perf_counter() - began
 
 
+def peak_gib():
+    """Return the most memory that this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
 def measure(recipe):
     """Return one row."""
     changes = [f"rollout.games_per_step={GAMES}", "evaluation.exact=false", "games.0.illegal={rule: random}"]  # games to their end
-    changes.append("sampler={name: in_process}")  # with its default of 1 GiB for keys and values
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.games[0][0], GAMES, "learner")
     episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
+    after_play = peak_gib()
     sampler = engine.agents["learner"].sampler
     segments = [segment for episode in episodes for turn in episode.turns for segment in turn.segments]
     unique, said = sum(len(s.ids) for s in segments), sum(len(s.ids) for s in segments if s.kind == "sampled")
@@ -53,7 +60,8 @@ def measure(recipe):
         "sampled tokens/s": said / playing,
         "forward tokens/s": unique / forward,
         "update tokens/s": unique / update,
-        "peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak GiB of play": after_play,
+        "peak GiB": peak_gib(),
     }
 
 
@@ -63,4 +71,5 @@ def _all(data):
 
 
 if __name__ == "__main__":
-    record("chat", [measure("mars/tictactoe-smol"), measure("mars/kuhn-smol")])
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:  # one process each, for its memory
+        record("chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1))

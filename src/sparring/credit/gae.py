@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from sparring.credit.base import check
 from sparring.ops.returns import generalised_advantages
@@ -12,7 +14,14 @@ from sparring.types import Credit, TurnTable
 NEEDS = {"values"}
 
 
-def gae(turns: TurnTable, state: Mapping[str, Any], *, gamma: float = 1.0, lam: float = 0.95, whiten: bool = False) -> Credit:
+def gae(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    lam: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    whiten: bool = False,
+) -> Credit:
     """Compare what followed a turn with what the critic expected there.
 
     What: a value head reads the conversation where the seat is asked; the temporal differences between its turns are

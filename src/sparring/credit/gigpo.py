@@ -9,8 +9,9 @@ from pydantic import Field
 
 from sparring.credit.anchors import Anchor, anchor_groups
 from sparring.credit.grpo import grpo
-from sparring.ops.groups import centre, group_std
+from sparring.ops.groups import centre
 from sparring.ops.returns import discounted_returns
+from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
 PRESETS = {"as_released": {"over": "turns"}}
@@ -57,5 +58,5 @@ def gigpo(
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     step = centre(returns, groups, count)
     if divide_by_std:
-        step = step / (group_std(step, groups, count, ddof=1) + epsilon)[groups]
+        step = over_deviation(step, returns, groups, count, epsilon=epsilon)
     return Credit(advantages=episode + weight * step, state=dict(state))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts, group_std
+from sparring.ops.groups import centre, group_counts
+from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
 PRESETS = {"dr_grpo": {"divide_by_std": False}}
@@ -19,9 +21,9 @@ def grpo(
     state: Mapping[str, Any],
     *,
     divide_by_std: bool = True,
-    ddof: int = 1,
+    ddof: Literal[0, 1] = 1,
     over: Literal["episodes", "turns"] = "episodes",
-    epsilon: float = 1e-6,
+    epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
     """Compare a trajectory's return with the others that started alike.
 
@@ -48,7 +50,7 @@ def grpo(
         values, ids = returns, groups[starts]
     advantages = centre(values, ids, count)
     if divide_by_std:
-        advantages = advantages / (group_std(values, ids, count, ddof=ddof) + epsilon)[ids]
+        advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
     alone = group_counts(groups[starts], count)[ids] < 2
     advantages = np.where(alone, 0.0, advantages)
     return Credit(advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state))

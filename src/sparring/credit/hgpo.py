@@ -63,7 +63,7 @@ def hgpo(
         counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
         if divide_by_std:
             variance = group_sum(level * level, groups, count) / group_counts(groups, count)
-            level = level / (np.sqrt(variance) + epsilon)[groups]
+            level = level / np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)[groups]
         weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * level
         weights[rows] += weight

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from sparring.credit.base import check, role_groups, spread
 from sparring.ops.groups import centre, group_ids, group_std
@@ -23,7 +24,7 @@ def mars(
     turns: TurnTable,
     state: Mapping[str, Any],
     *,
-    gamma: float = 1.0,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     scale: Literal["none", "std"] = "none",
     turn_level: bool = True,
     by_role: bool = True,

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from sparring.credit.anchors import anchor_groups, node_groups, positions
 from sparring.credit.base import spread, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts, group_mean, group_std, leave_one_out_mean
+from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean
+from sparring.ops.standardise import over_deviation
 from sparring.types import BoolArray, Credit, FloatArray, TurnTable
 
 
@@ -54,7 +55,7 @@ def mars2(
     groups, num_groups = start_groups(turns)
     advantages = centre(shaped, groups, num_groups)
     if divide_by_std:
-        advantages = advantages / (group_std(advantages, groups, num_groups, ddof=1) + epsilon)[groups]
+        advantages = over_deviation(advantages, shaped, groups, num_groups, epsilon=epsilon)
     return Credit(advantages=advantages, state=dict(state))
 
 

@@ -11,8 +11,9 @@ from pydantic import Field
 from sparring.credit.base import check, spread, start_groups
 from sparring.credit.components import component
 from sparring.errors import ConfigError
-from sparring.ops.groups import centre, group_counts, group_ids, group_std
+from sparring.ops.groups import centre, group_counts, group_ids
 from sparring.ops.returns import discounted_returns, trajectory_sums
+from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, FloatArray, TurnTable
 
 
@@ -62,7 +63,7 @@ def ppr(
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
     if divide_by_std:
-        advantages = advantages / (group_std(advantages, groups, count, ddof=1) + epsilon)[groups]
+        advantages = over_deviation(advantages, returns, groups, count, epsilon=epsilon)
     return Credit(advantages=advantages, state=dict(state))
 
 

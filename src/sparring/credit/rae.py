@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from sparring.credit.base import check, spread, trajectory_returns
 from sparring.types import Credit, TurnTable
 
 
-def rae(turns: TurnTable, state: Mapping[str, Any], *, decay: float = 0.95, gamma: float = 1.0) -> Credit:
+def rae(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.95,
+    gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+) -> Credit:
     """Compare a trajectory's return with a running mean of its role's returns.
 
     What: an exponential moving average per (game, role), kept over the run and saved with checkpoints.

@@ -12,7 +12,11 @@ ROUNDING = 1e-13  # a deviation below this share of the group's mean size is wha
 
 def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
     """Return the standard deviation of each group, [G]; exactly 0 for groups that are equal up to rounding or too small."""
-    centred = centre(values, ids, num_groups)
+    return _deviations(centre(values, ids, num_groups), values, ids, num_groups, ddof)
+
+
+def _deviations(centred: FloatArray, values: FloatArray, ids: IntArray, num_groups: int, ddof: int) -> FloatArray:
+    """Return what ``deviations`` does, from values whose group's mean is known already."""
     counts = group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
@@ -23,6 +27,20 @@ def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int 
 def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
     """Return whether each group holds values that differ by more than rounding, [G]."""
     return deviations(values, ids, num_groups, ddof=0) > 0.0
+
+
+def over_deviation(
+    centred: FloatArray, values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6
+) -> FloatArray:
+    """Return centred values over their group's deviation + epsilon, [N]; exactly 0 in groups of one or of equal values.
+
+    Args:
+        centred: float64 [N], ``values`` minus their group's mean.
+        values: float64 [N]; for others see ``standardise``.
+    """
+    deviation = _deviations(centred, values, ids, num_groups, ddof)
+    quotient: FloatArray = centred / np.where(deviation > 0.0, deviation + epsilon, np.inf)[ids]
+    return quotient
 
 
 def standardise(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6) -> FloatArray:

@@ -24,11 +24,11 @@ def same(ids):
     return np.equal.outer(ids, ids).tolist()
 
 
-def test_a_view_meets_itself_within_its_group_role_and_game_only():
+def test_a_view_meets_itself_within_its_group_and_role_only():
     views = [[5, 5], [5], [5], [5]]
     ids, count = anchor_groups(seen(views, groups=[0, 0, 1, 0], roles=[0, 0, 0, 1]), "x", "view")
     assert (ids[0] == ids[1] == ids[2], count) == (True, 3)
-    ids, count = anchor_groups(seen(views, groups=[0] * 4, games=[0, 1, 0, 1]), "x", "view")
+    ids, count = anchor_groups(seen(views, groups=[0, 1, 0, 1], games=[0, 1, 0, 1]), "x", "view")
     assert (same(ids), count) == (same(np.array([0, 0, 1, 0, 1])), 2)
 
 

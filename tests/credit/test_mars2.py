@@ -102,7 +102,8 @@ def test_hard_tables():
 
 
 def test_roles_and_games_have_trees_of_their_own():
-    turns = acting(table([[1.0], [3.0], [10.0], [20.0]], groups=[0] * 4, roles=[0, 1, 0, 0], games=[0, 0, 0, 1]), [0, 1, 0, 1])
-    # two nodes in role 0: (1 + 10) / 2 in one game, 20 in the other; nobody has a sibling
-    mean = (5.5 + 5.5 + 20) / 3
-    assert mars2(turns, {}, divide_by_std=False).advantages == pytest.approx([5.5 - mean, 0, 5.5 - mean, 20 - mean])
+    turns = acting(table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1]), [0, 1, 0, 1])
+    # one node in role 0 of the first game, worth (1 + 10) / 2 to both that meet there; nobody has a sibling
+    assert mars2(turns, {}, divide_by_std=False).advantages.tolist() == [0.0] * 4
+    apart = dataclasses.replace(turns, action=np.array([0, 1, 2, 1]))
+    assert mars2(apart, {}, divide_by_std=False).advantages == pytest.approx([-4.5 - 0.3 * 9, 0, 4.5 + 0.3 * 9, 0])

@@ -174,5 +174,5 @@ def test_hard_tables():
 
 
 def test_roles_and_games_have_trees_of_their_own():
-    turns = table([[1.0], [3.0], [10.0], [20.0]], groups=[0] * 4, roles=[0, 1, 0, 0], games=[0, 0, 0, 1])
+    turns = table([[1.0], [3.0], [10.0], [20.0]], groups=[0, 0, 0, 1], roles=[0, 1, 0, 0], games=[0, 0, 0, 1])
     assert spo_tree(turns, {}).advantages == pytest.approx([-4.5, 0, 4.5, 0])

@@ -69,9 +69,9 @@ def test_it_equals_a_naive_derivation(members):
 
 
 def test_a_missing_component_is_refused_by_name():
-    with pytest.raises(CreditError, match="no reward component 'steps' in the turn table; there is: game, process"):
+    with pytest.raises(CreditError, match="no reward component 'steps' .there are: game, process"):
         ssl(group([1], [0]), {}, component="steps")
-    with pytest.raises(CreditError, match="there is: none"):
+    with pytest.raises(CreditError, match="there are: none"):
         ssl(table([[1.0]]), {})
     with pytest.raises(CreditError, match="tiers is empty"):
         ssl(group([1], [0]), {}, tiers=())

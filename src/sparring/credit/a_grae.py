@@ -32,7 +32,7 @@ def a_grae(
     Options: ``success`` is the least return that counts as one; ``alpha`` (1 for mathematics, 0.5 for geometry and medicine in the paper)
     is the batch's success rate from which successes count in full.
     Pitfalls: groups with p of 0 or 1 give 0 even if their returns differ. If no group succeeds nothing is learnt. The released code has
-    1 - sqrt(p) in the second denominator; this follows the paper.
+    1 - sqrt(p) in the second denominator; this follows the paper. A group of one, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
     Verified by: tests/credit/test_a_grae.py.
 

@@ -24,8 +24,9 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
         columns: optional columns of the table that must be there, and be finite.
 
     Raises:
-        CreditError: a reward, value or needed column is not finite, or a needed column is missing.
+        CreditError: a reward, value or needed column is not finite, a needed column is missing, or a group mixes games.
     """
+    _check_groups(turns, method)
     for name in columns:
         column = getattr(turns, name)
         if column is None:
@@ -42,6 +43,23 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
     if turns.value is not None and not np.isfinite(turns.value).all():
         row = int(np.flatnonzero(~np.isfinite(turns.value))[0])
         raise CreditError(f"credit {method!r}: the critic's value in row {row} is not finite; lower the learning rate.")
+
+
+def _check_groups(turns: TurnTable, method: str) -> None:
+    """Raise CreditError if a group holds several games: their returns cannot be compared."""
+    if not len(turns.game) or turns.game.min() == turns.game.max():
+        return
+    groups, count = group_ids(turns.group)
+    known = np.zeros(count, dtype=np.int64)
+    known[groups] = turns.game
+    wrong = np.flatnonzero(known[groups] != turns.game)
+    if len(wrong):
+        row = wrong[0]
+        names = sorted(turns.game_names[game] for game in (turns.game[row], known[groups[row]]))
+        raise CreditError(
+            f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the games {names[0]!r} and {names[1]!r}, whose returns "
+            f"cannot be compared; give each game groups of its own."
+        )
 
 
 def role_groups(turns: TurnTable) -> tuple[IntArray, int]:

@@ -27,6 +27,7 @@ def flow_grpo(
     Shapes: advantages [N]; statistics per (group, role).
     Options: ``weigh`` "trajectories" counts each trajectory once, which is ``grpo`` itself.
     Pitfalls: with "turns" long trajectories weigh more in the statistics, so long failures pull the mean down.
+    A group of one, or of equal returns, gives 0.
     Reference: AgentFlow (Flow-GRPO); code of lupantech/AgentFlow.
     Verified by: tests/credit/test_flow_grpo.py.
 

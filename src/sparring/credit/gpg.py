@@ -22,7 +22,7 @@ def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: one useful group in a large batch is scaled up by the whole batch's size. The factor depends on the batch, so gradients
     of two batches do not average to that of both. The released code of others counts rewards that are not 0 instead of groups
-    that are not equal; this follows the paper.
+    that are not equal; this follows the paper. A group of one gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/credit/test_gpg.py.
 

@@ -30,7 +30,7 @@ def loop(
     Options: ``divide_by_std``; ``min_advantage`` 0 keeps all, which is ``rloo``.
     Pitfalls: the threshold is in the units of rewards (after the division, if there is one): rewards below 0.01 all vanish. What
     is cut off biases the gradient by less than the threshold per turn. The release drops such trajectories from the batch; here
-    they keep their place with advantage 0, so a mean over the batch still counts them. A group of one gives 0.
+    they keep their place with advantage 0, so a mean over the batch still counts them. A group of one gives 0, as do equal returns.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
     Verified by: tests/credit/test_loop.py, tests/credit/test_group_bias.py.
 

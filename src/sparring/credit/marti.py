@@ -39,7 +39,7 @@ def marti(
     depends on the game by 1 + alpha and differ by a constant per role, so with the baseline "group" neither does more than that; "team"
     keeps the constants, which raise or lower all turns of a role and so bias nothing but the variance. But "team" is for shared outcomes:
     with opposed payoffs it compares winners with losers, and team mates of the same episode shrink the gradient. The past is never
-    forgotten.
+    forgotten. An agent alone in its group, or a batch of equal returns, gives 0.
     Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
     Verified by: tests/credit/test_marti.py.
 

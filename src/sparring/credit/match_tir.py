@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from sparring.credit.base import check
 from sparring.credit.grpo import grpo
-from sparring.ops.groups import centre, group_ids, group_std
+from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns
+from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, TurnTable
 
 
@@ -40,10 +42,11 @@ def match_tir(
     Raises:
         CreditError: a reward is not finite.
     """
+    check(turns, "match_tir")
     whole = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(turns.group, turns.role, turns.turn_index)
     here = centre(returns, places, count)
     if divide_by_std:
-        here = here / (group_std(here, places, count, ddof=1) + epsilon)[places]
+        here = over_deviation(here, returns, places, count, epsilon=epsilon)
     return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here, state=dict(state))

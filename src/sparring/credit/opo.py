@@ -22,8 +22,8 @@ def opo(turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens",
     Shapes: advantages [N]; groups per (group, role).
     Options: ``length`` L_i is the trajectory's number of sampled tokens or of turns.
     Pitfalls: advantages of a group do not sum to 0 unless weighted by length. The baseline contains the trajectory itself and its own
-    length, which biases the gradient by order 1 / n. A group of one gives 0 (the released code gives its raw return); a group
-    without any token falls back to the plain mean.
+    length, which biases the gradient by order 1 / n. A group of one gives 0 (the released code gives its raw return), as do equal
+    returns; a group without any token falls back to the plain mean.
     Reference: Hao et al., 2025 (arXiv 2505.23585); volcengine/verl core_algos.py.
     Verified by: tests/credit/test_opo.py, tests/credit/test_group_bias.py.
 

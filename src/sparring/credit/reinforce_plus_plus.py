@@ -35,7 +35,8 @@ def reinforce_plus_plus(
     Options: ``baseline`` as above; ``over`` counts each turn once ("turns") or once per sampled token ("tokens", as the release's
     token-level whitening does); ``gamma`` applies to "none" only: with a group's mean the return is the whole trajectory's.
     Pitfalls: without the baseline a zero-sum batch is only rescaled. The released code lets a group of one pass its raw reward to the
-    whitening; here it enters as 0. Discounting is per turn, the release's per token.
+    whitening; here it enters as 0. Discounting is per turn, the release's per token. Equal returns
+    give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
     Verified by: tests/credit/test_reinforce_plus_plus.py.
 

@@ -17,7 +17,7 @@ def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     When to use: as ``grpo``, where an unbiased gradient matters more than a fixed scale.
     Mathematics: A[i, t] = R_i - 1 / (n - 1) * sum over j != i of R_j = n / (n - 1) * (R_i - mean_g R).
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: a group of one gives 0.
+    Pitfalls: a group of one gives 0, as do equal returns.
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
     Verified by: tests/credit/test_rloo.py, tests/credit/test_bias.py.
 

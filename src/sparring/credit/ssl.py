@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups, trajectory_returns
+from sparring.credit.components import component as part_of
 from sparring.errors import CreditError
 from sparring.ops.groups import centre
 from sparring.ops.returns import trajectory_sums
@@ -37,7 +38,7 @@ def ssl(
     Options: ``component`` names the reward component; ``tiers`` are its thresholds; ``alpha`` below 1 keeps every failure below every
     success; ``success``; ``divide_by_std``.
     Pitfalls: the paper's tiers depend on its tasks: these are parameters, no reproduction is claimed. The component is taken out of the
-    return before success is judged. A group of one, or without differences, gives 0.
+    return before success is judged. A group of one, or of equal grades, gives 0.
     Reference: Sweet Spot Learning (SSL), literal reading.
     Verified by: tests/credit/test_ssl.py.
 
@@ -48,14 +49,9 @@ def ssl(
     if not tiers:
         raise CreditError("credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5].")
     returns, starts = trajectory_returns(turns)
-    if component not in turns.components and len(returns):
-        known = ", ".join(sorted(turns.components)) or "none"
-        raise CreditError(
-            f"credit 'ssl': no reward component {component!r} in the turn table; there is: {known}. Name one by option 'component'."
-        )
     groups, count = start_groups(turns)
     ids = groups[starts]
-    progress = trajectory_sums(turns.components.get(component, turns.reward), turns.trajectory)
+    progress = trajectory_sums(part_of(turns, "ssl", component), turns.trajectory)
     grade = np.searchsorted(np.sort(np.array(tiers, dtype=np.float64)), progress, side="right") / len(tiers)
     rewards = (returns - progress >= success) + alpha * grade
     advantages = standardise(rewards, ids, count, epsilon=epsilon) if divide_by_std else centre(rewards, ids, count)

@@ -34,6 +34,7 @@ def xrpo(
     Options: ``success`` is the least return that counts as one; ``strength`` and ``cap`` (lambda, kappa); with 0 for either it is ``grpo``.
     Pitfalls: how bonus and advantage combine is a literal reading, no reproduction is claimed. The bonus depends on the sampler's
     temperature and favours rare wordings as much as rare ideas. Trajectories without a sampled token count with s = 0.
+    A group of one, or of equal returns, gives 0.
     Reference: XRPO (arXiv 2510.06672).
     Verified by: tests/credit/test_xrpo.py.
 

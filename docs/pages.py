@@ -133,7 +133,7 @@ def config_page() -> str:
         "",
         "```yaml",
         "{schedule: linear, start: 0.15, end: 0.01, until: 0.8}   # reaches its end at 80 % of the steps",
-        "{schedule: cosine, start: 0.003, end: 0.0}",
+        "{schedule: cosine, start: 0.003, end: 0.0, rise: 0.05}   # climbs from 0 in the first 5 % (warm-up)",
         "{schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}",
         "```",
         "",

@@ -3,10 +3,11 @@
 Wherever a plug-in or the configuration takes a number over training, it takes a schedule: a plain number, or
 
     {schedule: linear, start: 0.15, end: 0.01, until: 0.8}
-    {schedule: cosine, start: 3e-3, end: 0.0}
+    {schedule: cosine, start: 3e-3, end: 0.0, rise: 0.05}
     {schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}
 
-``progress`` is the share of the run's steps that is done, in [0, 1].
+``progress`` is the share of the run's steps that is done, in [0, 1]. Up to ``rise`` (warm-up) a ramp climbs in a straight line from 0
+to its start, from there it falls to its end, which it reaches at ``until``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any, Literal
 from sparring.errors import ConfigError
 
 Kind = Literal["constant", "linear", "cosine", "staircase"]
-_FIELDS = {"linear": {"start", "end", "until"}, "cosine": {"start", "end", "until"}, "staircase": {"values", "at"}}
+_OPTIONAL = {"until", "rise"}
+_FIELDS = {"linear": {"start", "end", *_OPTIONAL}, "cosine": {"start", "end", *_OPTIONAL}, "staircase": {"values", "at"}}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,12 +29,13 @@ class Schedule:
     """A number as a function of progress.
 
     ``values`` holds the plateaus of a staircase, or (start, end) of a ramp; ``at`` holds the staircase's
-    steps, or the progress at which a ramp reaches its end.
+    steps, or the progress at which a ramp reaches its end; ``rise`` the progress at which it begins to leave its start.
     """
 
     kind: Kind
     values: tuple[float, ...]
     at: tuple[float, ...] = ()
+    rise: float = 0.0
 
     def __call__(self, progress: float) -> float:
         """Return the value at ``progress`` (clipped to [0, 1])."""
@@ -42,7 +45,9 @@ class Schedule:
         if self.kind == "staircase":
             return self.values[sum(progress >= edge for edge in self.at)]
         start, end = self.values
-        share = min(progress / self.at[0], 1.0)
+        if progress < self.rise:
+            return start * progress / self.rise
+        share = min((progress - self.rise) / (self.at[0] - self.rise), 1.0)
         weight = share if self.kind == "linear" else (1.0 - math.cos(math.pi * share)) / 2.0
         return start + (end - start) * weight
 
@@ -68,7 +73,7 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
         return parse(value["value"], where)
     if kind not in _FIELDS:
         raise ConfigError(f"{where}: unknown schedule {kind!r}; write one of constant, linear, cosine, staircase.")
-    required = _FIELDS[kind] - {"until"}
+    required = _FIELDS[kind] - _OPTIONAL
     if fields - _FIELDS[kind] or required - fields:
         raise ConfigError(f"{where}: a {kind} schedule takes {sorted(_FIELDS[kind])}, got {sorted(fields)}.")
     if kind == "staircase":
@@ -76,10 +81,12 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
         if len(values) != len(at) + 1 or list(at) != sorted(at):
             raise ConfigError(f"{where}: a staircase needs one more value than steps, and steps in order; got values={values}, at={at}.")
         return Schedule(kind=kind, values=values, at=at)
-    until = _numbers([value.get("until", 1.0)], where)
-    if not 0.0 < until[0] <= 1.0:
-        raise ConfigError(f"{where}: until={until[0]} must lie in (0, 1].")
-    return Schedule(kind=kind, values=_numbers([value["start"], value["end"]], where), at=until)
+    until, rise = _numbers([value.get("until", 1.0), value.get("rise", 0.0)], where)
+    if not 0.0 < until <= 1.0:
+        raise ConfigError(f"{where}: until={until} must lie in (0, 1].")
+    if not 0.0 <= rise < until:
+        raise ConfigError(f"{where}: rise={rise} must be at least 0 and below until={until}; write rise: 0.05.")
+    return Schedule(kind=kind, values=_numbers([value["start"], value["end"]], where), at=(until,), rise=rise)
 
 
 def _numbers(values: Any, where: str) -> tuple[float, ...]:

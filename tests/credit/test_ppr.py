@@ -11,7 +11,7 @@ from sparring.credit.ppr import ppr
 from sparring.errors import ConfigError, CreditError
 
 
-def scored(process, outcome, *, rest=None, names=("process", "game"), **others):
+def scored(process, outcome, *, rest=None, names=("best_action", "game"), **others):
     """Return a table whose turns earn these process rewards, outcomes and other rewards, per trajectory and turn."""
     turns = table(process, **others)
     paid = np.array([value for own in outcome for value in own], dtype=np.float64)
@@ -48,7 +48,7 @@ def test_scales_names_and_other_rewards():
     assert ppr(turns, {}, divide_by_std=False, **options).advantages == pytest.approx(expected - expected.mean())
     with pytest.raises(CreditError, match="'game'"):
         ppr(turns, {}, process="judge")
-    with pytest.raises(CreditError, match="'process'"):
+    with pytest.raises(CreditError, match="'best_action'"):
         ppr(turns, {}, outcome="payoff")
     with pytest.raises(ConfigError, match="must be larger"):
         ppr(turns, {}, lowest_outcome=1.0)
@@ -77,7 +77,7 @@ def test_it_equals_plain_loops(seed, centring):
     togo, keys = [], []
     for trajectory in range(9):
         rows = np.flatnonzero(turns.trajectory == trajectory)
-        process, rest = turns.components["process"][rows] / 3, turns.components["rest"][rows]
+        process, rest = turns.components["best_action"][rows] / 3, turns.components["rest"][rows]
         share = (turns.components["game"][rows].sum() + 2) / 5
         if centring == "half":
             rewards = [p - 0.5 + more for p, more in zip(process, rest, strict=True)]
@@ -96,7 +96,7 @@ def test_it_equals_plain_loops(seed, centring):
 @given(seed=st.integers(0, 1000), shift=st.floats(-1e4, 1e4))
 def test_with_mean_centring_a_generous_judge_changes_nothing(seed, shift):
     turns = drawn(seed)
-    parts = {**turns.components, "process": turns.components["process"] + shift}
+    parts = {**turns.components, "best_action": turns.components["best_action"] + shift}
     moved = dataclasses.replace(turns, reward=turns.reward + shift, components=parts)
     plain = ppr(turns, {}, centring="mean", divide_by_std=False).advantages
     assert ppr(moved, {}, centring="mean", divide_by_std=False).advantages == pytest.approx(plain, abs=1e-7)

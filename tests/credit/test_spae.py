@@ -11,7 +11,7 @@ from sparring.credit.spae import potential, spae
 from sparring.errors import CreditError
 
 
-def probed(outcome, accuracy, confidence, *, names=("process", "sure"), **others):
+def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):
     """Return a table with these outcomes, and probed accuracies and confidences, per trajectory and turn."""
     turns = table(outcome, **others)
     right, sure = (np.array([value for own in column for value in own], dtype=np.float64) for column in (accuracy, confidence))
@@ -46,7 +46,7 @@ def test_names_are_options_and_what_is_missing_is_named():
     turns = probed(**HAND, names=("right", "certain"))
     same = spae(probed(**HAND), {}, confidence="sure").advantages
     assert np.array_equal(spae(turns, {}, accuracy="right", confidence="certain").advantages, same)
-    with pytest.raises(CreditError, match="'process'"):
+    with pytest.raises(CreditError, match="'best_action'"):
         spae(turns, {}, confidence="certain")
     with pytest.raises(CreditError, match="logprob"):
         spae(turns, {}, accuracy="right")
@@ -54,14 +54,14 @@ def test_names_are_options_and_what_is_missing_is_named():
 
 def test_without_a_probe_confidence_is_the_replys_own_probability_per_token():
     turns = table([[0.5, 1.0, 1.0]], tokens=[2, 1, 0])
-    turns = dataclasses.replace(turns, components={"process": turns.reward}, logprob=np.log([0.25, 0.8, 0.1]))
+    turns = dataclasses.replace(turns, components={"best_action": turns.reward}, logprob=np.log([0.25, 0.8, 0.1]))
     phi = potential(np.array([0.5, 1.0, 1.0]), np.array([0.5, 0.8, 1.0]))
     assert spae(turns, {}).advantages == pytest.approx(np.diff(phi, prepend=0.0))
 
 
 def test_the_probe_is_no_part_of_the_return_either_way():
     turns = table([[1.5], [0.25]], groups=[0, 0], tokens=[1, 1])
-    turns = dataclasses.replace(turns, components={"process": np.array([0.5, 0.25])}, logprob=np.zeros(2))
+    turns = dataclasses.replace(turns, components={"best_action": np.array([0.5, 0.25])}, logprob=np.zeros(2))
     assert spae(turns, {}, weight=0.0, divide_by_std=False).advantages == pytest.approx([0.5, -0.5])
 
 
@@ -95,7 +95,7 @@ def test_it_equals_plain_loops_and_gains_add_up_to_the_last_potential(seed, satu
     gains = spae(turns, {}, **options).advantages - spae(turns, {}, **options, weight=0.0).advantages
     sums = np.bincount(turns.trajectory, weights=gains)
     last = turns.done
-    assert sums == pytest.approx(potential(turns.components["process"][last], turns.components["sure"][last]), abs=1e-9)
+    assert sums == pytest.approx(potential(turns.components["best_action"][last], turns.components["sure"][last]), abs=1e-9)
 
 
 def test_hard_tables():

@@ -15,7 +15,7 @@ PROGRESS = st.integers(0, 16).map(lambda number: number / 16)
 
 def group(outcomes, progress, **kwargs):
     turns = table([[a + b] for a, b in zip(outcomes, progress, strict=True)], groups=[0] * len(outcomes), **kwargs)
-    parts = {"game": np.array(outcomes, dtype=float), "process": np.array(progress, dtype=float)}
+    parts = {"game": np.array(outcomes, dtype=float), "best_action": np.array(progress, dtype=float)}
     return dataclasses.replace(turns, components=parts)
 
 
@@ -33,7 +33,7 @@ def test_by_hand_with_division():
 
 def test_the_component_is_summed_over_the_trajectory_and_taken_out_of_the_return():
     turns = table([[0.3, 0.3], [0.0]], groups=[0, 0])
-    turns = dataclasses.replace(turns, components={"game": np.zeros(3), "process": np.array([0.3, 0.3, 0.0])})
+    turns = dataclasses.replace(turns, components={"game": np.zeros(3), "best_action": np.array([0.3, 0.3, 0.0])})
     assert ssl(turns, {}, divide_by_std=False).advantages == pytest.approx([1 / 6, 1 / 6, -1 / 6])  # no success, two tiers
 
 
@@ -69,7 +69,7 @@ def test_it_equals_a_naive_derivation(members):
 
 
 def test_a_missing_component_is_refused_by_name():
-    with pytest.raises(CreditError, match="no reward component 'steps' .there are: game, process"):
+    with pytest.raises(CreditError, match="no reward component 'steps' .there are: best_action, game"):
         ssl(group([1], [0]), {}, component="steps")
     with pytest.raises(CreditError, match="there are: none"):
         ssl(table([[1.0]]), {})

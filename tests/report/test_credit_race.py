@@ -29,7 +29,7 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
     _, result, said = raced
     rows = {row["estimator"]: row for row in result["rows"]}
     assert set(rows) == {"outcome", "ppr", "gae lam=0.5", "mars:no_turn_level"}
-    assert "no reward component 'process'" in rows["ppr"]["refused"]
+    assert "no reward component 'best_action'" in rows["ppr"]["refused"]
     assert result["rows"][-1]["estimator"] == "ppr"
     finals = [row["final"]["mean"] for row in result["rows"][:-1]]
     assert finals == sorted(finals)

@@ -21,7 +21,7 @@ def ppr(
     turns: TurnTable,
     state: Mapping[str, Any],
     *,
-    process: str = "process",
+    process: str = "best_action",
     outcome: str = "game",
     centring: Literal["half", "mean"] = "half",
     largest_process: Annotated[float, Field(gt=0)] = 1.0,
@@ -40,8 +40,8 @@ def ppr(
     Whatever else a turn earned is added. A = (G - mean G) / (std G + epsilon) over the turns of a (group, role), G the
     (discounted) return to go of r.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``process`` and ``outcome`` name components of the reward; the three bounds give their scales (a game of -1 to 1 by
-    default); ``centring``; ``gamma``; ``divide_by_std``.
+    Options: ``process`` (an oracle's ``best_action`` by default) and ``outcome`` name components of the reward; the three bounds give
+    their scales (a game of -1 to 1 by default); ``centring``; ``gamma``; ``divide_by_std``.
     Pitfalls: sources differ on the centring, and neither could be checked against the paper: no reproduction. With "half" a turn
     scored below 1/2 is a loss, so many of them favour short games; with "mean" the outcome counts once per turn that is left.
     The bound on shaping scales components down before they come here: set ``reorder_outcomes`` to have them whole.

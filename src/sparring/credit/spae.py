@@ -25,7 +25,7 @@ def spae(
     turns: TurnTable,
     state: Mapping[str, Any],
     *,
-    accuracy: str = "process",
+    accuracy: str = "best_action",
     confidence: str | None = None,
     weight: float = 1.0,
     saturation: float = 0.9,
@@ -42,9 +42,9 @@ def spae(
     A[i, t] = c[i, t] * z_g(R_i) + weight * (Phi[t] - Phi[t - 1]); c = reduction where Phi of an earlier turn was above
     saturation, else 1; z_g as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``accuracy`` and ``confidence`` name components of the reward, which are left out of R; without a name confidence is
-    exp(log-probability per token) of the turn's own reply. ``weight``, ``saturation`` and ``reduction`` shape the sum;
-    ``divide_by_std`` and ``epsilon`` belong to z_g.
+    Options: ``accuracy`` (an oracle's ``best_action`` by default) and ``confidence`` name components of the reward, which are left out
+    of R; without a name confidence is exp(log-probability per token) of the turn's own reply. ``weight``, ``saturation`` and
+    ``reduction`` shape the sum; ``divide_by_std`` and ``epsilon`` belong to z_g.
     Pitfalls: the potential is the paper's, how it joins the outcome was not released: a literal reading, and ``weight`` and
     ``reduction`` are ours. Gains are a bonus, not a change of baseline, and add up to the last Phi: policies that end surely right
     are favoured beyond their return. The bound on shaping scales components down before they come here: set

@@ -21,7 +21,7 @@ def ssl(
     turns: TurnTable,
     state: Mapping[str, Any],
     *,
-    component: str = "process",
+    component: str = "best_action",
     tiers: tuple[float, ...] = (0.25, 0.5, 0.75),
     alpha: Annotated[float, Field(ge=0, lt=1)] = 0.5,
     success: float = 0.5,
@@ -35,9 +35,10 @@ def ssl(
     Mathematics: C_i = 1 if the return without the component >= success, else 0; S_i = (number of ``tiers`` that the component's sum
     reaches) / (number of tiers); x_i = C_i + alpha * S_i; A_i = (x_i - mean_g x) / (std_g x + epsilon).
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``component`` names the reward component; ``tiers`` are its thresholds; ``alpha`` below 1 keeps every failure below every
-    success; ``success``; ``divide_by_std``.
-    Pitfalls: the paper's tiers depend on its tasks: these are parameters, no reproduction is claimed. The component is taken out of the
+    Options: ``component`` names the reward component, an oracle's ``best_action`` by default; ``tiers`` are thresholds of its sum;
+    ``alpha`` below 1 keeps every failure below every success; ``success``; ``divide_by_std``.
+    Pitfalls: the paper's tiers depend on its tasks: these are parameters, no reproduction is claimed. The sum of ``best_action`` counts
+    right turns, so its tiers are such counts. The component is taken out of the
     return before success is judged. A group of one, or of equal grades, gives 0.
     Reference: Sweet Spot Learning (SSL), literal reading.
     Verified by: tests/credit/test_ssl.py.

@@ -34,8 +34,13 @@ class Table(ABC):
         """Return the legal action ids of the seat to act, ascending."""
 
     def draws(self) -> Sequence[int]:
-        """Return the outcomes of the chance node, all equally likely."""
+        """Return the outcomes of the chance node."""
         return ()
+
+    def chances(self) -> Sequence[float]:
+        """Return the probabilities of ``draws``: all equal where a game says nothing else."""
+        number = len(self.draws())
+        return [1.0 / number] * number
 
     @abstractmethod
     def after(self, index: int) -> Self:
@@ -129,8 +134,7 @@ class TableState(pyspiel.State):  # type: ignore[misc]
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         """Return the chance outcomes with their probabilities."""
-        draws = self.table.draws()
-        return [(index, 1.0 / len(draws)) for index in draws]
+        return list(zip(self.table.draws(), self.table.chances(), strict=True))
 
     def _apply_action(self, action: int) -> None:
         """Carry out an action or a chance outcome."""

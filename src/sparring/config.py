@@ -130,6 +130,7 @@ class RolloutConfig(Strict):
     starts: Count = Field(0, description="fixed deals per game that are played again and again; 0: every group is dealt afresh")
     max_turns: Number | None = Field(None, description="turns of all seats after which a game is cut; a number or a schedule")
     refills: Count = Field(0, description="how often a step plays more games in place of those that selection drops (DAPO)")
+    playouts: Count = Field(0, description="games played on from after every trained turn, to estimate its value; 0 plays none")
     retries: Count = Field(2, description="how often a failed game begins anew before its group is dropped")
 
     @model_validator(mode="after")
@@ -277,8 +278,10 @@ class RunConfig(Strict):
         refuse_repeated("reward", (reward.name for reward in self.rewards), "a turn has one component of each name")
         return self
 
-    def _check_judged(self, plugin: registry.Plugin) -> None:
-        """Refuse a reward that reads verdicts where a game has no oracle to give them."""
+    def _check_needs(self, plugin: registry.Plugin) -> None:
+        """Refuse a reward that reads verdicts where a game has no oracle to give them, or playouts where there are none."""
+        if "playouts" in plugin.needs and not self.rollout.playouts:
+            raise ConfigError(f"rewards: {plugin.name!r} needs games played on from every turn; write rollout.playouts: 4 (any number).")
         missing = [game.known_as for game in self.games if game.weight and game.oracle is None]
         if "verdicts" in plugin.needs and missing:
             raise ConfigError(
@@ -295,7 +298,7 @@ class RunConfig(Strict):
         for loss in self.losses:
             loss.bind("losses")
         for reward in self.rewards:
-            self._check_judged(reward.bind("rewards").plugin)
+            self._check_needs(reward.bind("rewards").plugin)
         for game in self.games:
             if game.oracle is not None:
                 game.oracle.bind("oracles")

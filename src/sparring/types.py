@@ -87,6 +87,7 @@ class Turn(NamedTuple):
     weights_version: int = 0
     view: str = ""  # Observation.view
     verdict: Verdict | None = None  # on the state before the turn; None where no oracle judged, or it abstained
+    playout: float | None = None  # mean return to the seat of games played on from after the turn; None where none were
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,36 +3,17 @@
 from dataclasses import replace
 
 import pytest
+from plays import played
 
-from sparring import registry
 from sparring.errors import RolloutError
 from sparring.games.catalogue import make_game
-from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.replay import replay
-
-
-def episodes(game, number=20, agent="random", **options):
-    root = Stream.from_seed(3)
-    specs = [
-        EpisodeSpec(
-            game=game,
-            episode_id=index,
-            group_id=index,
-            deal=root.child("deal").child(index),
-            stream=root.child("play").child(index),
-            seats=(agent,) * game.num_seats,
-            trained=(True,) * game.num_seats,
-        )
-        for index in range(number)
-    ]
-    return play(specs, {agent: registry.bind("agents", agent, options)()})
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "kuhn_poker", "leduc_poker", "kuhn_rounds", "tiny_hanabi", "minesweeper", "signalling"])
 def test_the_states_are_those_the_turns_were_taken_in(name):
     game = make_game(name)
-    for episode in episodes(game):
+    for episode in played(game):
         states = replay(game, episode)
         assert [state.seat for state in states] == [turn.seat for turn in episode.turns]
         assert [state.observe(state.seat).key for state in states] == [turn.state_key for turn in episode.turns]
@@ -46,8 +27,8 @@ def test_the_states_are_those_the_turns_were_taken_in(name):
 )
 def test_illegal_replies_are_played_again_as_they_were(illegal):
     game = make_game("tic_tac_toe", illegal=illegal)
-    played = episodes(game, agent="scripted", moves=["b2", "a1"])  # the second seat is always late
-    for episode in played:
+    games = played(game, agent="scripted", moves=["b2", "a1"])  # the second seat is always late
+    for episode in games:
         states = replay(game, episode)
         assert any(turn.event == "illegal" for turn in episode.turns)
         assert [state.legal_actions() for state in states] == [turn.legal_actions for turn in episode.turns]
@@ -55,13 +36,13 @@ def test_illegal_replies_are_played_again_as_they_were(illegal):
 
 def test_foreign_records_are_refused():
     tic, kuhn = make_game("tic_tac_toe"), make_game("kuhn_poker")
-    episode = episodes(kuhn, 1)[0]
+    episode = played(kuhn, 1)[0]
     with pytest.raises(RolloutError, match=r"'kuhn_poker'.*at turn 0.*tic_tac_toe"):
         replay(tic, episode)
-    played = episodes(tic, 1)[0]
-    wrong = (played.turns[0], played.turns[1]._replace(action=played.turns[0].action), *played.turns[2:])
+    game = played(tic, 1)[0]
+    wrong = (game.turns[0], game.turns[1]._replace(action=game.turns[0].action), *game.turns[2:])
     with pytest.raises(RolloutError, match="not legal at ply 1"):
-        replay(tic, replace(played, turns=wrong))
-    later = (*played.turns[:1], played.turns[1]._replace(seat=0), *played.turns[2:])
+        replay(tic, replace(game, turns=wrong))
+    later = (*game.turns[:1], game.turns[1]._replace(seat=0), *game.turns[2:])
     with pytest.raises(RolloutError, match="at turn 1: another decision"):
-        replay(tic, replace(played, turns=later))
+        replay(tic, replace(game, turns=later))

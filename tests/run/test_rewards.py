@@ -27,7 +27,7 @@ BASE = {
         {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}},
         {"name": "kuhn_poker", "illegal": {"payoff": "spiral"}, "oracle": {"name": "cfr", "iterations": 10}},
     ],
-    "rollout": {"games_per_step": 8},
+    "rollout": {"games_per_step": 8, "playouts": 1},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 2, "exact": False},
     "store": {"every": 1},

@@ -21,6 +21,11 @@ def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:
     return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
 
 
+def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
+    """Return after how many turns of all seats a game is cut at this share of the run; None: never."""
+    return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
+
+
 def starts(
     step: int,
     *,
@@ -58,7 +63,7 @@ def starts(
     book = book or ArmBook(arms(games, rollout.starts))
     choose = curriculum or bind("selection.curricula", "by_weight")
     chosen = choose(book.request(groups, step, stream), progress=progress)
-    limit = None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
+    limit = turn_limit(rollout, progress)
     first: dict[str, tuple[int, Seating]] = {}  # of fixed starts, by the arm's name
     specs = []
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):

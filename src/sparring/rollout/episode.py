@@ -46,6 +46,11 @@ class EpisodeInPlay:
         self._legal: tuple[str, ...] = ()
         self.done = self.state.done
         self.agent_name = "" if self.done else spec.seats[self.state.seat]
+        for number, turn in enumerate(spec.prefix):
+            if number == len(spec.prefix) - 1:
+                self.state.stream = spec.stream.child("chance")
+            self.pending()
+            self.advance(_said(turn), instead=turn.action)
 
     def pending(self) -> PendingTurn:
         """Return the decision that is due, its text told to the seat."""
@@ -67,8 +72,8 @@ class EpisodeInPlay:
             return text
         return notice if self._tries else f"{notice} {text}"
 
-    def advance(self, reply: Reply) -> None:
-        """Judge the reply and go on to the next decision, or to the end."""
+    def advance(self, reply: Reply, *, instead: str | None = None) -> None:
+        """Judge the reply and go on to the next decision, or to the end; ``instead`` is known to be played for an illegal one."""
         state, draft, legal = self.state, self._drafts[-1], self._legal
         seat = draft.seat
         ledger = self._ledgers[seat]
@@ -83,7 +88,7 @@ class EpisodeInPlay:
             draft.sample, draft.segments = ledger.sample, ledger.record(reply)
         self._own_turns[seat] += 1
         if event != "ok":
-            action = self._punish(draft, action)
+            action = self._punish(draft, action, instead)
         if action is not None:
             draft.action = action
             self._tries = 0
@@ -93,7 +98,7 @@ class EpisodeInPlay:
         if not self.done:
             self.agent_name = self.spec.seats[state.seat]
 
-    def _punish(self, draft: _Draft, said: str | None) -> str | None:
+    def _punish(self, draft: _Draft, said: str | None, instead: str | None) -> str | None:
         """Apply the game's rule for replies that are no legal action; return what is played instead, if anything."""
         rule = self.spec.game.illegal
         draft.penalty = rule.penalty
@@ -105,7 +110,7 @@ class EpisodeInPlay:
             self._notices[draft.seat] = self.spec.game.correction(self.state, said)
             return None
         chosen = self.spec.stream.child(len(self._drafts)).child("random move").integer(0, len(self._legal))
-        played = self._legal[chosen]
+        played = instead or self._legal[chosen]
         self._notices[draft.seat] = self.spec.game.correction(self.state, said, played)
         return played
 
@@ -133,6 +138,19 @@ class EpisodeInPlay:
             returns=returns,
             forfeited_by=offender,
         )
+
+
+def _said(turn: Turn) -> Reply:
+    """Return a recorded reply."""
+    sampled = next((segment for segment in turn.segments if segment.kind == "sampled"), Segment(kind="sampled", ids=()))
+    return Reply(
+        text=turn.reply,
+        ids=sampled.ids,
+        logprobs=sampled.logprobs,
+        kept=sampled.kept,
+        truncated=turn.truncated,
+        weights_version=turn.weights_version,
+    )
 
 
 class _Draft:

@@ -15,7 +15,7 @@ from sparring.games.base import Game
 from sparring.ops.collector import paused_collector
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
-from sparring.types import Episode
+from sparring.types import Episode, Turn
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class EpisodeSpec:
     trained: tuple[bool, ...]  # [num_seats]
     max_turns: int | None = None  # all seats' turns after which the game is cut, if before its rules do
     arm: str = ""  # what the curriculum knows the start by
+    prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were; chance is drawn anew after the last
 
 
 @dataclass(kw_only=True, slots=True)

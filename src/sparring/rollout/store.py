@@ -54,6 +54,7 @@ SCHEMA = pa.schema(
         ("oracle_certainty", pa.float64()),
         ("oracle_bound", pa.float64()),
         ("oracle_entropy", pa.float64()),
+        ("playout", pa.float64()),
         ("forfeited_by", pa.int16()),
         ("returns", pa.list_(pa.float64())),
         ("roles", pa.list_(pa.string())),
@@ -188,6 +189,7 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         turn.weights_version,
         turn.sample,
         *_verdict_columns(turn),
+        turn.playout,
         episode.forfeited_by,
         episode.returns,
         episode.roles,
@@ -240,6 +242,7 @@ def _turn(row: dict[str, Any]) -> Turn:
         weights_version=row["weights_version"],
         view=row["view"],
         verdict=_verdict(row),
+        playout=row["playout"],
     )
 
 

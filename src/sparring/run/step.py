@@ -41,13 +41,14 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.errors import RolloutError
 from sparring.games.base import Game
-from sparring.league.starts import arms, starts
+from sparring.league.starts import arms, starts, turn_limit
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles, judge_episodes
 from sparring.registry import Bound
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, oracle_metrics, rollout_metrics
 from sparring.schedule import parse
@@ -209,6 +210,8 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
         played.judging -= time.perf_counter()
         episodes = judge_episodes(episodes, {game.name: game for game, _ in engine.games}, methods.oracles)
         played.judging += time.perf_counter()
+        if rollout.playouts:
+            episodes = _played_on(episodes, config, engine, step, refill)
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
@@ -226,6 +229,14 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
     played.kept = _whole_groups(played.kept, rollout.games_per_step)
     played.metrics = {**_mean_metrics(tables), "refills": float(len(tables) - 1)} if rollout.refills else tables[0][1]
     return played
+
+
+def _played_on(episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int) -> list[Episode]:
+    """Return the episodes with values of their turns, from games played on after them."""
+    games = {game.name: game for game, _ in engine.games}
+    stream = engine.root.child("playouts").child(step).child(refill)
+    limit = turn_limit(config.rollout, step / config.steps)
+    return with_playouts(episodes, games, engine.play, count=config.rollout.playouts, stream=stream, max_turns=limit)
 
 
 def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
@@ -249,10 +260,11 @@ def _shape(
     """Return the episodes with the run's rewards added, and the metrics of it."""
     if not rewards and config.outcome_weight == 1.0:
         return episodes, {}
-    games = zip(config.games, engine.games, strict=True)
-    gaps = {game.name: section.outcome_gap or outcome_gap(game) for section, (game, _) in games}
+    games = {game.name: game for game, _ in engine.games}
+    gaps = {name: section.outcome_gap or outcome_gap(game) for section, (name, game) in zip(config.games, games.items(), strict=True)}
     weight = parse(config.outcome_weight)(progress)
-    return apply_rewards(episodes, rewards, progress, gaps=gaps, outcome_weight=weight, reorder_outcomes=config.reorder_outcomes)
+    reorder = config.reorder_outcomes
+    return apply_rewards(episodes, rewards, progress, gaps=gaps, games=games, outcome_weight=weight, reorder_outcomes=reorder)
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -78,6 +78,10 @@ def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_fol
     assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]
 
 
+def test_a_run_can_be_planned_where_its_device_is_not(recipe):
+    assert "this machine's" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
+
+
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])
 def test_a_device_that_is_not_there_is_named(recipe, tmp_path, device):
     outcome = CliRunner().invoke(cli.app, ["train", str(recipe("false")), f"model.device={device}", "--run", str(tmp_path / "run")])

@@ -64,10 +64,27 @@ def test_a_broken_conversion_leaves_nothing_behind(monkeypatch, tmp_path):
 
 
 def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda device=None: 1000)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *args, **kwargs: pytest.fail("it was loaded"))
     with pytest.raises(ModelError, match=r"needs about .* GiB.*model\.lora"):
         pretrained.load_pretrained(str(chat_folder))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "machine", "short"),
+    [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")],
+)
+def test_a_gpu_holds_what_training_takes_and_the_machine_the_weights(chat_folder, monkeypatch, gpu, machine, short):
+    """Training takes 12 times the weights here; on a GPU the machine's own memory needs to hold the weights alone."""
+    config, device = AutoConfig.from_pretrained(chat_folder), torch.device("cuda:0")
+    weights = 4 * count_parameters(config)
+    have = {"cuda": gpu * weights, "cpu": machine * weights}
+    monkeypatch.setattr(memory, "available_bytes", lambda on=None: have[on.type if on is not None else "cpu"])
+    if short is None:
+        assert check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device) == 12 * weights
+        return
+    with pytest.raises(ModelError, match=short):
+        check_memory("it", config, torch.float32, lambda count: 4 * count * 11, device)
 
 
 def test_memory_by_hand(chat_folder):

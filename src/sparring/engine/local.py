@@ -17,7 +17,7 @@ from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.plan import TINY, memory_to_train
+from sparring.engine.plan import TINY, find_device, memory_to_train
 from sparring.errors import CheckpointError, ConfigError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
@@ -216,8 +216,11 @@ def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_
 def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageModel:
     """Return a pretrained model, with adapters if asked for; its size is checked before it is loaded."""
     chosen, lora = config.model, config.model.lora
-    plain = load_language_model(chosen.name, dtype=chosen.dtype, training_bytes=lambda parameters: memory_to_train(config, parameters))
-    network = plain.network.to(_device(chosen.device))
+    device = find_device(chosen.device)
+    plain = load_language_model(
+        chosen.name, dtype=chosen.dtype, training_bytes=lambda parameters: memory_to_train(config, parameters), device=device
+    )
+    network = plain.network.to(device)
     if lora is not None:
         network = add_adapters(network, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, stream=root.child("adapters"))
     model = LanguageModel(network, plain.tokenizer, with_values=with_values)
@@ -226,21 +229,6 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
         raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")
     model.forward.recompute = chosen.gradient_checkpointing
     return model
-
-
-def _device(name: str) -> torch.device:
-    """Return the device of this name; "auto" is a GPU if there is one.
-
-    Raises:
-        ConfigError: this machine has no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.zeros(1, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"model.device={name!r} is not on this machine ({reason}); write model.device=auto.") from None
 
 
 def _pack_tensors(model: LanguageModel) -> bytes:

@@ -6,8 +6,10 @@ import json
 import re
 from typing import Any
 
+import torch
+
 from sparring.config import RunConfig
-from sparring.errors import SparringError
+from sparring.errors import ConfigError, SparringError
 from sparring.games.catalogue import configured_game
 from sparring.models.memory import GIB, available_bytes, training_bytes
 from sparring.models.pretrained import DTYPES, parameters_of
@@ -58,8 +60,12 @@ def _model(config: RunConfig) -> dict[str, Any]:
     if parameters is None:
         return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
     needed = parameters * DTYPES[chosen.dtype].itemsize + memory_to_train(config, parameters)
-    have = available_bytes()
-    fits = "fits into this machine's" if needed < have else "needs a larger machine or adapters (model.lora.rank=16); this one has"
+    try:
+        device = find_device(chosen.device)
+    except ConfigError:  # planned here, run elsewhere
+        device = torch.device("cpu")
+    have, where = available_bytes(device), "GPU" if device.type == "cuda" else "machine"
+    fits = f"fits into this {where}'s" if needed < have else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
     return {
         **plan,
         "parameters": parameters,
@@ -67,6 +73,21 @@ def _model(config: RunConfig) -> dict[str, Any]:
         "memory_gib": round(needed / GIB, 1),
         "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations left out: {fits} {have / GIB:.1f} GiB",
     }
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of this name; "auto" is a GPU if there is one.
+
+    Raises:
+        ConfigError: this machine has no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"model.device={name!r} is not on this machine ({reason}); write model.device=auto.") from None
 
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:

@@ -156,12 +156,14 @@ def _forward(network: Any) -> LeanForward | WholeForward:
     return LeanForward(parts) if parts is not None else WholeForward(network)
 
 
-def load_language_model(name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None) -> LanguageModel:
+def load_language_model(
+    name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None, device: torch.device | None = None
+) -> LanguageModel:
     """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
 
     Raises:
         ModelError: the folder is missing or damaged, the model does not fit into memory, or it cannot be run.
     """
-    model = LanguageModel(*load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes))
+    model = LanguageModel(*load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes, device=device))
     model.check()
     return model

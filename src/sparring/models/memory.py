@@ -32,8 +32,10 @@ def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
     return trained * size * (3 + copies)
 
 
-def available_bytes() -> int:
-    """Return the memory of this machine, or of the container it is in."""
+def available_bytes(device: torch.device | None = None) -> int:
+    """Return the memory of a GPU, or else of this machine or the container it is in."""
+    if device is not None and device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for limit in CGROUP_LIMITS:
         try:
@@ -43,7 +45,9 @@ def available_bytes() -> int:
     return total
 
 
-def check_memory(name: str, config: Any, dtype: torch.dtype, more: Callable[[int], int] | None = None) -> int:
+def check_memory(
+    name: str, config: Any, dtype: torch.dtype, more: Callable[[int], int] | None = None, device: torch.device | None = None
+) -> int:
     """Return the bytes that a model and its training take.
 
     Args:
@@ -51,16 +55,23 @@ def check_memory(name: str, config: Any, dtype: torch.dtype, more: Callable[[int
         config: transformers' configuration.
         dtype: of the weights.
         more: from the number of parameters to the bytes needed besides the weights.
+        device: where it is trained; weights pass through the machine's own memory on their way to a GPU.
 
     Raises:
-        ModelError: that is more than this machine has.
+        ModelError: that is more than the device or the machine has.
     """
     parameters = count_parameters(config)
-    needed = parameters * dtype.itemsize + (more(parameters) if more is not None else 0)
-    if needed > available_bytes():
-        raise ModelError(
-            f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} GiB, activations left out; this machine "
-            f"has {available_bytes() / GIB:.1f} GiB. Train low-rank adapters (model.lora.rank=16), take a smaller model, or "
-            "model.dtype=bfloat16."
-        )
+    weights = parameters * dtype.itemsize
+    needed = weights + (more(parameters) if more is not None else 0)
+    on_gpu = device is not None and device.type == "cuda"
+    limits = [("this machine", weights if on_gpu else needed, available_bytes())]
+    if on_gpu:
+        limits.insert(0, (str(device), needed, available_bytes(device)))
+    for where, bytes_needed, have in limits:
+        if bytes_needed > have:
+            raise ModelError(
+                f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {bytes_needed / GIB:.1f} GiB, activations left out; "
+                f"{where} has {have / GIB:.1f} GiB. Train low-rank adapters (model.lora.rank=16), take a smaller model, or "
+                "model.dtype=bfloat16."
+            )
     return needed

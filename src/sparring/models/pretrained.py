@@ -59,13 +59,16 @@ def cache_folder() -> Path:
     return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
 
 
-def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None) -> tuple[Any, Any]:
+def load_pretrained(
+    name: str, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None, device: torch.device | None = None
+) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
         dtype: of the weights: float32, bfloat16 or float16.
         training_bytes: from the number of parameters to the bytes that training takes besides the weights.
+        device: where it will be trained, whose memory is looked at; the network is left in the machine's own.
 
     Raises:
         ModelError: the model is missing or damaged, its package is not installed, or it does not fit into memory.
@@ -75,7 +78,7 @@ def load_pretrained(name: str, *, dtype: str = "float32", training_bytes: Callab
     transformers_logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        check_memory(name, config, DTYPES[dtype], training_bytes)
+        check_memory(name, config, DTYPES[dtype], training_bytes, device)
         network = AutoModelForCausalLM.from_pretrained(source, dtype=DTYPES[dtype], trust_remote_code=False, use_safetensors=True)
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except ModelError:

@@ -8,6 +8,7 @@ from tables import BY_HAND, table
 
 from sparring.credit.outcome import outcome
 from sparring.credit.rae import rae
+from sparring.registry import bind
 
 
 def test_golden():
@@ -27,6 +28,20 @@ def test_games_have_baselines_of_their_own():
     credit = rae(table([[1.0], [1.0]], games=[0, 1]), {})
     assert credit.advantages.tolist() == [1.0, 1.0]
     assert set(credit.state) == {"game/first", "other/first"}
+
+
+def test_as_released_games_share_the_baseline_of_a_player():
+    turns = table([[1.0], [1.0], [-1.0]], games=[0, 1, 0], seats=[0, 0, 1], roles=[0, 0, 1])
+    credit = bind("credit", "rae", preset="as_released")(turns, {})
+    assert credit.advantages == pytest.approx([1.0, 0.95, -1.0])
+    assert credit.state == {"player0": pytest.approx(0.0975), "player1": pytest.approx(-0.05)}
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))
+def test_as_released_one_game_in_seats_of_their_own_is_as_published(returns):
+    seats = [number % 2 for number in range(len(returns))]
+    turns = table([[value] for value in returns], seats=seats, roles=seats)
+    assert rae(turns, {}, baselines="player").advantages.tolist() == rae(turns, {}).advantages.tolist()
 
 
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=8))

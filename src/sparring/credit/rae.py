@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check, spread, trajectory_returns
-from sparring.types import Credit, TurnTable
+from sparring.types import Credit, IntArray, TurnTable
+
+PRESETS = {
+    "as_released": {"baselines": "player"},
+}
 
 
 def rae(
@@ -18,6 +22,7 @@ def rae(
     *,
     decay: Annotated[float, Field(ge=0, le=1)] = 0.95,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    baselines: Literal["role", "player"] = "role",
 ) -> Credit:
     """Compare a trajectory's return with a running mean of its role's returns.
 
@@ -26,9 +31,10 @@ def rae(
     Mathematics: A[i, t] = gamma^(turns left after t) * (R_i - b), then b <- decay * b + (1 - decay) * R_i, trajectories
     in order of their episodes; b is read before its own update and starts at 0.
     Shapes: advantages [N]; state {"GAME/ROLE": b}.
-    Options: ``gamma`` < 1 weakens the credit of early turns, as the release's intermediate rewards do.
-    Pitfalls: the paper keys by game and role, the release by player number only and per actor process; this follows
-    the paper. From b = 0 the first batches are centred poorly.
+    Options: ``gamma`` < 1 weakens the credit of early turns, as the release's intermediate rewards do. ``baselines`` "player"
+    (preset ``as_released``) keeps one per seat over all games, state {"playerSEAT": b}, as the released code does.
+    Pitfalls: the paper keys by game and role, the release by player number only, so that games of other stakes share a baseline;
+    it also has a table per actor process, of which there is one here. From b = 0 the first batches are centred poorly.
     Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
     Verified by: tests/credit/test_rae.py.
 
@@ -37,18 +43,24 @@ def rae(
     """
     check(turns, "rae")
     returns, starts = trajectory_returns(turns)
-    baselines: dict[str, float] = {str(key): float(value) for key, value in state.items()}
-    keys = zip(turns.game[starts].tolist(), turns.role[starts].tolist(), strict=True)
-    names = [f"{turns.game_names[game]}/{turns.role_names[role]}" for game, role in keys]
+    known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     advantages = np.empty(len(returns))
-    for index, (name, value) in enumerate(zip(names, returns.tolist(), strict=True)):
-        baseline = baselines.get(name, 0.0)
+    for index, (name, value) in enumerate(zip(_names(turns, starts, baselines), returns.tolist(), strict=True)):
+        baseline = known.get(name, 0.0)
         advantages[index] = value - baseline
-        baselines[name] = decay * baseline + (1.0 - decay) * value
-    metrics = {f"baseline/{name}": value for name, value in baselines.items()}
+        known[name] = decay * baseline + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in known.items()}
     per_turn = spread(advantages, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
         left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
         per_turn = per_turn * gamma**left
-    return Credit(advantages=per_turn, state=baselines, metrics=metrics)
+    return Credit(advantages=per_turn, state=known, metrics=metrics)
+
+
+def _names(turns: TurnTable, starts: IntArray, baselines: Literal["role", "player"]) -> list[str]:
+    """Return for each trajectory the name of the baseline that it is compared with."""
+    if baselines == "player":
+        return [f"player{seat}" for seat in turns.seat[starts].tolist()]
+    keys = zip(turns.game[starts].tolist(), turns.role[starts].tolist(), strict=True)
+    return [f"{turns.game_names[game]}/{turns.role_names[role]}" for game, role in keys]

@@ -69,7 +69,7 @@ def test_it_equals_a_naive_derivation(members):
 
 
 def test_a_missing_component_is_refused_by_name():
-    with pytest.raises(CreditError, match="no reward component 'steps' .there are: best_action, game"):
+    with pytest.raises(CreditError, match=r"no reward component 'steps' \(there are: best_action, game"):
         ssl(group([1], [0]), {}, component="steps")
     with pytest.raises(CreditError, match="there are: none"):
         ssl(table([[1.0]]), {})

@@ -38,8 +38,8 @@ def ssl(
     Options: ``component`` names the reward component, an oracle's ``best_action`` by default; ``tiers`` are thresholds of its sum;
     ``alpha`` below 1 keeps every failure below every success; ``success``; ``divide_by_std``.
     Pitfalls: the paper's tiers depend on its tasks: these are parameters, no reproduction is claimed. The sum of ``best_action`` counts
-    right turns, so its tiers are such counts. The component is taken out of the
-    return before success is judged. A group of one, or of equal grades, gives 0.
+    right turns, so its tiers are such counts. The component is taken out of the return before success is judged. A group of one, or
+    of equal grades, gives 0.
     Reference: Sweet Spot Learning (SSL), literal reading.
     Verified by: tests/credit/test_ssl.py.
 

@@ -6,7 +6,9 @@ exceeds ``BOUND`` times the game's smallest difference between outcomes.
 
 A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it has no opinion on: these
 lack the component, count as 0 where rewards are summed, and are counted as ``abstained/NAME``. One that reads what an oracle
-says of a turn, ``turn.verdict``, says so by NEEDS = {"verdicts"}.
+says of a turn, ``turn.verdict``, says so by NEEDS = {"verdicts"}. One with NEEDS = {"game"} is a function ``(episode, game)``. One
+with NEEDS = {"batch"} is a function ``(episodes, games)`` of all games of a step, with games by name, and returns its numbers per
+episode; it is called without episodes once before a run, so that what it lacks shows at the start.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ def apply_rewards(
     progress: float,
     *,
     gaps: Mapping[str, float],
+    games: Mapping[str, Game] | None = None,
     outcome_weight: float = 1.0,
     reorder_outcomes: bool = False,
 ) -> tuple[list[Episode], dict[str, float]]:
@@ -55,6 +58,7 @@ def apply_rewards(
         progress: share of the run that is done, in [0, 1]; schedules are read there.
         gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two outcomes of
             ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
+        games: by name, for rewards that read them.
         outcome_weight: factor of the "game" component of trained seats; returns per seat stay as they are.
         reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
 
@@ -67,7 +71,10 @@ def apply_rewards(
     episodes = episodes if outcome_weight == 1.0 else [_weighted(episode, outcome_weight) for episode in episodes]
     if not rewards:
         return list(episodes), {}
-    shaped = [_with_components(episode, rewards, progress) for episode in episodes]
+    found = [(reward, opinions(reward.bound, episodes, games or {}, progress=progress)) for reward in rewards]
+    shaped = [
+        _with_components(episode, [(reward, rows[number]) for reward, rows in found], progress) for number, episode in enumerate(episodes)
+    ]
     counted, acted = 0, 0
     if not reorder_outcomes:
         limits = {game: BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
@@ -80,6 +87,28 @@ def apply_rewards(
     for reward in rewards:
         metrics.update(_means(shaped, reward.bound.plugin.name))
     return shaped, metrics
+
+
+def opinions(
+    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], *, progress: float = 0.0
+) -> list[tuple[float | None, ...]]:
+    """Return what a reward says of every turn of these episodes, called as its NEEDS say."""
+    needs = reward.plugin.needs
+    if "batch" in needs:
+        return list(reward(episodes, games, progress=progress))
+    if "game" in needs:
+        return [tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes]
+    return [tuple(reward(episode, progress=progress)) for episode in episodes]
+
+
+def next_turns(episode: Episode) -> list[Turn | None]:
+    """Return per turn the next turn of the same seat, None after its last one."""
+    later: dict[int, Turn] = {}
+    found: list[Turn | None] = []
+    for turn in reversed(episode.turns):
+        found.append(later.get(turn.seat))
+        later[turn.seat] = turn
+    return found[::-1]
 
 
 def outcome_gap(game: Game) -> float:
@@ -122,12 +151,11 @@ def sampled_tokens(turn: Turn) -> int:
     return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
 
 
-def _with_components(episode: Episode, rewards: Sequence[WeightedReward], progress: float) -> Episode:
+def _with_components(episode: Episode, found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]], progress: float) -> Episode:
     """Return an episode with one more component per reward in the turns of trained seats."""
     added: list[dict[str, float]] = [{} for _ in episode.turns]
-    for reward in rewards:
+    for reward, values in found:
         name, weight = reward.bound.plugin.name, reward.weight(progress)
-        values: tuple[float | None, ...] = tuple(reward.bound(episode, progress=progress))
         if len(values) != len(added):
             raise RewardError(f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns of {episode.game}; return one per turn.")
         for number, value in enumerate(values):

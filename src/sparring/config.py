@@ -250,6 +250,7 @@ class RunConfig(Strict):
     sampler: PluginConfig = PluginConfig(name="in_process")
     rollout: RolloutConfig = RolloutConfig()
     matchmaker: PluginConfig = PluginConfig(name="mirror")
+    bots: dict[str, PluginConfig] = Field(default_factory=dict, description="agents with options that the matchmaker may seat, by a name")
     league: LeagueConfig = LeagueConfig()
     rewards: list[RewardConfig] = Field(default_factory=list, description="components added to the game's payoffs")
     outcome_weight: Number = Field(1.0, description="factor of the game's own payoffs in what credit sees; a number or a schedule")
@@ -302,8 +303,8 @@ class RunConfig(Strict):
         for game in self.games:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
-        for opponent in self.evaluation.opponents:
-            opponent.bind("agents")
+        for agent in (*self.evaluation.opponents, *self.bots.values()):
+            agent.bind("agents")
         return self
 
 

@@ -38,6 +38,16 @@ def test_it_draws_uniformly_among_the_best_actions():
     assert chosen == {"a1", "c1", "a3", "c3"}
 
 
+def test_random_moves_are_as_many_as_asked_for():
+    state, root, agent = after("a1", "b1"), Stream.from_seed(1), made(random_moves=0.4)
+    said = [agent.choose(state, 0, root.child(number)) for number in range(4000)]
+    for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
+        assert said.count(action) / 4000 == pytest.approx(share, abs=0.03)
+    assert {agent.choose(state, 0, root.child(number)) for number in range(200)} == set(state.legal_actions())
+    with pytest.raises(ConfigError, match="random_moves=2 must be at least 0 and at most 1"):
+        made(random_moves=2.0)
+
+
 def test_it_never_loses_to_random_play():
     other = registry.bind("agents", "random")()
     for episode in range(100):

@@ -7,7 +7,7 @@ import torch
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ModelError
+from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.league.starts import starts
 from sparring.rollout.play import RolloutCounts
 from sparring.run.step import Methods, play_round
@@ -140,3 +140,22 @@ def test_agents_play_with_the_weights_of_now():
     fresh.model.version = engine.model.version
     assert second == fresh.play(specs, RolloutCounts()) != first
     assert {turn.weights_version for episode in second for turn in episode.turns} == {2}
+
+
+def test_bots_with_options_are_seated_by_their_name():
+    config = resolve(
+        {
+            "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+            "threads": 1,
+            "rollout": {"games_per_step": 4},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "bots": {"weak": {"name": "minimax", "random_moves": 0.5}},
+            "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"weak": 1.0}},
+        }
+    )
+    run = LocalEngine(config)
+    outcome = play_round(config, run, Methods.of(config), 0, {})
+    assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot:weak"}
+    assert run.agent("bot:weak").random_moves == 0.5
+    with pytest.raises(ConfigError, match="random_moves"):
+        resolve({"games": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})

@@ -18,18 +18,21 @@ class MinimaxAgent(TextAgent):
     Positions are told apart by OpenSpiel's printed board, so a position reached by two move orders is solved once.
     """
 
-    def __init__(self, max_states: int) -> None:
+    def __init__(self, max_states: int, random_moves: float) -> None:
         super().__init__("minimax")
-        self.max_states = max_states
+        self.max_states, self.random_moves = max_states, random_moves
         self._searches: dict[str, Search] = {}
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
-        """Return one of the best actions.
+        """Return one of the best actions, or any legal one by chance.
 
         Raises:
             GameError: the game has chance, hidden information or not two opposed seats.
             TooLargeError: more than ``max_states`` positions.
         """
+        if self.random_moves and stream.uniform(1) < self.random_moves:
+            legal = state.legal_actions()
+            return legal[stream.integer(0, len(legal))]
         values = self.action_values(state)
         best = max(values.values())
         actions = [action for action, value in values.items() if value == best]
@@ -55,14 +58,16 @@ class MinimaxAgent(TextAgent):
         return low
 
 
-def minimax(*, max_states: int = 200_000) -> Agent:
+def minimax(*, max_states: int = 200_000, random_moves: float = 0.0) -> Agent:
     """Perfect play in small two-seat games without chance or hidden information, uniform among the best actions.
 
     Args:
         max_states: positions to remember before giving up.
+        random_moves: share of the moves, 0 to 1, that are drawn from all legal ones instead: an opponent who can be beaten.
 
     Raises:
         ConfigError: a number out of range.
     """
     check_range("minimax: max_states", max_states, 1)
-    return MinimaxAgent(max_states)
+    check_range("minimax: random_moves", random_moves, 0, 1)
+    return MinimaxAgent(max_states, random_moves)

@@ -86,7 +86,9 @@ class LocalEngine:
             if name == PUBLISHED:
                 self.agents[name] = self._sit(name, self.learner.policy)
             else:
-                self.agents[name] = registry.bind("agents", name.removeprefix(BOT))()
+                bot = name.removeprefix(BOT)
+                given = self.config.bots.get(bot)
+                self.agents[name] = (given.bind("agents") if given is not None else registry.bind("agents", bot))()
         return self.agents[name]
 
     def play(self, specs: Sequence[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:

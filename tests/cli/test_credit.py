@@ -11,7 +11,7 @@ from sparring import cli, registry
 from sparring.errors import SparringError
 
 FEW = ["--episodes", 320, "--batch", 32, "--no-time"]
-SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr"]
+SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr process=steps"]
 
 
 def call(*arguments):
@@ -48,7 +48,7 @@ def test_the_table_says_what_was_played_and_what_was_refused():
     assert re.search(r"grpo:dr_grpo 0\.125 \[0\.125, 0\.125\]", text)
     assert "gae lam=0.5" in text
     assert "320 episodes" in text
-    assert "not measured: ppr: credit 'ppr'" in text
+    assert "not measured: ppr process=steps: credit 'ppr'" in text
 
 
 @pytest.mark.parametrize("policy", ["uniform", "tiny"])
@@ -77,7 +77,7 @@ def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
     assert f"sparring credit compare --game kuhn_poker --game 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'" in text
     assert text.count("| [`rloo`](methods/credit-rloo.md) | 0.000 ") == 2
     assert text.count("[`gae lam=0.5`](methods/credit-gae.md)") == 2
-    assert text.count("[`ppr`](methods/credit-ppr.md): not measured.") == 2
+    assert text.count("[`ppr process=steps`](methods/credit-ppr.md): not measured.") == 2
     for image in re.findall(r"!\[[^]]*\]\(([^)]+)\)", text):
         names = "".join(ElementTree.fromstring((page.parent / image).read_text()).itertext())
         assert "grpo:dr_grpo" in names

@@ -7,7 +7,7 @@ import pytest
 
 from sparring import registry
 from sparring.errors import ConfigError, SparringError, UnknownNameError
-from sparring.evaluate.credit_lab import CreditLab, LabPlan, bind_estimator, estimator_names, per_turn
+from sparring.evaluate.credit_lab import CreditLab, LabPlan, bind_estimator, estimator_names, judgements_of, per_turn
 from sparring.evaluate.info_states import enumerate_info_states
 from sparring.evaluate.lab_episodes import cut, tiled
 from sparring.evaluate.table_policy import TablePolicy, random_table
@@ -255,3 +255,44 @@ def test_a_policy_without_a_gradient_is_refused():
     rows = [np.eye(len(query.legal_actions))[0] for query in STATES["kuhn_poker"].queries]
     with pytest.raises(ConfigError, match="exact gradient"):
         CreditLab(GAMES["kuhn_poker"], TablePolicy.of(STATES["kuhn_poker"], rows), LabPlan())
+
+
+def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_values(kuhn):
+    seen = []
+
+    def watching(turns, state):
+        seen.append(turns)
+        return outcome(turns, state)
+
+    plain = kuhn.tables[0]
+    assert list(plain.components) == ["game"]
+    for name in ("ppr", "spae", "ssl", "vpr"):
+        bound = bind_estimator(name)
+        seen.clear()
+        kuhn.advantages(name, replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: watching(turns, state))))
+        table = seen[0]
+        best = table.components["best_action"]
+        assert set(best.tolist()) == {0.0, 1.0}
+        assert table.reward == pytest.approx(plain.reward + best)
+        assert table.components["game"] == pytest.approx(plain.reward)
+        exact = kuhn.whole.advantage[: len(best)]
+        assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
+    paid = bind_estimator("vpr process=playout_value")
+    assert kuhn.whole.judged(judgements_of(paid, kuhn.whole)).turns.components["playout_value"] == pytest.approx(
+        kuhn.whole.turns.action_value
+    )
+
+
+@pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
+def test_estimators_with_a_perfect_judge_are_measured(name):
+    row = lab_of(episodes=640, burn_in=0.25, timed=True).row(name)
+    assert row.refused is None
+    assert row.gradient.cosine.mean > 0.5
+    assert row.seconds is not None
+
+
+def test_all_other_estimators_see_the_games_own_rewards(kuhn):
+    for name in ("outcome", "grpo", "mars:as_released"):
+        assert judgements_of(bind_estimator(name), kuhn.whole) == []
+    missing = kuhn.row("ppr process=nothing").refused
+    assert "no reward component 'nothing'" in missing

@@ -7,6 +7,9 @@ Control variates. The figures of the expected gradient are measured with less no
 is known: those of the returns, of the returns from the turn on and of exact Q - V (each the exact gradient), and those of
 advantages 1, V and the mean return of the same seat in the group's other games (0). So the row of an estimator that is made
 of these says 0 by construction; ``bias_unpaired`` does without.
+
+Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one besides, by a judge that knows the
+exact values (``LabEpisodes.judgements``); all others see the game's own rewards.
 """
 
 from __future__ import annotations
@@ -152,7 +155,8 @@ class CreditLab:
         sizes = {"batch_size": plan.batch_size, "group_size": plan.group_size}
         episodes = play_table(game, policy, batches=plan.batches, stream=stream.child("play"), **sizes)
         played = lab_episodes(episodes, policy, self.values, batch_size=plan.batch_size, critic=plan.critic, stream=stream.child("critic"))
-        self.tables, self.played = played.tables(), _without(played, plan.skipped)
+        self.whole, self.played = played, _without(played, plan.skipped)
+        self.tables = played.tables()
         self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
         self.layout = GradientLayout.of(self.played, policy)
         self.controls, self.expectations = self._controls()
@@ -219,7 +223,8 @@ class CreditLab:
         """Return the advantage of every turn, burn-in included, from one call per batch with the state carried on."""
         state: Mapping[str, Any] = {}
         found = []
-        for table in self.tables:
+        judged = judgements_of(estimator, self.whole)
+        for table in self.whole.judged(judged).tables() if judged else self.tables:
             credit = estimator(table, state)
             state = credit.state
             found.append(per_turn(credit, table))
@@ -246,10 +251,17 @@ class CreditLab:
     def seconds(self, estimator: Estimator) -> float:
         """Return the wall-clock time of one call on the played turns, repeated or cut to about 100,000, per 100,000 turns."""
         end = int(np.searchsorted(self.played.batch, self.played.batch[min(TIMED_ROWS, len(self.played.batch)) - 1], side="right"))
-        table = tiled(cut(self.played.turns, 0, end), TIMED_ROWS)
+        turns = self.played.judged(judgements_of(estimator, self.played)).turns
+        table = tiled(cut(turns, 0, end), TIMED_ROWS)
         begin = time.perf_counter()
         estimator(table, {})
         return (time.perf_counter() - begin) * TIMED_ROWS / len(table.reward)
+
+
+def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
+    """Return the judgements that an estimator's options name as components of the reward."""
+    options = estimator.at(0.0).values() if isinstance(estimator, Bound) else ()
+    return sorted(name for name in played.judgements if name in options)
 
 
 def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
@@ -272,4 +284,5 @@ def _without(played: LabEpisodes, batches: int) -> LabEpisodes:
         state=played.state[begin:],
         choice=played.choice[begin:],
         advantage=played.advantage[begin:],
+        judgements={name: column[begin:] for name, column in played.judgements.items()},
     )

@@ -5,7 +5,7 @@ N turns of all batches, I information states.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from sparring.rollout.table import ordered_turns, turn_table
 from sparring.types import Episode, FloatArray, IntArray, TurnTable
 
 Critic = Literal["exact", "noisy", "zero"]
+SAME = 1e-9  # actions whose exact values differ by less are equally good
 NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviations of the returns
 
 
@@ -37,11 +38,18 @@ class LabEpisodes:
     state: IntArray  # [N] information state
     choice: IntArray  # [N] position of what was played in its legal actions
     advantage: FloatArray  # [N] exact Q - V
+    judgements: Mapping[str, FloatArray]  # [N] each, by the name of the reward component that they stand in for
 
     def tables(self) -> list[TurnTable]:
         """Return the turn table of each batch, as a run would make it of the batch's episodes."""
         bounds = np.searchsorted(self.batch, np.arange(self.num_batches + 1))
         return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
+
+    def judged(self, components: Sequence[str]) -> LabEpisodes:
+        """Return the episodes with these judgements paid on top of what the game pays, as a run's rewards would be."""
+        added = {name: self.judgements[name] for name in components}
+        reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
+        return replace(self, turns=replace(self.turns, reward=reward, components={**self.turns.components, **added}))
 
 
 def play_table(game: Game, policy: TablePolicy, *, batches: int, batch_size: int, group_size: int, stream: Stream) -> list[Episode]:
@@ -104,6 +112,7 @@ def lab_episodes(
         token_value=value,
         action_value=action_value,
         state_value=state_value,
+        judged=np.ones(len(state), dtype=bool),
         default_value=np.array([own.mean() for own in values.action])[state],
     )
     return LabEpisodes(
@@ -114,7 +123,18 @@ def lab_episodes(
         state=state,
         choice=choice,
         advantage=action_value - state_value,
+        judgements=_judgements(action_value, values, state, policy),
     )
+
+
+def _judgements(chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy) -> dict[str, FloatArray]:
+    """Return what a judge that knows the exact values says of every turn, for estimators that read such a reward component.
+
+    ``best_action``: 1 if no action has a larger Q under the policy that plays, else 0. ``playout_value``: the exact Q, which
+    playing on from the turn estimates.
+    """
+    best = np.array([own.max() for own in values.action])[state]
+    return {"best_action": (chosen >= best - SAME).astype(np.float64), "playout_value": chosen}
 
 
 def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray, IntArray]:

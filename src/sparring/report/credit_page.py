@@ -52,6 +52,11 @@ group's other games (0). So bias and cosine of estimators that are made of these
 `exact_advantage`, are exact by construction; the line above each table says what the gradient of the returns measures without
 that help. For estimators with a running state batches depend on each other a little, which the intervals leave out. Turns count
 as one token; the critic's `value_after` is its value at the seat's next own turn; the reference policy is uniform play.
+
+Estimators that read a reward for every turn are paid one on top of the game's, by a judge that a run would not have:
+`best_action` (`ppr`, `spae`, `ssl`, `vpr`) is 1 where no action has a larger exact Q, else 0, and `playout_value`, for those told to
+read it (`'vpr process=playout_value'`), that Q. Their rows say how well they use a perfect judge; the truth they are held to is
+still the game's return alone, and their scales are the defaults, made for outcomes of -1 to 1.
 """
 
 

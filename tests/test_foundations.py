@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sparring import config, recipe, registry, rng, schedule
 from sparring.errors import ConfigError, UnknownNameError, nearest
+from sparring.games.catalogue import configured_game
 from sparring.rng import Stream
 
 KEYS = st.integers(0, 2**64 - 1)
@@ -210,6 +211,23 @@ def test_recipes_extend_and_plugins_are_replaced_as_a_whole():
     base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
     merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
     assert merged == {"credit": {"name": "mars"}, "learner": {"epochs": 1, "betas": [0.9, 0.9]}}
+
+
+@pytest.mark.parametrize("name", [name for name in recipe.recipe_names() if name.startswith(("mars/", "spiral/"))])
+def test_recipes_of_chat_models_say_what_becomes_of_thoughts(name):
+    renderer = config.resolve(recipe.load_recipe(name)).renderer
+    assert renderer.name == "plain" or {"thinking", "history"} <= renderer.options.keys()
+
+
+@pytest.mark.parametrize("name", ["spiral/kuhn-paper", "spiral/multi-game-paper"])
+def test_published_settings_of_spiral(name):
+    """Every turn a sample of its own, 128 samples an update, and a forfeiture (-1.5) that is worse than any loss (-1)."""
+    resolved = config.resolve(recipe.load_recipe(name))
+    assert resolved.renderer.options["history"] == "strip" and resolved.learner.reduction == "constant"
+    games = [configured_game(section) for section in resolved.games]
+    assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
+    turns = {"tic_tac_toe": 7.75, "kuhn_rounds": 11.2, "simple_negotiation": 10}  # of random play
+    assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
 
 
 def test_a_recipe_file_by_path(tmp_path):

@@ -24,9 +24,9 @@ _PROBE_CAP = 1e30  # a random play is cut once it stands for this many histories
 _HOPELESS = 100.0  # an estimate this many times over the bound is believed without walking (wrong with P < 1/100, Markov)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
 class InfoStates:
-    """All information states of a game, in the order of a depth-first walk; I of them."""
+    """All information states of a game, in the order of a depth-first walk; I of them. What no policy changes is found once per object."""
 
     game: str
     rules: str  # OpenSpiel's name of the rules, parameters included

@@ -78,6 +78,15 @@ def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_fol
     assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]
 
 
+def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
+    plan = sparring("train", recipe("false"), "sampler={name: in_process, cache_bytes: 536870912}", "--dry-run")
+    plan = json.loads(plan[: plan.index("\n}\n") + 2])
+    assert plan["renderer"] == {
+        "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None
+    }  # fmt: skip
+    assert plan["model"]["keys_and_values_kept_gib"] == 0.5
+
+
 def test_a_run_can_be_planned_where_its_device_is_not(recipe):
     assert "this machine's" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from typing import Any
@@ -13,6 +14,7 @@ from sparring.errors import ConfigError, SparringError
 from sparring.games.catalogue import configured_game
 from sparring.models.memory import GIB, available_bytes, training_bytes
 from sparring.models.pretrained import DTYPES, parameters_of
+from sparring.registry import Bound
 
 TINY = "tiny"  # the name of the model that is built, not loaded
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
@@ -31,6 +33,7 @@ def describe(config: RunConfig) -> str:
         "updates": steps * config.learner.epochs * config.learner.minibatches,
         "groups": f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games per step",
         "sampled_tokens_per_step_at_most": _tokens(config),
+        "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "credit": config.credit.name,
         "rewards": [reward.name for reward in config.rewards],
         "losses": [loss.name for loss in config.losses],
@@ -40,6 +43,12 @@ def describe(config: RunConfig) -> str:
         "model": _model(config),
     }
     return json.dumps(plan, indent=2)
+
+
+def _settings(bound: Bound) -> dict[str, Any]:
+    """Return all options of a plug-in, those that are left at their defaults as well."""
+    parameters = inspect.signature(bound.plugin.function).parameters.values()
+    return {**{p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}, **bound.options}
 
 
 def _tokens(config: RunConfig) -> int:
@@ -71,7 +80,9 @@ def _model(config: RunConfig) -> dict[str, Any]:
         "parameters": parameters,
         "parameters_from": source,
         "memory_gib": round(needed / GIB, 1),
-        "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations left out: {fits} {have / GIB:.1f} GiB",
+        "keys_and_values_kept_gib": round(_settings(config.sampler.bind("samplers")).get("cache_bytes", 0) / GIB, 1),
+        "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations and kept keys and values left out: "
+        f"{fits} {have / GIB:.1f} GiB",
     }
 
 

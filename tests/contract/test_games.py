@@ -25,6 +25,7 @@ MORE = {
     "repeated_dilemma": [{"rounds": 3}],
     "tic_tac_toe": [{"start": "a1 b2 c3"}],
     "sudoku": [{"blanks": 10, "wrong": "continues", "pay": "share", "puzzles": 16}],
+    "zebra": [{"attributes": 2, "wrong": "continues", "pay": "share", "puzzles": 16, "level": "search"}],
     "minesweeper": [{"rows": 3, "columns": 5, "mines": 4, "flags": True, "pay": "share"}],
     "twenty_questions": [{"objects": 5, "attributes": 2, "questions": 3, "noise": 0.2, "cost": 0.05, "tables": 1}],
     "urn": [{"urns": 3, "colours": 3, "draws": 4, "sets": 1}],

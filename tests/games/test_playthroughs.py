@@ -20,6 +20,7 @@ EXTRA = {
     "needle_chain": {"length": 3, "actions": 3, "needle": 2},
     "signalling": {"types": 3, "rounds": 2},
     "sudoku": {"wrong": "continues", "pay": "share", "level": "naked"},
+    "zebra": {"houses": 2, "attributes": 2, "wrong": "continues", "pay": "share", "kinds": "links"},
     "minesweeper": {"rows": 3, "columns": 3, "mines": 2, "flags": True},
     "twenty_questions": {"objects": 4, "attributes": 2, "values": 2, "noise": 0.3, "cost": 0.05},
     "urn": {"urns": 3, "colours": 3, "cost": 0.0},

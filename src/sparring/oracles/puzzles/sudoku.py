@@ -11,6 +11,7 @@ from sparring.games.base import State
 from sparring.games.sudoku_table import SudokuTable, board_text
 from sparring.ops.sudoku import Board, frame, hidden_singles, naked_singles, solutions
 from sparring.oracles.base import Judgement
+from sparring.oracles.puzzles.filling import filling
 from sparring.oracles.puzzles.z3_solver import load_z3
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
@@ -46,14 +47,11 @@ def sudoku(
     legal = [divmod(index, size) for index in state.spiel.legal_actions()]
     good = [truth[cell] == digit + 1 for cell, digit in legal]
     wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
-    if wrong and not table.share:  # nothing that is done now changes what is paid
-        return None if lost == "abstain" else Judgement(values=[float(ok) for ok in good], bound=1.0)
-    best: list[bool] | None = None
+    forced: list[bool] | None = None
     if right == "forced":
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
         forced = [ok and singles.get(cell) == digit + 1 for ok, (cell, digit) in zip(good, legal, strict=True)]
-        best = forced if any(forced) else None
-    return Judgement(values=_values(table, good, wrong), best=best)
+    return filling(table, good, wrong, forced, lost)
 
 
 @lru_cache(maxsize=KEPT_SOLUTIONS)
@@ -68,17 +66,6 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
         what = "several solutions" if every else "no solution"
         raise OracleError(f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {what}; judge puzzles with exactly one.")
     return every[0]
-
-
-def _values(table: SudokuTable, good: list[bool], wrong: int) -> list[float]:
-    """Return what each move pays if all later ones are right."""
-    if not table.share:
-        best, worst = 1.0, 0.0
-    elif table.ends:
-        best, worst = 1.0, len(table.moves) / table.blanks
-    else:
-        best, worst = (table.blanks - wrong) / table.blanks, (table.blanks - wrong - 1) / table.blanks
-    return [best if ok else worst for ok in good]
 
 
 def _by_z3(size: int, board: Sequence[int], limit: int) -> list[Board]:

@@ -1,0 +1,146 @@
+"""Sokoban's mathematics: the moves, and the length of the shortest solution of every position at once, by search backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+DIRECTIONS = ("down", "left", "right", "up")  # by action id
+_SHIFT = 6  # bits of the agent's cell in a key: at most 64 cells
+_STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
+_BACK = (3, 2, 1, 0)  # the opposite direction
+
+Keys = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Floor:
+    """What never moves: cells row * columns + column, sets of cells as bit masks. Around it all is wall."""
+
+    rows: int
+    columns: int
+    walls: int = 0
+    goals: int = 0
+
+
+def cells_of(mask: int) -> list[int]:
+    """Return the cells of a bit mask, ascending."""
+    return [cell for cell in range(mask.bit_length()) if mask >> cell & 1]
+
+
+def mask_of(cells: npt.NDArray[np.int64] | list[int] | tuple[int, ...]) -> int:
+    """Return the bit mask of different cells."""
+    return sum(1 << int(cell) for cell in cells)
+
+
+@lru_cache(maxsize=4096)
+def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
+    """Return the cell next to each cell in each direction, -1 where a wall is; [cells][4]."""
+    out = []
+    for cell in range(floor.rows * floor.columns):
+        row, column = divmod(cell, floor.columns)
+        near = [(row + down, column + right) for down, right in _STEPS]
+        inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in near]
+        places = [r * floor.columns + c for r, c in near]
+        out.append(tuple(place if ok and not floor.walls >> place & 1 else -1 for place, ok in zip(places, inside, strict=True)))
+    return tuple(out)
+
+
+def moved(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
+    """Return the agent's cell and the boxes after a step or a push; None where a wall or a second box is in the way."""
+    near = neighbours(floor)
+    place = near[agent][direction]
+    if place < 0:
+        return None
+    if not boxes >> place & 1:
+        return place, boxes
+    beyond = near[place][direction]
+    if beyond < 0 or boxes >> beyond & 1:
+        return None
+    return place, boxes ^ 1 << place ^ 1 << beyond
+
+
+def key_of(agent: int, boxes: int) -> int:
+    """Return a position as one number."""
+    return boxes << _SHIFT | agent
+
+
+def position_of(key: int) -> tuple[int, int]:
+    """Return the agent's cell and the boxes of a position given as one number."""
+    return int(key) & (1 << _SHIFT) - 1, int(key) >> _SHIFT
+
+
+def homes(floor: Floor, boxes: int, number: int) -> Keys:
+    """Return all positions of so many boxes with at least ``number`` of them on goals, wherever the agent stands; ascending."""
+    free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
+    chosen = [mask for mask in map(mask_of, combinations(free, boxes)) if (mask & floor.goals).bit_count() >= number]
+    return np.sort(np.array([key_of(agent, mask) for mask in chosen for agent in free if not mask >> agent & 1], np.int64))
+
+
+def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
+    """Yield the positions that are 0, 1, 2, ... moves away from the nearest position of ``start``, each layer ascending.
+
+    A breadth-first search along moves taken back: a step, or a step away from a box that comes along.
+    """
+    near = np.array(neighbours(floor), np.int64)
+    seen = layer = start
+    while len(layer):
+        yield layer
+        found = np.unique(np.concatenate([_undone(near, layer, direction) for direction in range(4)]))
+        place = np.searchsorted(seen, found)
+        layer = found[seen[np.minimum(place, len(seen) - 1)] != found]
+        seen = np.sort(np.concatenate([seen, layer]), kind="stable")
+
+
+def _undone(near: Keys, keys: Keys, direction: int) -> Keys:
+    """Return the positions from which a move in a direction leads to one of these."""
+    agent, boxes = keys & (1 << _SHIFT) - 1, keys >> _SHIFT
+    behind = near[agent, _BACK[direction]]
+    able = behind >= 0
+    agent, boxes, behind = agent[able], boxes[able], behind[able]
+    able = (boxes >> behind & 1) == 0
+    agent, boxes, behind = agent[able], boxes[able], behind[able]
+    ahead = near[agent, direction]
+    pushed = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
+    one = np.int64(1)
+    pulled = boxes[pushed] ^ one << ahead[pushed] ^ one << agent[pushed]
+    return np.concatenate([boxes << _SHIFT | behind, pulled << _SHIFT | behind[pushed]])
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """How many moves each position is away from a goal; positions that never get there are absent."""
+
+    keys: Keys  # [N] ascending
+    moves: npt.NDArray[np.int16]  # [N]
+
+    def of(self, agent: int, boxes: int) -> int | None:
+        """Return the least number of moves, or None: it cannot be reached."""
+        key = key_of(agent, boxes)
+        place = int(np.searchsorted(self.keys, key))
+        return int(self.moves[place]) if place < len(self.keys) and self.keys[place] == key else None
+
+
+def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances | None:
+    """Return from every position the least moves until at least ``number`` boxes are on goals; None if over ``budget`` positions."""
+    if positions(floor, boxes) > budget:
+        return None
+    found = list(layers(floor, homes(floor, boxes, number)))
+    keys = np.concatenate(found)
+    moves = np.repeat(np.arange(len(found), dtype=np.int16), [len(layer) for layer in found])
+    order = np.argsort(keys)
+    return Distances(keys[order], moves[order])
+
+
+def positions(floor: Floor, boxes: int) -> int:
+    """Return how many positions of so many boxes and the agent there are, an upper bound of what a search can meet."""
+    number = floor.rows * floor.columns - floor.walls.bit_count()
+    out = number - boxes
+    for count in range(boxes):
+        out = out * (number - count) // (count + 1)
+    return out

@@ -3,7 +3,8 @@
 Each cell is one command, `sparring train mars/ablations/VARIANT seed=S` (three games) or `mars/ablations/tictactoe/VARIANT` (one),
 then `sparring evaluate RUN --suite ablations.yaml`. "untrained" is the start of them all: the warm-up in the words of all six games,
 and nothing after it. Runs go two at a time with one thread each; what is done is not done again. Prints means over seeds with
-Student's 95 % intervals, and writes results/ablations.json.
+Student's 95 % intervals, and writes results/ablations.json; `--variants full` does one ablation over all seeds and both
+training sets, into results/ablations-full.json.
 """
 
 import argparse
@@ -61,13 +62,14 @@ def table(cells, keys, seeds):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS, help="only these")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "ablations")
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("changes", nargs="*", help="changes to every recipe, e.g. steps=300")
     given = parser.parse_args()
-    keys = [UNTRAINED, *((trained_on, variant) for trained_on in FOLDERS for variant in VARIANTS)]
+    keys = [UNTRAINED, *((trained_on, variant) for trained_on in FOLDERS for variant in given.variants)]
     wanted = [(*key, seed) for seed in range(given.seeds) for key in keys]
     with ThreadPoolExecutor(given.workers) as pool:
         outcomes = pool.map(lambda key: cell(*key, given.folder, given.changes), wanted)
         cells = dict(zip(wanted, outcomes, strict=True))
-    record("ablations", table(cells, keys, given.seeds))
+    record("-".join(["ablations", *(given.variants if given.variants is not VARIANTS else ())]), table(cells, keys, given.seeds))

@@ -155,7 +155,7 @@ def test_bots_with_options_are_seated_by_their_name():
     )
     run = LocalEngine(config)
     outcome = play_round(config, run, Methods.of(config), 0, {})
-    assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot:weak"}
-    assert run.agent("bot:weak").random_moves == 0.5
+    assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot-weak"}
+    assert run.agent("bot-weak").random_moves == 0.5
     with pytest.raises(ConfigError, match="random_moves"):
         resolve({"games": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})

@@ -22,15 +22,15 @@ def plan(folder, *estimators, **changes):
 def raced(tmp_path_factory):
     folder = tmp_path_factory.mktemp("race")
     said = []
-    return folder, race(plan(folder, "outcome", "ppr", "gae lam=0.5", "mars:no_turn_level"), watch=said.append), said
+    return folder, race(plan(folder, "outcome", "ppr process=steps", "gae lam=0.5", "mars:no_turn_level"), watch=said.append), said
 
 
 def test_every_estimator_has_its_figures_or_its_reason(raced):
     _, result, said = raced
     rows = {row["estimator"]: row for row in result["rows"]}
-    assert set(rows) == {"outcome", "ppr", "gae lam=0.5", "mars:no_turn_level"}
-    assert "no reward component 'best_action'" in rows["ppr"]["refused"]
-    assert result["rows"][-1]["estimator"] == "ppr"
+    assert set(rows) == {"outcome", "ppr process=steps", "gae lam=0.5", "mars:no_turn_level"}
+    assert "no reward component 'steps'" in rows["ppr process=steps"]["refused"]
+    assert result["rows"][-1]["estimator"] == "ppr process=steps"
     finals = [row["final"]["mean"] for row in result["rows"][:-1]]
     assert finals == sorted(finals)
     for row in result["rows"][:-1]:
@@ -41,6 +41,27 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
         assert row["mean"]["mean"] == pytest.approx(sum(value for _, value in row["curve"]) / 3)
     assert len(said) == 8
     json.dumps(result)
+
+
+@pytest.mark.parametrize("estimator", ["ppr", "spae", "ssl", "vpr"])
+def test_estimators_of_judged_turns_are_given_a_judge_and_run(estimator, tmp_path):
+    one = plan(tmp_path, estimator, "outcome", seeds=1)
+    config = cell_config(one, estimator, 0)
+    assert [reward.name for reward in config.rewards] == ["best_action"]
+    assert [game.oracle.name for game in config.games] == ["cfr"]
+    assert config.reorder_outcomes
+    assert not cell_config(one, "outcome", 0).rewards
+    assert len(run_cell(one, estimator, 0)["curve"]) == 3
+
+
+def test_a_recipe_with_its_own_judge_keeps_it(tmp_path):
+    own = ("rewards=[{name: best_action, weight: 0.5}]", "games=[{name: kuhn_poker, oracle: {name: best_response}}]")
+    config = cell_config(plan(tmp_path, "vpr", overrides=(*SMALL, *own)), "vpr", 0)
+    assert [(reward.name, reward.weight) for reward in config.rewards] == [("best_action", 0.5)]
+    assert not config.reorder_outcomes
+    judged = cell_config(plan(tmp_path, "vpr", overrides=(*SMALL, own[1])), "vpr", 0)
+    assert [game.oracle.name for game in judged.games] == ["best_response"]
+    assert judged.reorder_outcomes
 
 
 def test_a_race_that_is_done_is_read_and_one_that_was_cut_off_goes_on(raced, monkeypatch):

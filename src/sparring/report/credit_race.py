@@ -32,6 +32,8 @@ from sparring.run.signals import GracefulStop
 
 DISTANCES = ("optimality_gap/", "nash_conv/")  # the first that a run measures is what is raced for
 CRITICS = frozenset({"values", "values_after", "token_values"})
+JUDGED = "best_action"  # the reward that estimators of judged turns read
+ORACLE = {"name": "cfr"}  # who judges them, where the recipe names nobody
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +49,7 @@ class RacePlan:
 
 
 def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
-    """Return the configuration of one run: the recipe with this estimator, and a loss for its critic if it has one.
+    """Return the configuration of one run: the recipe with this estimator, and what it needs: a loss for its critic, a judge's reward.
 
     Raises:
         ConfigError: the recipe or a change to it is wrong.
@@ -59,9 +61,22 @@ def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
     data["credit"] = {"name": name, **({"preset": preset} if preset else {}), **options}
     data.update(name=f"race {estimator}", seed=seed, threads=1)
     losses = data.get("losses") or [{"name": "ppo_clip"}]
-    if bind_estimator(estimator).plugin.needs & CRITICS and not any(loss["name"] == "value_loss" for loss in losses):
+    bound = bind_estimator(estimator)
+    if JUDGED in bound.options.values():
+        _add_judge(data)
+    if bound.plugin.needs & CRITICS and not any(loss["name"] == "value_loss" for loss in losses):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
+
+
+def _add_judge(data: dict[str, Any]) -> None:
+    """Add to a recipe's data the reward of judged turns, and an oracle for every game that has none; nothing if it is paid already."""
+    rewards = data.get("rewards") or []
+    if any(reward["name"] == JUDGED for reward in rewards):
+        return
+    data["rewards"] = [*rewards, {"name": JUDGED}]
+    data["games"] = [game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["games"]]
+    data["reorder_outcomes"] = True  # the estimators want components whole: they weigh them themselves
 
 
 def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:

@@ -134,8 +134,9 @@ def _text(result: Mapping[str, Any], command: str, charts: Sequence[str], lab: M
         "",
         f"Every estimator trains the recipe `{settings['recipe']}` with {', '.join(settings['overrides']) or 'no changes'},",
         f"over {settings['seeds']} seeds: the same games, model, loss and step size; those with a critic get the loss `value_loss`",
-        "besides. Distance is NashConv (in cooperative games the optimality gap), in the game's units, 0 at the best play; *final* at",
-        "the end of the run, *mean* over all measurements of a run. Brackets are Student's 95 % intervals over seeds.",
+        "besides, and those that read judged turns the reward `best_action`, from the oracle `cfr` unless the recipe has one.",
+        "Distance is NashConv (in cooperative games the optimality gap), in the game's units, 0 at the best play; *final* at the end",
+        "of the run, *mean* over all measurements of a run. Brackets are Student's 95 % intervals over seeds.",
         "",
         *(f"![{name}](images/{name})\n" for name in charts),
     ]

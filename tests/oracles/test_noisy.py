@@ -53,9 +53,15 @@ def test_a_sure_abstention_says_nothing_and_is_counted():
     assert oracle.metrics["abstained"] == len(STATES)
 
 
-@pytest.mark.parametrize(("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)])
-def test_the_rates_are_the_documented_ones(flip, bias, abstain):
-    pairs = [(f, t) for f, t in zip(made(flip=flip, bias=bias, abstain=abstain, seed=3).judge(STATES), TRUE, strict=True) if wrong(t)]
+def streams(count, seed=0):
+    return [Stream.from_seed(seed).child("turn").child(number) for number in range(count)]
+
+
+@pytest.mark.parametrize("per", ["position", "turn"])
+@pytest.mark.parametrize(("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.9, 0.0, 0.0), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)])
+def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
+    oracle = made(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
+    pairs = [(f, t) for f, t in zip(oracle.judge(STATES, streams(len(STATES))), TRUE, strict=True) if wrong(t)]
     kept = [(found, exact) for found, exact in pairs if found is not None]
     assert len(kept) > 1000
     assert 1 - len(kept) / len(pairs) == pytest.approx(abstain, abs=0.04)
@@ -64,6 +70,41 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain):
     assert true_positive == pytest.approx(1 - flip * (1 - bias), abs=0.04)
     assert false_positive == pytest.approx(flip + bias - flip * bias, abs=0.04)
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
+
+
+def test_per_turn_one_position_gets_verdicts_that_differ_at_the_documented_rates():
+    state, number = after(TIC, "a1"), 4000
+    exact = EXACT.judge([state])[0]
+    oracle = made(flip=0.3, abstain=0.1, per="turn")
+    found = oracle.judge([state] * number, streams(number))
+    said = [verdict for verdict in found if verdict is not None]
+    assert exact.best == {"b2"}
+    assert 1 - len(said) / number == pytest.approx(0.1, abs=0.02)
+    true_positive, false_positive = sum("b2" in v.best for v in said) / len(said), sum("c2" in v.best for v in said) / len(said)
+    assert true_positive == pytest.approx(0.7, abs=0.03)
+    assert true_positive - false_positive == pytest.approx(1 - 2 * 0.3, abs=0.05)
+    assert len({verdict.best for verdict in said}) == 2
+    assert (oracle.metrics["judged"], oracle.metrics["abstained"]) == (number, found.count(None))
+    again = made(flip=0.3, abstain=0.1).judge([state] * number, streams(number))
+    assert len({verdict and verdict.best for verdict in again}) == 1  # per position: one verdict for all
+
+
+def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
+    states, drawn = STATES[:300], streams(300)
+    together, backwards = made(per="turn").judge(states, drawn), made(per="turn")
+    alone = [backwards.judge([s], [d])[0] for s, d in zip(reversed(states), reversed(drawn), strict=True)]
+    assert alone[::-1] == together
+    assert made(per="turn", seed=1).judge(states, drawn) != together
+    assert made(per="turn").judge(states, streams(300, seed=1)) != together
+    twice = made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, drawn)
+    assert [found.best for found in twice] == [exact.best for exact in TRUE[:300]]
+    for given in (None, drawn[:1]):
+        with pytest.raises(OracleError, match=r"per='turn'.* given for 300 states; give streams to judge, or write per: position"):
+            made(per="turn").judge(states, given)
+    with pytest.raises(OracleError, match="is finished"):
+        made(per="turn").judge([after(TIC, "a1", "a2", "b1", "b2", "c1")], drawn[:1])
+    with pytest.raises(ConfigError, match="per"):
+        made(per="game")
 
 
 def test_a_position_has_one_verdict_by_seed():

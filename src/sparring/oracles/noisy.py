@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from sparring import registry
+from sparring.errors import OracleError
 from sparring.games.base import Game, State
 from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle
@@ -17,11 +18,13 @@ from sparring.types import Verdict
 
 
 class NoisyOracle(CachedOracle):
-    """Spoils another oracle's verdicts; what happens to a position is drawn from its own stream."""
+    """Spoils another oracle's verdicts; what happens is drawn from a stream of the position's, or of the turn's."""
 
-    def __init__(self, oracle: Oracle, flip: float, bias: float, abstain: float, seed: int) -> None:
+    def __init__(
+        self, oracle: Oracle, flip: float, bias: float, abstain: float, seed: int, per: Literal["position", "turn"] = "position"
+    ) -> None:
         super().__init__("noisy")
-        self.oracle, self.flip, self.bias, self.abstain = oracle, flip, bias, abstain
+        self.oracle, self.flip, self.bias, self.abstain, self.seed, self.per = oracle, flip, bias, abstain, seed, per
         self._stream = Stream.from_seed(seed).child("noisy oracle")
 
     @property
@@ -43,6 +46,28 @@ class NoisyOracle(CachedOracle):
     def key(self, state: State) -> str:
         """Return the key of the oracle within, where it has one."""
         return self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+
+    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+        """Return a verdict per state on the seat that is to act; None where the oracle abstains.
+
+        ``streams``, one per state, are read where faults belong to turns.
+
+        Raises:
+            OracleError: a state is finished, waits for chance, or is of a game that is not covered; or streams are missing.
+        """
+        if self.per == "position":
+            return super().judge(states, streams)
+        if streams is None or len(streams) != len(states):
+            given = "none were" if streams is None else f"{len(streams)} were"
+            raise OracleError(
+                f"Oracle 'noisy' with per='turn' draws its faults from one stream per state, and {given} given for {len(states)} states; "
+                "give streams to judge, or write per: position."
+            )
+        own = [stream.child("noisy oracle").child(self.seed) for stream in streams]
+        found = [self._spoilt(*pair) for pair in zip(self.oracle.judge(states, streams), own, strict=True)]
+        self.counts["judged"] += len(found)
+        self.counts["abstained"] += found.count(None)
+        return found
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return the spoilt verdicts."""
@@ -81,20 +106,24 @@ def noisy(
     bias: Annotated[float, Field(ge=0, le=1)] = 0.0,
     abstain: Annotated[float, Field(ge=0, le=1)] = 0.0,
     seed: int = 0,
+    per: Literal["position", "turn"] = "position",
 ) -> Oracle:
     """Another oracle that errs: verdicts flipped, too lenient, or withheld with given probabilities.
 
-    What: the verdicts of ``oracle``, each spoilt with a probability; a position always gets the same verdict.
+    What: the verdicts of ``oracle``, each spoilt with a probability.
     When to use: to find out how much oracle error a training signal stands.
-    Mathematics: independently per position: nothing is said with probability ``abstain``; else with probability ``flip`` the best actions
-    and all others change places; then with probability ``bias`` every action is called best. A right action is called right with
-    TPR = 1 - flip (1 - bias), a wrong one with FPR = flip + bias - flip bias, so TPR - FPR = (1 - bias) (1 - 2 flip): no signal at
-    flip 0.5 or bias 1, and the wrong way round beyond flip 0.5.
+    Mathematics: independently per position, or per judged turn: nothing is said with probability ``abstain``; else with probability
+    ``flip`` the best actions and all others change places; then with probability ``bias`` every action is called best. A right
+    action is called right with TPR = 1 - flip (1 - bias), a wrong one with FPR = flip + bias - flip bias, so Youden's index is
+    J = TPR - FPR = (1 - bias) (1 - 2 flip): no signal at flip 0.5 or bias 1, and the wrong way round beyond flip 0.5.
     Options: ``options`` of the oracle within. ``flip`` errs on both sides, ``bias`` lets wrong moves pass. ``seed`` of the faults.
-    Pitfalls: faults belong to positions: they do not average out when a position is met again, unlike those of a judge that draws
-    afresh. Where all actions are best there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped
-    verdict knows two values, the least and the most of the true ones; certainty and bound stay as they were.
+    ``per`` "position": an oracle that is wrong about some positions, each of which always gets the same verdict. "turn": a judge that
+    errs afresh at every turn, drawn from the stream that the caller gives for it; in a run it is the turn's own, so that runs repeat.
+    Pitfalls: faults of positions do not average out when a position is met again, those of turns do: with "turn" the mean of
+    ``best_action`` is J times the true one plus FPR, while with "position" a share ``flip`` of the positions teaches the opposite.
+    Where all actions are best there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict knows
+    two values, the least and the most of the true ones; certainty and bound stay as they were.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
     Verified by: tests/oracles/test_noisy.py.
     """
-    return NoisyOracle(registry.bind("oracles", oracle, options)(), flip, bias, abstain, seed)
+    return NoisyOracle(registry.bind("oracles", oracle, options)(), flip, bias, abstain, seed, per)

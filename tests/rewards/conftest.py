@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.types import Episode, Segment, Turn
+from sparring.types import Episode, Segment, Turn, Verdict
 
 
 @pytest.fixture
@@ -40,6 +40,37 @@ def make_episode():
             turns=tuple(made),
             returns=returns,
             forfeited_by=forfeited_by,
+        )
+
+    return make
+
+
+@pytest.fixture
+def judged():
+    """Return a function that makes an episode from (seat, event, values of the actions a, b, .., index of the action, entropy) per turn.
+
+    Values of None stand for a turn that no oracle judged.
+    """
+
+    def make(turns, *, trained=(True, True), game="tic_tac_toe"):
+        made = []
+        for seat, event, values, chosen, *entropy in turns:
+            actions = tuple("abcdefghij"[: len(values or "ab")])
+            own = sum(turn.seat == seat for turn in made)
+            action = actions[chosen] if event == "ok" else None
+            best = frozenset(a for a, v in zip(actions, values or (), strict=False) if v == max(values))
+            found = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy[0] if entropy else None) if values else None
+            made.append(Turn(seat, own, "learner", "k", actions, "said", action, event, {"game": 0.0}, verdict=found))
+        return Episode(
+            episode_id=0,
+            group_id=0,
+            game=game,
+            seed=0,
+            roles=("first", "second")[: len(trained)],
+            agents=("learner",) * len(trained),
+            trained=trained,
+            turns=tuple(made),
+            returns=(0.0,) * len(trained),
         )
 
     return make

@@ -19,7 +19,9 @@ from sparring.run.loop import train
 from sparring.run.step import Methods, play_round
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
-EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in registry.names("rewards")]
+NAMES = [name for name in registry.names("rewards") if name != "llm_judge"]  # which asks an endpoint
+UNKNOWN = {"information_gain"}  # neither oracle knows entropies
+EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {
     "steps": 2,
     "threads": 1,
@@ -53,10 +55,11 @@ def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
         assert train(config, LocalEngine(config), folder).finished
     names = {f"reward/{reward['name']}" for reward in EVERY}
     for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
+        assert all(line.get("metrics", line)[f"abstained/{name}"] == 1 for name in UNKNOWN)
         assert names | {"bounded_share"} <= set(line.get("metrics", line))
     for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
         for turn in episode.turns:
-            assert set(turn.rewards) - {"illegal"} == {"game", *(reward["name"] for reward in EVERY)}
+            assert set(turn.rewards) - {"illegal"} == {"game", *NAMES} - UNKNOWN
             assert turn.rewards["format_bonus"] == (0.025 if turn.event == "ok" else 0.0)
 
 

@@ -1,0 +1,44 @@
+"""Process reward: what the action lost against the best one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sparring.games.base import Game
+from sparring.oracles.judge import regret as value_lost
+from sparring.types import Episode, Turn
+
+NEEDS = {"verdicts", "game"}
+
+
+def regret(
+    episode: Episode, game: Game, *, scale: Literal["units", "state", "game"] = "units", positive: bool = False
+) -> tuple[float | None, ...]:
+    """Charge each turn what it lost: the value of the best action less that of the action played.
+
+    What: every turn is paid for itself, in proportion to how wrong it was.
+    When to use: where an oracle knows values and a blunder should cost more than a slip; with credit ``vpr``, or any estimator of
+    returns.
+    Mathematics: r_t = -(max_a Q(s_t, a) - Q(s_t, a_t)) / w, and 1 more if ``positive``; Q is the oracle's. w = 1 ("units"), or
+    max_a Q(s_t, a) - min_a Q(s_t, a) ("state"), or the game's largest utility less its smallest ("game").
+    Shapes: one number per turn, None where the oracle abstained.
+    Options: ``scale`` "state" makes the worst action of any turn cost 1, "game" makes games of different units comparable.
+    ``positive`` turns charges into pay: with "state" and "game" in [0, 1], 1 for the best.
+    Pitfalls: with "state" a choice between nearly equal actions weighs as much as one that decides the game. Where all actions are
+    equally good nothing is lost. Summed over a game charges favour short games and pay long ones. A reply that is no legal action
+    costs what the worst action does. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Reference: none; arXiv 2605.10325 (VPR) pays the indicator, ``best_action``.
+    Verified by: tests/rewards/test_regret.py.
+    """
+    whole = game.max_utility - game.min_utility if scale == "game" else 1.0
+    return tuple(_paid(turn, whole, by_state=scale == "state", base=1.0 if positive else 0.0) for turn in episode.turns)
+
+
+def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:
+    """Return the reward of one turn."""
+    lost = value_lost(turn)
+    if lost is None or turn.verdict is None:
+        return None
+    if by_state:
+        width = max(turn.verdict.values) - min(turn.verdict.values)
+    return base - lost / width if lost else base

@@ -56,7 +56,7 @@ def drawn_table(size):
         agent=column(np.zeros(count)),
         turn_index=turn_index,
         reward=reward,
-        components={"game": 0.75 * reward, "process": 0.25 * reward},
+        components={"game": 0.75 * reward, "best_action": 0.25 * reward},
         done=done,
         state_key=view + 4 * POSITIONS * generator.integers(0, 2, size),
         legal=np.ones(size, dtype=bool),

@@ -159,6 +159,17 @@ def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path,
     assert 0 < needed < len(requests) - asked - needed  # what had been played was not asked again
 
 
+def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, tmp_path, endpoint):
+    url, requests = endpoint
+    command = ["evaluate", "--suite", suite, "--out", tmp_path, "--agent"]
+    assert call(*command, f"endpoint model=m base_url={url} budget_tokens=1 concurrency=1").exit_code
+    paid = len(requests)
+    assert paid
+    assert call(*command, f"endpoint model=m base_url={url}").exit_code == 0
+    (kept,) = tmp_path.glob("*.answers.jsonl")
+    assert len(requests) == len(kept.read_text().splitlines())
+
+
 def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
     url, requests = endpoint
     report = json.loads(

@@ -127,7 +127,7 @@ class SuiteEvaluation:
         """Yield pieces with their answers; endpoints are asked from this process alone, which keeps one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
-        settings = {"rows": rows, "seed": self.seed, "player": self.player.data}
+        settings = {"rows": rows, "seed": self.seed, "player": self.player.data, "answers": str(self.path.with_suffix(".answers.jsonl"))}
         here = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
         there = [piece for piece in todo if piece not in here]
         workers = min(workers, len(there))

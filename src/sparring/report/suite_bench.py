@@ -17,19 +17,22 @@ from sparring.evaluate.suite import MAX_STATES, OpponentEntry, SuiteRow
 from sparring.evaluate.suite_rows import Piece, play_piece
 from sparring.games.base import Game
 from sparring.report.measure import exact_figures
+from sparring.report.suite_player import REMOTE
 
 
 class Bench:
     """Plays pieces of a suite.
 
     Args:
-        settings: plain data: "rows" (as dumped), "seed", and "player": {"run", "step", "temperature"} or {"agent", "options"}.
+        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"} or {"agent", "options"}, and
+            "answers", the file in which endpoints' answers are kept where their options name none.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.rows = [SuiteRow.model_validate(row) for row in settings["rows"]]
         self.seed: int = settings["seed"]
         self._player: dict[str, Any] = settings["player"]
+        self._answers: str = settings["answers"]
         self._agent: Agent | None = None
         self._games: dict[int, Game] = {}
         self._opponents: dict[str, Agent] = {}
@@ -55,7 +58,8 @@ class Bench:
     def agent(self) -> Agent:
         """Return the player that is measured; a run's is loaded here, with one thread."""
         if self._agent is None:
-            self._agent = _load(self._player)
+            own = self._player
+            self._agent = _kept(AgentSpec(own["agent"], own["options"]), self._answers).make() if "agent" in own else _load(own)
         return self._agent
 
     def _game(self, place: int) -> Game:
@@ -68,7 +72,7 @@ class Bench:
         """Return an opponent; one with the same options is one agent, with one budget, in all rows."""
         key = entry.model_dump_json()
         if key not in self._opponents:
-            self._opponents[key] = entry.spec.make()
+            self._opponents[key] = _kept(entry.spec, self._answers).make()
         return self._opponents[key]
 
 
@@ -77,10 +81,13 @@ def make_bench(settings: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]
     return Bench(settings).answer
 
 
+def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
+    """Return an agent that keeps what it is told over a network: a piece that is broken off has been paid for."""
+    return AgentSpec(spec.name, {"cache": answers, **spec.options}) if spec.name == REMOTE else spec
+
+
 def _load(player: dict[str, Any]) -> Agent:
-    """Return a player of its plain data."""
-    if "agent" in player:
-        return AgentSpec(player["agent"], player["options"]).make()
+    """Return the policy of a run."""
     _, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
     agent = engine.agent(PUBLISHED)
     if player["temperature"] is None or not isinstance(agent, PolicyAgent):

@@ -54,9 +54,9 @@ def everything(rewards, mask, seed=1):
         columns[f"sparring_{name}"] = np.empty(len(mask), dtype=object)
         for row, found in enumerate(runs):
             columns[f"sparring_{name}"][row] = draw.integers(0, 3, len(found)).tolist()
-    columns["sparring_component_process"] = np.empty(len(mask), dtype=object)
+    columns["sparring_component_best_action"] = np.empty(len(mask), dtype=object)
     for row, found in enumerate(runs):
-        columns["sparring_component_process"][row] = draw.normal(size=len(found)).tolist()
+        columns["sparring_component_best_action"][row] = draw.normal(size=len(found)).tolist()
     return tensors, columns
 
 
@@ -99,7 +99,7 @@ def by_hand(rewards, mask, uid, tensors=None, columns=None):
         return [columns[f"sparring_{name}"][line[0]][line[1]] for line in lines] if columns else None
 
     reward = np.array([line[4] for line in lines])
-    parts = np.array(turn("component_process")) if columns else None
+    parts = np.array(turn("component_best_action")) if columns else None
     group_role = sorted({(uid[line[0]], role[line[0]]) for line in lines})
     plain_states = [group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + number for number, line in enumerate(lines)]
     trajectory = ints(line[0] for line in lines)
@@ -119,7 +119,7 @@ def by_hand(rewards, mask, uid, tensors=None, columns=None):
         n_tokens=ints(line[3] - line[2] for line in lines),
         action=ints(turn("action")) if columns else None,
         view=ints(turn("view")) if columns else None,
-        components={"process": parts, "game": reward - parts} if columns else {},
+        components={"best_action": parts, "game": reward - parts} if columns else {},
         logprob=summed("rollout_log_probs"),
         old_logprob=summed("old_log_probs"),
         reference_logprob=summed("ref_log_prob"),

@@ -39,9 +39,9 @@ def vpr(
     return. The mean is that of the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``.
     Shapes: advantages [N]; groups per (group, role, turn_index) by default.
     Options: ``process`` names the reward component; ``baseline``: "turn_index" (the members alive at that turn, as published), "state"
-    (turns of the batch with the same information state), "role" (all turns of the role), "none"; ``gamma`` 0 looks at the turn alone, 1 at all
-    that follow; ``outcome`` is the weight of the rest of the reward, a number or a schedule. Preset "unbiased" is leave-one-out without
-    the deviation.
+    (turns of the batch with the same information state), "role" (all turns of the role), "none"; ``gamma`` 0 looks at the turn alone, 1
+    at all that follow; ``outcome`` is the weight of the rest of the reward, a number or a schedule. Preset "unbiased" is
+    leave-one-out without the deviation.
     Pitfalls: with gamma 0 a turn gets no credit for the positions it leads to: exactly, the expected gradient is that of each turn's own
     reward, given that the turn was reached; for ``regret`` that is right at the oracle's own play only, for ``potential`` it is one-step
     improvement on the oracle. The own reward in its own mean shrinks the gradient by (m - 1) / m among m members alive, so turns that few

@@ -29,6 +29,7 @@ MORE = {
     "minesweeper": [{"rows": 3, "columns": 5, "mines": 4, "flags": True, "pay": "share"}],
     "twenty_questions": [{"objects": 5, "attributes": 2, "questions": 3, "noise": 0.2, "cost": 0.05, "tables": 1}],
     "urn": [{"urns": 3, "colours": 3, "draws": 4, "sets": 1}],
+    "mastermind": [{"pegs": 2, "colours": 5, "guesses": 3, "pay": "left", "codes": 12}],
 }
 WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [

@@ -1,0 +1,266 @@
+"""Belief: where the ships of battleship_hunt lie, by counting the layouts that agree, and best play while these are few."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from math import log
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from sparring.errors import OracleError
+from sparring.games.base import State
+from sparring.games.battleship_hunt_table import Sea, fleet_of
+from sparring.ops.fleets import Flags, Floats, Masks, Tally, Waters, waters
+from sparring.oracles.base import Judgement
+
+GREEDY = 0.5  # the certainty of a verdict from the probability to hit
+
+Fleet = tuple[int, ...]  # each ship's cells as bits
+
+
+class Seen(NamedTuple):
+    """What the answers say, as bits of cells."""
+
+    shot: int
+    hits: int  # the sinking ones too
+    sinkings: tuple[tuple[int, int], ...]  # the cell of each answer "sunk", and the hits up to it: the ship is among them
+
+    def allows(self, masks: Masks) -> Flags:
+        """Return which placements of a ship agree with the answers in the ship's cells.
+
+        A ship not wholly shot at was hit or not touched; a whole one was sunk by the last shot at it, and by no other.
+        """
+        sinking = np.uint64(sum(cell for cell, _ in self.sinkings))
+        untouched = masks & np.uint64(self.shot & ~self.hits) == 0
+        whole = np.zeros(len(masks), dtype=bool)
+        for cell, hits in self.sinkings:
+            whole |= (masks & sinking == np.uint64(cell)) & (masks & ~np.uint64(hits) == 0)
+        afloat = (masks & sinking == 0) & (masks & ~np.uint64(self.hits) != 0)
+        found: Flags = untouched & (whole | afloat)
+        return found
+
+
+def seen(table: Sea) -> Seen:
+    """Return what the hunter knows."""
+    shot = hits = 0
+    sinkings = []
+    for move, answer in zip(table.moves, table.answers, strict=True):
+        shot |= 1 << move
+        hits |= (answer > 0) << move
+        if answer == 2:
+            sinkings.append((1 << move, hits))
+    return Seen(shot, hits, tuple(sinkings))
+
+
+def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
+    """Return the board as it is seen, and the hits before each that sank a ship: the order of the other shots tells nothing."""
+    return f"{state.spiel.table.view(0)} {sorted(seen(state.spiel.table).sinkings)}"
+
+
+class LongSearchError(Exception):
+    """A search met more beliefs than it may."""
+
+
+class Search:
+    """Best play against some fleets, all equally likely (a fleet may be among them twice), by looking at every belief once.
+
+    A belief is a set of fleets, as bits, with the cells shot at. Values are sums over its fleets: of those that are sunk in time or,
+    with ``share``, of the cells that are still hit. All fleets have as many cells, so in a belief as many are left in all of them.
+    """
+
+    def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
+        self.share, self.most = share, beliefs
+        self.inside: list[int] = [0] * cells  # per cell the fleets with a ship there
+        self.through: list[dict[int, int]] = [{} for _ in range(cells)]  # per cell the ships there, each with its fleets
+        for number, fleet in enumerate(fleets):
+            for ship in fleet:
+                for cell in (cell for cell in range(cells) if ship >> cell & 1):
+                    self.inside[cell] |= 1 << number
+                    self.through[cell][ship] = self.through[cell].get(ship, 0) | 1 << number
+        self._known: dict[tuple[int, int, int], int] = {}
+
+    def bound(self, fleets: int, afloat: int, left: int) -> int:
+        """Return what nobody can beat who knows the fleet: ``afloat`` cells to hit with ``left`` shots."""
+        return fleets * min(afloat, left) if self.share else fleets * (afloat <= left)
+
+    def shooting(self, alive: int, shot: int, afloat: int, left: int, cell: int) -> int:
+        """Return what a shot, and best play after it, will get."""
+        hit, after = alive & self.inside[cell], shot | 1 << cell
+        total = hit.bit_count() if self.share else 0
+        if hit != alive:
+            total += self.value(alive & ~hit, after, afloat, left - 1)
+        sunk = 0
+        for ship, fleets in self.through[cell].items():
+            if not ship & ~after:
+                sunk |= fleets
+        for part in (hit & sunk, hit & ~sunk):
+            if part:
+                total += self.value(part, after, afloat - 1, left - 1)
+        return total
+
+    def value(self, alive: int, shot: int, afloat: int, left: int) -> int:
+        """Return what best play will get.
+
+        Raises:
+            LongSearchError: too many beliefs were looked at.
+        """
+        number = alive.bit_count()
+        top = self.bound(number, afloat, left)
+        if not top or not afloat or number == 1:
+            return top
+        hits = [alive & fleets for fleets in self.inside]
+        options = [(cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1]
+        if len(options) == afloat:  # the fleets differ at most in which ship is which
+            return top
+        at = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), left
+        found = self._known.get(at)
+        if found is None:
+            if len(self._known) >= self.most:
+                raise LongSearchError
+            self._known[at] = 0  # counted before it is known; no belief leads back to itself
+            self._known[at] = found = self._best(alive, shot, afloat, left, options)
+        return found
+
+    def _best(self, alive: int, shot: int, afloat: int, left: int, options: list[tuple[int, int]]) -> int:
+        """Return the most that a shot at one of the cells will get, each given with the number of fleets that it hits."""
+        number, best = alive.bit_count(), 0
+        ranked = []
+        for cell, hit in options:
+            most = self.share * hit + self.bound(hit, afloat - 1, left - 1) + self.bound(number - hit, afloat, left - 1)
+            ranked.append((-most, -hit, cell))
+        for most, _, cell in sorted(ranked):
+            if -most <= best:
+                break
+            best = max(best, self.shooting(alive, shot, afloat, left, cell))
+        return best
+
+
+@lru_cache(maxsize=8)
+def _bank(rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, layouts: int) -> tuple[Fleet, ...]:
+    """Return the layouts of a bank."""
+    return tuple(fleet_of(rows, columns, lengths, touch, bank, index) for index in range(layouts))
+
+
+class Posterior(NamedTuple):
+    """What may be hidden: the probability of a ship in each cell, how many layouts agree, how uncertain that is."""
+
+    chances: Floats  # [cells]
+    fleets: int  # with prior "bank", layouts of the bank, the same fleet as often as the bank has it
+    entropy: float
+    some: list[Fleet]  # the fleets themselves if they are at most as many as asked for, else nothing
+
+
+def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -> Posterior:
+    """Return what may be hidden, given the answers; the fleets themselves if they are at most ``most``.
+
+    Raises:
+        OracleError: the answers agree with no layout.
+    """
+    known = seen(table)
+    water = waters(table.rows, table.columns, table.lengths, table.touch)
+    usable = [known.allows(masks) for masks in water.masks]
+    found = _from_bank(table, water, usable, known, most) if prior == "bank" else _from_counts(water, usable, known, most)
+    if found is None:
+        raise OracleError(f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states that were played.")
+    return found
+
+
+def _from_counts(water: Waters, usable: list[Flags], known: Seen, most: int) -> Posterior | None:
+    """Return the posterior among all fleets."""
+    tally: Tally = water.tally(usable, known.hits)
+    if not tally.fleets:
+        return None
+    some = list(water.fleets(tally, known.hits)) if tally.fleets <= most else []
+    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), some)
+
+
+def _from_bank(table: Sea, water: Waters, usable: list[Flags], known: Seen, most: int) -> Posterior | None:
+    """Return the posterior among the layouts of the game's bank."""
+    places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
+    layouts = _bank(table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts)
+    agree = [
+        fleet
+        for fleet in layouts
+        if all(ship in some for ship, some in zip(fleet, places, strict=True)) and not known.hits & ~_union(fleet)
+    ]
+    if not agree:
+        return None
+    cover = [_union(fleet) for fleet in agree]
+    chances = np.array([sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)])
+    entropy = sum(many / len(agree) * log(len(agree) / many) for many in Counter(agree).values())
+    return Posterior(chances, len(agree), entropy, agree if len(agree) <= most else [])
+
+
+def _union(fleet: Iterable[int]) -> int:
+    """Return the cells of a fleet: ships do not overlap."""
+    return sum(fleet)
+
+
+def battleship_hunt(
+    state: State,
+    *,
+    prior: Literal["uniform", "bank"] = "uniform",
+    worlds: Annotated[int, Field(ge=0)] = 64,
+    beliefs: Annotated[int, Field(ge=0)] = 1000,
+) -> Judgement:
+    """Exact value of each shot in battleship_hunt while few layouts agree with the answers; before, the exact probability to hit.
+
+    What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot is worth what best play after it
+    gets: exact. Else it is worth the probability that it hits, in units of the game: with ``pay`` "sunk" that probability, with "share"
+    the share of the ships' cells hit with this shot if nothing were hit later. The best shots are those of the largest value.
+    When to use: through oracle ``posterior``, on game ``battleship_hunt``.
+    Mathematics: a layout agrees if each ship alone agrees with the answers in its cells (not wholly shot at: hits; wholly: the last shot
+    sank it) and the ships cover all hits. P(ship in c | answers) = n_c / n, by ``ops.fleets``, in integers. V(B, k) = max_c [hits(B, c) +
+    sum_a V(B_c=a, k - 1)], summed over the layouts in B and the answers a, with k shots left; cells that no layout of B has are passed
+    over, and those whose value if the layout were known is not above the best so far. entropy = log n; for a bank that has a layout
+    more than once, -sum P log P over different layouts.
+    Options: ``prior``: "uniform": every layout that the rules allow is equally likely, the model of the game, which knows nothing of its
+    bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart. ``worlds``: most layouts for which best
+    play is worked out; 0 never. ``beliefs``: most beliefs that are looked at before the probability is given instead, by a count that
+    starts anew with every state, so that a verdict depends on nothing but the state.
+    Pitfalls: to hit most likely is not best play: a miss can tell more, and "sunk" can matter more than a hit. Where it stands in for
+    the value the certainty is 0.5, a mark of a short cut and no probability, and ``bound`` is the farthest that the truth can be off,
+    mostly wide (0 for the last shot). When too few shots are left to sink all, every shot is worth 0 with ``pay`` "sunk", exactly, and
+    all are best. Four ships on 8 x 8 take 0.1 s, fewer 0.01 s; a search that fails adds up to 0.2 s.
+    Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains", 1998; Fiat and Shamir, 1989.
+    Verified by: tests/oracles/beliefs/test_battleship_hunt.py, tests/ops/test_fleets.py, tests/contract/test_beliefs.py.
+    """
+    table: Sea = state.spiel.table
+    found = posterior_of(table, prior, worlds)
+    legal = table.legal()
+    afloat = sum(table.lengths) - table.hits
+    values = _searched(table, found.some, afloat, beliefs) if found.some else None
+    if values is None and not table.share and afloat > table.left:
+        values = [0.0] * len(legal)
+    if values is not None:
+        return Judgement(values=values, entropy=found.entropy)
+    values, bound = _hitting(table, [float(found.chances[cell]) for cell in legal])
+    return Judgement(values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=found.entropy)
+
+
+def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
+    """Return probabilities to hit in the game's units, and how far what best play gets can be from them."""
+    total, left, later = sum(table.lengths), table.left - 1, 0.0
+    afloat = total - table.hits
+    if table.share:
+        if left:  # nobody can hit more later than one who knows the layout
+            later = max(chance * min(afloat - 1, left) + (1.0 - chance) * min(afloat, left) for chance in chances)
+        return [(table.hits + chance) / total for chance in chances], later / total
+    if left:  # a miss loses if every shot is needed
+        later = max(max(chance, 1.0 - chance if left >= afloat else 0.0) for chance in chances)
+    return chances, later
+
+
+def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
+    """Return what best play after each legal shot gets, in the game's units; None if that takes too long."""
+    search, shot = Search(fleets, table.cells, table.share, beliefs), sum(1 << move for move in table.moves)
+    every, total = (1 << len(fleets)) - 1, sum(table.lengths)
+    try:
+        sums = [search.shooting(every, shot, afloat, table.left, cell) for cell in table.legal()]
+    except LongSearchError:
+        return None
+    return [(table.hits + one / len(fleets)) / total if table.share else one / len(fleets) for one in sums]

@@ -101,6 +101,18 @@ def opinions(
     return [tuple(reward(episode, progress=progress)) for episode in episodes]
 
 
+def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
+    """Return the rewards, those that are asked about whole steps ready for it.
+
+    Raises:
+        SparringError: a reward lacks what it works with.
+    """
+    for reward in rewards:
+        if "batch" in reward.bound.plugin.needs:
+            reward.bound([], {})
+    return tuple(rewards)
+
+
 def next_turns(episode: Episode) -> list[Turn | None]:
     """Return per turn the next turn of the same seat, None after its last one."""
     later: dict[int, Turn] = {}

@@ -2,6 +2,7 @@
 
 Metrics:
     reward/NAME             mean of a reward's component over trained turns that have it, weighted and bounded
+    reward/llm_judge        as reward/NAME, and no fact: a language model's opinion of the turns
     abstained/NAME          share of trained turns on which a reward has no opinion; only where there are any
     optimal_rate/GAME       share of the judged turns whose reply is one of the oracle's best actions
     regret/GAME             mean value lost per judged turn, as the oracle says, in the game's units
@@ -45,7 +46,7 @@ from sparring.league.starts import arms, starts, turn_limit
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles, judge_episodes
 from sparring.registry import Bound
-from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap, prepared
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.playouts import with_playouts
@@ -107,7 +108,7 @@ class Methods:
             curriculum=config.curriculum.bind("selection.curricula"),
             selection=config.selection.bind("selection"),
             credit=config.credit.bind("credit"),
-            rewards=tuple(WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards),
+            rewards=prepared([WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards]),
             replay=config.replay.bind("selection.replay"),
             oracles=configured_oracles(config.games, games) if games else {},
         )

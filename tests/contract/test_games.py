@@ -30,6 +30,7 @@ MORE = {
     "twenty_questions": [{"objects": 5, "attributes": 2, "questions": 3, "noise": 0.2, "cost": 0.05, "tables": 1}],
     "urn": [{"urns": 3, "colours": 3, "draws": 4, "sets": 1}],
     "mastermind": [{"pegs": 2, "colours": 5, "guesses": 3, "pay": "left", "codes": 12}],
+    "nim": [{"pile_sizes": "2;3", "is_misere": False}],
 }
 WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [
@@ -37,7 +38,13 @@ VARIANTS = [
     for name in registry.names("games")
     for options in [*({"players": seats} for seats in SEATS.get(name, ())), *MORE.get(name, ()), *([] if name in SEATS else [{}])]
 ]
-ADAPTED = [("matrix_pd", {}), ("matrix_rps", {}), ("goofspiel", {"num_cards": 4, "imp_info": True}), ("nim", {}), ("phantom_ttt", {})]
+ADAPTED = [
+    ("matrix_pd", {}),
+    ("matrix_rps", {}),
+    ("goofspiel", {"num_cards": 4, "imp_info": True}),
+    ("dots_and_boxes", {"num_rows": 1, "num_cols": 1}),
+    ("phantom_ttt", {}),
+]
 ALL = [pytest.param(name, options, id=f"{name}-{options}") for name, options in VARIANTS + ADAPTED]
 WRITTEN = [pytest.param(name, options, id=f"{name}-{options}") for name, options in VARIANTS]
 

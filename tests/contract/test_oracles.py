@@ -19,7 +19,7 @@ OPTIONS = {  # small searches and small trees
     "noisy": {"options": {"max_states": 1000}, "abstain": 0.1},
 }
 SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on
-GAMES = {name: make_game(name) for name in (*registry.names("games"), "nim") if name not in SLOW}
+GAMES = {name: make_game(name) for name in registry.names("games") if name not in SLOW}
 PLAYS, MOST = 3, 12
 
 

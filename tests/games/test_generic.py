@@ -14,7 +14,7 @@ def test_the_catalogue_holds_plug_ins_and_registered_games():
 
 
 @pytest.mark.parametrize(
-    "name", ["pig", "nim", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"]
+    "name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"]
 )
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_registered_games_play_through_the_adapter(name, style):
@@ -58,7 +58,7 @@ def test_goofspiel_bids_are_hidden_until_both_are_made():
 
 
 def test_words_outside_the_vocabulary_are_spelled():
-    game = make_game("nim")
+    game = make_game("breakthrough")
     assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
 
 

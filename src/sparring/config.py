@@ -150,6 +150,9 @@ class LearnerConfig(Strict):
     order: Literal["together", "reverse_turns"] = Field("together", description="all turns at once, or last turns first (SeeUPO)")
     epochs: Positive = Field(1, description="passes over the data of a step")
     minibatches: Positive = Field(1, description="optimiser updates per pass")
+    split: Literal["episodes", "sequences"] = Field(
+        "episodes", description="what minibatches never part: a whole game, all its seats; or one seat's sequence"
+    )
     micro_tokens: Positive = Field(32768, description="tokens per forward pass; bounds memory, changes nothing else")
     reduction: Literal["token_mean", "sequence_mean", "constant"] = Field("token_mean", description="how token losses become one number")
     reduction_constant: float = Field(1.0, gt=0, description="divisor per sequence of the constant reduction")

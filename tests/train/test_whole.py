@@ -178,10 +178,60 @@ def test_games_that_a_loss_may_compare_stay_in_one_minibatch(played):
     _, data, turns = played
     rows = np.cumsum(data.tokens) - data.tokens
     group = turns.group[data.turn_of[rows]]
-    apart, together = (minibatches(data, 3, Stream.from_seed(1), table) for table in (None, turns))
+    apart, together = (minibatches(data, 3, Stream.from_seed(1), table, split="sequences") for table in (None, turns))
     for parts in (apart, together):
         assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
     assert [set(group[a].tolist()) & set(group[b].tolist()) for a, b in itertools.pairwise(together)] == [set(), set()]
     assert set(group[apart[0]].tolist()) & set(group[apart[1]].tolist())
     assert together[0].tolist() != minibatches(data, 3, Stream.from_seed(2), turns)[0].tolist()
     assert minibatches(data, 1, Stream.from_seed(1), turns)[0].tolist() == list(range(len(data.distinct)))
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 400])
+def test_no_minibatch_parts_the_seats_of_a_game(played, count):
+    _, data, turns = played
+    rows = np.cumsum(data.tokens) - data.tokens
+    assert data.episode.tolist() == turns.episode[data.turn_of[rows]].tolist()
+    parts = minibatches(data, count, Stream.from_seed(1))
+    assert len(parts) == count
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
+    homes = [set(data.episode[part].tolist()) for part in parts]
+    assert all(not a & b for a, b in itertools.combinations(homes, 2))
+    assert [part.tolist() for part in parts] == [part.tolist() for part in minibatches(data, count, Stream.from_seed(1))]
+    assert any(a.tolist() != b.tolist() for a, b in zip(parts, minibatches(data, count, Stream.from_seed(2)), strict=True))
+    assert minibatches(data, 1, Stream.from_seed(1))[0].tolist() == list(range(len(data.distinct)))
+
+
+@pytest.mark.parametrize(("needs", "together"), [((), "episode"), (("whole",), "group")])
+def test_the_learner_keeps_games_whole_unless_told_otherwise(played, needs, together):
+    turns = played[2]
+
+    def homes(**config):
+        """Return the games, or groups of games, that each update saw."""
+        seen = []
+        column = getattr(turns, together)
+        learner = learner_with(
+            played[0],
+            lambda batch: seen.append(set(column[batch.turn.numpy()].tolist())) or LossTerm(values=batch.logprobs),
+            needs,
+            minibatches=3,
+            **config,
+        )
+        update(learner, played)
+        assert len(seen) == 3
+        return seen
+
+    assert all(not a & b for a, b in itertools.combinations(homes(), 2))
+    parted = [a & b for a, b in itertools.combinations(homes(split="sequences"), 2)]
+    assert any(parted) == (not needs)  # losses that compare games keep them together however one asks
+
+
+def test_the_reverse_order_does_not_ask_for_minibatches(played):
+    def trained(**config):
+        learner = learner_with(played[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config)
+        update(learner, played)
+        return torch.cat([p.detach().flatten() for p in learner.model.parameters()])
+
+    plain = trained(order="reverse_turns")
+    assert torch.equal(plain, trained(order="reverse_turns", minibatches=3))
+    assert torch.equal(plain, trained(order="reverse_turns", minibatches=3, split="sequences"))

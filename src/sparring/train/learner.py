@@ -127,7 +127,8 @@ class Learner:
             if self.config.order == "reverse_turns":
                 self._backwards(data, targets, progress, metrics, first=epoch == 0)
                 continue
-            parts = minibatches(data, self.config.minibatches, stream.child(epoch), turns if "whole" in self.needs else None)
+            grouped = turns if "whole" in self.needs else None
+            parts = minibatches(data, self.config.minibatches, stream.child(epoch), grouped, split=self.config.split)
             for number, chosen in enumerate(parts):
                 if len(chosen):
                     self._step(data, np.sort(chosen), targets, progress, metrics, first=epoch == 0 and number == 0)

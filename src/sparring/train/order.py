@@ -13,6 +13,8 @@ Reference: SeeUPO (abstract and notes; the product form is that of sequential tr
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from sparring.rng import Stream
@@ -22,25 +24,32 @@ from sparring.types import FloatArray, IntArray, TurnTable
 LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
 
 
-def minibatches(data: Pack, count: int, stream: Stream, turns: TurnTable | None) -> list[IntArray]:
+def minibatches(
+    data: Pack, count: int, stream: Stream, turns: TurnTable | None = None, *, split: Literal["episodes", "sequences"] = "episodes"
+) -> list[IntArray]:
     """Return the sequences of each minibatch, shuffled if there are several.
 
     Args:
         data: the pack, S sequences.
-        count: number of minibatches.
+        count: number of minibatches; some are empty where there is less to share out.
         stream: orders them.
         turns: the turn table, if games that share a start must stay together, for losses that compare them.
+        split: "episodes" keeps all sequences of a game, those of all its seats, in one minibatch; "sequences" shuffles each alone.
     """
     order = np.arange(len(data.distinct))
     if count == 1:
         return [order]
     generator = stream.generator()
-    if turns is None:
+    if turns is None and split == "sequences":
         return np.array_split(generator.permutation(order), count)
-    first = np.minimum(np.cumsum(data.tokens) - data.tokens, max(len(data.turn_of) - 1, 0))
-    _, group = np.unique(turns.group[data.turn_of[first]], return_inverse=True)
-    shuffled = generator.permutation(int(group.max(initial=-1)) + 1)
-    return [np.flatnonzero(np.isin(group, own)) for own in np.array_split(shuffled, count)]
+    if turns is None:
+        kept_together = data.episode
+    else:
+        first = np.minimum(np.cumsum(data.tokens) - data.tokens, max(len(data.turn_of) - 1, 0))
+        kept_together = turns.group[data.turn_of[first]]
+    _, unit = np.unique(kept_together, return_inverse=True)
+    shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
+    return [np.flatnonzero(np.isin(unit, own)) for own in np.array_split(shuffled, count)]
 
 
 class ReverseTurns:

@@ -29,6 +29,7 @@ class Pack:
     kept: tuple[tuple[Ids, ...], ...]  # [U] truncation's kept sets per sampled id; empty when nothing was truncated
     distinct: IntArray  # [S] the distinct sequence of each sequence
     tokens: IntArray  # [S] number of sampled tokens
+    episode: IntArray  # [S] episode_id of each sequence
     turn_of: IntArray  # [M] row of the turn table, sequences in order
     logprobs: FloatArray  # [M] sampler's log-probabilities
     ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
@@ -50,7 +51,7 @@ def pack(episodes: Sequence[Episode]) -> Pack:
         key = (episode.episode_id, turn.seat, turn.sample)
         if key != opened:
             builder.close()
-            opened = key
+            opened, builder.episode = key, episode.episode_id
         for segment in turn.segments:
             if segment.kind == "sampled":
                 builder.sampled(segment.ids, segment.logprobs, segment.kept, row)
@@ -65,6 +66,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
+        self.episode = 0
         self._positions: list[int] = []
         self._kept: list[Ids] = []
         self._asks: list[int] = []
@@ -72,6 +74,7 @@ class _Builder:
         self._all_kept: list[tuple[Ids, ...]] = []
         self._distinct: list[int] = []
         self._tokens: list[int] = []
+        self._episode: list[int] = []
         self._turn_of: list[int] = []
         self._logprobs: list[Sequence[float]] = []
         self._ask: list[tuple[int, int]] = []
@@ -95,6 +98,7 @@ class _Builder:
                 self._all_kept.append(tuple(self._kept))
             self._distinct.append(index)
             self._tokens.append(len(positions))
+            self._episode.append(self.episode)
             self._ask.extend((index, ask) for ask in self._asks)
         self.ids, self._positions, self._kept, self._asks = [], [], [], []
 
@@ -106,6 +110,7 @@ class _Builder:
             kept=tuple(self._all_kept),
             distinct=np.array(self._distinct, dtype=np.int64),
             tokens=np.array(self._tokens, dtype=np.int64),
+            episode=np.array(self._episode, dtype=np.int64),
             turn_of=np.array(self._turn_of, dtype=np.int64),
             logprobs=np.fromiter(chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)),
             ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tables import BY_HAND, table
 
 from sparring.credit.outcome import outcome
+from sparring.credit.rae import rae
 
 REWARDS = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=1, max_size=6)
 
@@ -39,3 +40,22 @@ def test_empty_table():
 
 def test_offset_is_kept_exactly():
     assert np.array_equal(outcome(table([[1e6, 1.0]]), {}).advantages, [1e6 + 1, 1e6 + 1])
+
+
+def test_two_games_of_both_seats_by_hand():
+    """Game 0: the first seat earns -1 on the way and 3 at the end, its opponent 0 and -2; game 1 ends after one turn of the first seat."""
+    turns = table([[-1.0, 3.0], [0.0, -2.0], [-1.0]], seats=[0, 1, 0], groups=[0, 0, 0])
+    assert outcome(turns, {}).advantages.tolist() == [2.0, 2.0, -2.0, -2.0, -1.0]
+
+
+@given(REWARDS)
+def test_it_is_a_running_baseline_that_never_moves_from_zero(rewards):
+    assert np.array_equal(outcome(table(rewards), {}).advantages, rae(table(rewards), {}, decay=1.0).advantages)
+
+
+@given(REWARDS, st.randoms())
+def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards, random):
+    together = outcome(table(rewards), {}).advantages
+    alone = np.concatenate([outcome(table([turns]), {}).advantages for turns in rewards])
+    assert np.array_equal(together, alone)
+    assert len(set(outcome(table([random.choice(rewards)]), {}).advantages)) == 1

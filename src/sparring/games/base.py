@@ -53,6 +53,7 @@ class Game(Wording):
         self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
         self.max_turns: int = spiel.max_game_length()
         self.illegal = IllegalRule()
+        self.made_by: dict[str, Any] | None = None  # name and options that ``make_game`` makes this game from
         self.brief = style == "brief"
         self.indices = {word: index for index, word in enumerate(words)}
         self._reader = ReplyParser(words)

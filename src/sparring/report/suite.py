@@ -13,7 +13,7 @@ from sparring.evaluate.opponents import AgentSpec, labels
 from sparring.evaluate.suite import Suite, SuiteRow, load_suite, with_opponents
 from sparring.evaluate.suite_rows import Piece, added, figures, pieces_of, total
 from sparring.games.base import Game
-from sparring.report.pool import WorkerPool
+from sparring.ops.pool import WorkerPool
 from sparring.report.suite_bench import make_bench
 from sparring.report.suite_player import REMOTE, Player, styles
 from sparring.report.suite_results import SuiteResults, row_key

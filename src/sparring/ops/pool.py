@@ -37,6 +37,11 @@ class WorkerPool:
         self._pipes: list[Connection] = []
 
     def __enter__(self) -> WorkerPool:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the processes; a context does."""
         context = multiprocessing.get_context("spawn")
         with _deaf():
             for number in range(self._workers):
@@ -46,13 +51,16 @@ class WorkerPool:
                 theirs.close()  # so that the end of the process is the end of the pipe
                 self._processes.append(process)
                 self._pipes.append(ours)
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(at_once=kind is not None)
+
+    def close(self, *, at_once: bool) -> None:
+        """End the processes: after the jobs they have, or ``at_once``; a context does."""
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
-            if kind is not None:
+            if at_once:
                 process.terminate()  # nothing of a worker outlives it but its answers
             process.join()
 
@@ -82,7 +90,7 @@ class WorkerPool:
             process = self._processes[self._pipes.index(pipe)]
             process.join()
             raise RolloutError(
-                f"A worker process died (exit code {process.exitcode}), perhaps for lack of memory; run again with fewer --workers."
+                f"A worker process died (exit code {process.exitcode}), perhaps for lack of memory; run again with fewer workers."
             ) from None
         if state != "ok":
             raise RolloutError(value)

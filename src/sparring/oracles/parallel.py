@@ -1,0 +1,170 @@
+"""Oracle: another oracle, its judging spread over processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring import registry
+from sparring.errors import OracleError, RolloutError
+from sparring.games.base import Game, State
+from sparring.games.catalogue import make_game
+from sparring.ops.pool import Job, WorkerPool
+from sparring.oracles.base import Oracle
+from sparring.oracles.cached import CachedOracle
+from sparring.types import Verdict
+
+CHUNKS = 4  # jobs per process and call: a process that got easy positions takes over from one that did not
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # read when a process starts
+
+
+class ParallelOracle(CachedOracle):
+    """Sends histories to processes that hold the game and the oracle themselves; gives the verdicts back in order."""
+
+    def __init__(self, name: str, options: Mapping[str, Any], workers: int, least: int) -> None:
+        super().__init__("parallel")
+        self.oracle: Oracle = registry.bind("oracles", name, options)()
+        self.workers, self.least = workers or os.cpu_count() or 1, least
+        self._settings = {"oracle": name, "options": dict(options)}
+        self._pool: WorkerPool | None = None
+        self._ending: weakref.finalize[..., ParallelOracle] | None = None
+
+    def covers(self, game: Game) -> str:
+        """Return why this game cannot be judged, or ""."""
+        return self.oracle.covers(game)
+
+    def enter(self, game: Game) -> None:
+        """Turn to a game, the oracle within as well."""
+        super().enter(game)
+        if isinstance(self.oracle, CachedOracle):
+            self.oracle.enter(game)
+
+    def key(self, state: State) -> str:
+        """Return the key of the oracle within, where it has one."""
+        return self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+
+    def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
+        """Return a verdict per state, from the processes where there are states enough.
+
+        Raises:
+            OracleError: the oracle within refuses a state, or a process died.
+        """
+        made_by = states[0].game.made_by if states else None
+        here = self.workers == 1 or len(states) < self.least or multiprocessing.current_process().daemon  # a worker can have none
+        if here or made_by is None:
+            return self.oracle.judge(states)
+        self.counts["sent"] += len(states)
+        try:
+            return self._sent(made_by, states)
+        except BaseException as error:
+            self.close(at_once=True)  # what is still on its way would be taken for the answer to the next question
+            if isinstance(error, RolloutError):
+                raise OracleError(f"Oracle 'parallel': {error}") from error
+            raise
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the processes; later calls start new ones. Without this they end with the oracle, and with the program."""
+        pool, self._pool = self._pool, None
+        if self._ending is not None:
+            self._ending.detach()
+        if pool is not None:
+            pool.close(at_once=at_once)
+
+    def _sent(self, made_by: dict[str, Any], states: Sequence[State]) -> list[Verdict | None]:
+        """Return the verdicts of the processes on states of one game."""
+        if self._pool is None:
+            self._pool = WorkerPool(make_judge, self._settings, self.workers)
+            self._ending = weakref.finalize(self, self._pool.close, at_once=True)
+            with _one_thread():
+                self._pool.start()
+        size = -(-len(states) // (self.workers * CHUNKS))
+        jobs = [
+            [start, made_by, [[event.action for event in state.trail] for state in states[start : start + size]]]
+            for start in range(0, len(states), size)
+        ]
+        answers = {job[0]: answer for job, answer in self._pool.answers(jobs)}
+        found = [_verdict(saying) for start in sorted(answers) for saying in answers[start]]
+        for state, verdict in zip(states, found, strict=True):
+            if verdict is not None and verdict.actions != state.legal_actions():
+                raise OracleError(
+                    f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at ply {state.plies}; "
+                    "make the game by make_game with options alone, or write workers: 1."
+                )
+        return found
+
+
+def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
+    """Return what answers jobs in a worker: [number, the game's name and options, histories] -> a verdict per history."""
+    oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
+    games: dict[str, Game] = {}
+
+    def judge(job: Job) -> list[Any]:
+        _, made_by, histories = job
+        key = repr(made_by)
+        if key not in games:
+            games[key] = make_game(made_by["name"], options=made_by["options"])
+        states = [_replayed(games[key], history) for history in histories]
+        return [None if found is None else {**asdict(found), "best": sorted(found.best)} for found in oracle.judge(states)]
+
+    return judge
+
+
+def _replayed(game: Game, history: Sequence[int]) -> State:
+    """Return the state after these actions and outcomes of chance."""
+    state = State(game, game.opening, None)
+    for index in history:
+        state.apply_index(index)
+    return state
+
+
+def _verdict(saying: dict[str, Any] | None) -> Verdict | None:
+    """Return what a worker said as a verdict."""
+    if saying is None:
+        return None
+    return Verdict(**{**saying, "actions": tuple(saying["actions"]), "values": tuple(saying["values"]), "best": frozenset(saying["best"])})
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let processes be started that calculate on one thread each."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def parallel(
+    *,
+    oracle: str = "mcts",
+    options: Mapping[str, Any] | None = None,
+    workers: Annotated[int, Field(ge=0)] = 0,
+    least: Annotated[int, Field(ge=1)] = 32,
+) -> Oracle:
+    """Another oracle, its judging spread over processes: the same verdicts, sooner where each of them is slow.
+
+    What: positions not judged before go to processes that each hold the game and the oracle; the verdicts come back in order.
+    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles and hidden worlds.
+    Mathematics: none: a verdict is a function of the position, so the number of processes changes nothing, to the last bit.
+    Options: ``oracle`` and its ``options``. ``workers``: processes of one thread each; 0 takes one per core, 1 judges here. ``least``:
+    fewer new positions than this in one call are judged here.
+    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its own, so a game that one search solves
+    (oracle minimax), or values of a whole game (cfr), are worked out once per process: judge these here. Each game of a run has an oracle
+    of its own, and with it processes of its own. Faults go outside: oracle noisy around this one, not within it. A script of
+    one's own has to guard its start by if __name__ == "__main__", for processes read it first. In a process that is a worker itself
+    everything is judged here.
+    Reference: none.
+    Verified by: tests/oracles/test_parallel.py.
+    """
+    return ParallelOracle(oracle, options or {}, workers, least)

@@ -16,6 +16,7 @@ OPTIONS = {  # small searches and small trees
     "mcts": {"simulations": 30},
     "cfr": {"iterations": 10, "max_histories": 3000},
     "best_response": {"iterations": 10, "max_histories": 3000},
+    "parallel": {"oracle": "minimax", "options": {"max_states": 1000}},
     "noisy": {"options": {"max_states": 1000}, "abstain": 0.1},
 }
 SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on

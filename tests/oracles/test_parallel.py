@@ -181,6 +181,14 @@ def test_the_processes_end_with_the_program(end, tmp_path):
     assert not any(alive(child) for child in children)
 
 
+def test_a_script_without_a_guard_is_told_of_it(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.replace("END", "return").replace('if __name__ == "__main__":', "if True:"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert "OracleError" in done.stderr
+    assert "has to be guarded by if __name__ == '__main__'" in done.stderr
+
+
 def alive(process):
     """Return whether a process runs; one that only waits for its parent to look does not."""
     try:

@@ -46,6 +46,7 @@ def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: M
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list games`.")
     game.illegal = rule
+    game.made_by = {"name": name, "options": dict(options or {})}
     return game
 
 

@@ -66,7 +66,8 @@ class ParallelOracle(CachedOracle):
         except BaseException as error:
             self.close(at_once=True)  # what is still on its way would be taken for the answer to the next question
             if isinstance(error, RolloutError):
-                raise OracleError(f"Oracle 'parallel': {error}") from error
+                hint = " A script's start has to be guarded by if __name__ == '__main__'." if "exit code 1)" in str(error) else ""
+                raise OracleError(f"Oracle 'parallel': {error}{hint}") from error
             raise
 
     def close(self, *, at_once: bool = False) -> None:

@@ -4,6 +4,8 @@ import pyspiel
 
 from sparring.games import position
 from sparring.games.catalogue import make_game
+from sparring.games.events import pick
+from sparring.games.position import MANY, Position
 from sparring.rng import Stream
 
 
@@ -78,3 +80,23 @@ def test_a_view_has_no_memory():
     assert plays[0].view == plays[1].view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))
     assert hanabi.observe(hanabi.seat).view
+
+
+def test_many_chance_outcomes_are_drawn_as_few_are():
+    class Dice:
+        def __init__(self, weights):
+            self.faces = [(10 * face, weight / sum(weights)) for face, weight in enumerate(weights)]
+
+        def current_player(self):
+            return pyspiel.PlayerId.CHANCE
+
+        def chance_outcomes(self):
+            return self.faces
+
+    for weights in ([1] * (MANY + 1), [face % 7 for face in range(3 * MANY)], [0] * MANY + [1, 0]):
+        dice = Dice(weights)
+        position = Position(dice, ())
+        for number in range(400):
+            uniform = Stream.from_seed(number).uniform(0)
+            assert position.drawn(uniform) == pick(dice.faces, uniform)
+        assert position.drawn(1.0 - 2**-53) == pick(dice.faces, 1.0 - 2**-53)

@@ -11,7 +11,7 @@ from typing import Any
 import pyspiel
 
 from sparring.errors import GameError
-from sparring.games.events import CHANCE, Event, pick, trail_of
+from sparring.games.events import CHANCE, Event, trail_of
 from sparring.games.illegal import IllegalRule
 from sparring.games.position import Position
 from sparring.games.reply import ReplyParser
@@ -155,7 +155,7 @@ class State:
         if position.seat >= 0 or position.done or stream is None:
             return
         while position.seat < 0 and not position.done:
-            position = position.child(pick(position.outcomes(), stream.uniform(self.draws)), self.game)
+            position = position.child(position.drawn(stream.uniform(self.draws)), self.game)
             self.draws += 1
         self._enter(position)
 

@@ -6,11 +6,13 @@ actions, returns, texts) and where each action leads, so that all of this is wor
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyspiel
 
-from sparring.games.events import CHANCE, Event
+from sparring.games.events import CHANCE, Event, pick
 from sparring.types import Observation
 
 if TYPE_CHECKING:
@@ -18,13 +20,14 @@ if TYPE_CHECKING:
 
 SUPPORT = True
 
+MANY = 1000  # chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
 KEPT = 10_000  # positions that a game keeps; later ones are forgotten with the play that reached them
 
 
 class Position:
     """A history of a game: OpenSpiel's state, the events that led to it, and what was found out about it. Never changes."""
 
-    __slots__ = ("_children", "_legal", "_outcomes", "_returns", "done", "plies", "seat", "spiel", "told", "trail", "words")
+    __slots__ = ("_children", "_legal", "_marks", "_outcomes", "_returns", "done", "plies", "seat", "spiel", "told", "trail", "words")
 
     def __init__(self, spiel: pyspiel.State, trail: tuple[Event, ...]) -> None:
         self.spiel, self.trail = spiel, trail
@@ -36,6 +39,7 @@ class Position:
         self.told: dict[tuple[int, int], Observation] = {}  # observations by (seat, since)
         self._children: dict[int, Position] = {}
         self._legal: list[int] | None = None
+        self._marks: list[float] | None = None
         self._outcomes: list[tuple[int, float]] | None = None
         self._returns: tuple[float, ...] | None = None
 
@@ -61,6 +65,16 @@ class Position:
         if self._outcomes is None:
             self._outcomes = self.spiel.chance_outcomes()
         return self._outcomes
+
+    def drawn(self, uniform: float) -> int:
+        """Return the chance outcome whose slice of [0, 1) holds ``uniform``."""
+        outcomes = self.outcomes()
+        if len(outcomes) <= MANY:
+            return pick(outcomes, uniform)
+        if self._marks is None:
+            self._marks = list(accumulate(probability for _, probability in outcomes))
+        place = bisect_right(self._marks, uniform)
+        return outcomes[place][0] if place < len(outcomes) else pick(outcomes, uniform)
 
     def returns(self) -> tuple[float, ...]:
         """Return the payoffs so far, [num_seats], cumulative."""

@@ -22,12 +22,17 @@ from sparring.ops.statistics import mean_interval
 from sparring.report.svg import Series, line_chart
 
 SPARRING = str(Path(sys.executable).parent / "sparring")
-GAMES = {"sudoku": "sudoku/solver", "minesweeper": "minesweeper/sweeper", "tictactoe": "tic_tac_toe"}
+GAMES = {  # cell -> recipe, changes
+    "sudoku": ("vpr/sudoku-tiny", []),
+    "sudoku2": ("vpr/sudoku-tiny", ["games.0.options.blanks=2"]),
+    "minesweeper": ("vpr/minesweeper-tiny", []),
+    "tictactoe": ("vpr/tictactoe-tiny", []),
+}
 METHODS = {
     "vpr": [],
     "outcome": ["rewards=[]", "reorder_outcomes=false", "credit={name: grpo}"],
-    "playouts": ["rewards=[{name: playout_value}]", "credit={name: vpr, process: playout_value}", "rollout.playouts=2"],
-    "vpr+outcome": ["credit={name: vpr, outcome: 1.0}"],
+    "playouts": ["rewards=[{name: playout_value}]", "credit={name: vpr, process: playout_value}", "rollout.playouts=1"],
+    "vpr-outcome": ["credit={name: vpr, outcome: 1.0}"],
 }
 FLIPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 WINDOW = 20  # steps averaged for a point of a curve
@@ -35,27 +40,27 @@ WINDOW = 20  # steps averaged for a point of a curve
 
 def noise(flip):
     """Return the changes that make the Sudoku oracle err per turn."""
-    inner = "{name: noisy, oracle: constraint, options: {lost: solution}, flip: %g, per: turn}" % flip
-    return [f"games.0.oracle={inner}"]
+    inner = f"name: noisy, oracle: constraint, options: {{lost: solution}}, flip: {flip:g}, per: turn"
+    return [f"games.0.oracle={{{inner}}}"] if flip else []
 
 
 def train(folder, game, name, changes, seed):
     """Train one cell, unless it is done; return its metrics by step."""
     run = folder / f"{game}-{name}-{seed}"
     if not (run / "report.html").exists():
-        command = [SPARRING, "train", f"vpr/{game}-tiny", *changes, f"seed={seed}", "threads=1", "--run", str(run), "--overwrite"]
+        recipe, own = GAMES[game]
+        command = [SPARRING, "train", recipe, *own, *changes, f"seed={seed}", "threads=1", "--run", str(run), "--overwrite"]
         subprocess.run(command, check=True, capture_output=True)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line.get("metrics", line) for line in lines]
 
 
-def curve(lines, game):
+def curve(lines):
     """Return (step, mean return, share of best actions) per window."""
     points = []
     for start in range(0, len(lines), WINDOW):
         part = lines[start : start + WINDOW]
-        name = GAMES[game]
-        returns = [[value for key, value in line.items() if key.startswith(f"return/{name}")] for line in part]
+        returns = [[value for key, value in line.items() if key.startswith("return/")] for line in part]
         optimal = [value for line in part for key, value in line.items() if key.startswith("optimal_rate/")]
         points.append((start + len(part), mean([mean(values) for values in returns if values]), mean(optimal)))
     return points
@@ -88,14 +93,15 @@ def main(given):
     """Run the cells and write table, figures and charts."""
     cells = {
         "methods": [(game, name, METHODS[name]) for game in given.games for name in given.methods],
-        "noise": [("sudoku", f"flip{flip:g}", noise(flip)) for flip in FLIPS] + [("sudoku", "outcome", METHODS["outcome"])],
+        "noise": [("sudoku", f"flip{flip:g}" if flip else "vpr", noise(flip)) for flip in FLIPS]
+        + [("sudoku", "outcome", METHODS["outcome"])],
     }[given.study]
     wanted = [(*cell, seed) for seed in range(given.seeds) for cell in cells]
     with ThreadPoolExecutor(given.workers) as pool:
         found = list(pool.map(lambda key: train(given.folder, key[0], key[1], [*key[2], *given.changes], key[3]), wanted))
     curves = {}
     for (game, name, _, _), lines in zip(wanted, found, strict=True):
-        curves.setdefault((game, name), []).append(curve(lines, game))
+        curves.setdefault((game, name), []).append(curve(lines))
     rows = []
     for (game, name), lines in curves.items():
         steps = lines[0][-1][0]
@@ -120,7 +126,9 @@ def main(given):
             for (own, name), lines in curves.items()
             if own == game
         ]
-        chart = line_chart(series, title=f"{game}: mean return while training", note=f"{given.seeds} seeds", x_label="games", standalone=True)
+        chart = line_chart(
+            series, title=f"{game}: mean return while training", note=f"{given.seeds} seeds", x_label="games", standalone=True
+        )
         (ROOT / "docs" / "images" / f"vpr-{given.study}-{game}.svg").write_text(chart + "\n")
 
 

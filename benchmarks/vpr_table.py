@@ -3,13 +3,14 @@
 The policy is a softmax table over information states, so nothing is shared between states and only credit differs. The same rollout,
 oracles, rewards and estimators as in any run; the update is plain gradient ascent on the mean over turns of advantage * log pi.
 
-    python benchmarks/vpr_table.py TASK [VARIANT ...] [--steps N] [--seeds N]
+    python benchmarks/vpr_table.py             the whole study, for docs/reproduction/vpr.md
+    python benchmarks/vpr_table.py --axes horizon
 """
 
 from __future__ import annotations
 
 import argparse
-import time
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from common import record
 from sparring import registry
 from sparring.agents.base import TextAgent
 from sparring.games.catalogue import make_game
+from sparring.ops.statistics import mean_interval
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.rewards.base import WeightedReward, apply_rewards
 from sparring.rng import Stream
@@ -28,19 +30,29 @@ from sparring.schedule import parse
 
 TASKS: dict[str, dict[str, Any]] = {
     "tictactoe": {"game": "tic_tac_toe", "oracle": {"name": "minimax"}, "opponent": {"name": "minimax", "random_moves": 0.3}},
-    "connect4x4": {"game": "connect_four", "options": {"rows": 4, "columns": 4, "x_in_row": 3}, "oracle": {"name": "minimax"},
-                   "opponent": {"name": "minimax", "random_moves": 0.3}},
-    **{f"sudoku{blanks}": {"game": "sudoku", "options": {"blanks": blanks, "puzzles": 8, "wrong": "continues"},
-                           "oracle": {"name": "constraint", "lost": "solution"}} for blanks in (2, 4, 6, 8)},
-    **{f"sudoku{blanks}ends": {"game": "sudoku", "options": {"blanks": blanks, "puzzles": 8},
-                               "oracle": {"name": "constraint"}} for blanks in (2, 4, 6, 8)},
-    "minesweeper3": {"game": "minesweeper", "options": {"rows": 3, "columns": 3, "mines": 2, "layouts": 36}, "oracle": {"name": "posterior"}},
-    "minesweeper4": {"game": "minesweeper", "options": {"rows": 4, "columns": 4, "mines": 3, "layouts": 64}, "oracle": {"name": "posterior"}},
+    **{
+        f"sudoku{blanks}": {
+            "game": "sudoku",
+            "options": {"blanks": blanks, "puzzles": 8, "wrong": "continues"},
+            "oracle": {"name": "constraint", "lost": "solution"},
+        }
+        for blanks in (2, 4, 6, 8)
+    },
+    "minesweeper3": {
+        "game": "minesweeper",
+        "options": {"rows": 3, "columns": 3, "mines": 2, "layouts": 36},
+        "oracle": {"name": "posterior"},
+    },
+    "minesweeper4": {
+        "game": "minesweeper",
+        "options": {"rows": 4, "columns": 4, "mines": 3, "layouts": 64},
+        "oracle": {"name": "posterior"},
+    },
 }
+RATE, GAMES, EVERY = 20.0, 128, 10  # step size, games per step, steps between points of a curve
 VPR, OUTCOME = {"name": "vpr"}, {"name": "grpo"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "outcome": {"credit": OUTCOME},
-    "outcome_rloo": {"credit": {"name": "rloo"}},
     "vpr": {"credit": VPR, "reward": "best_action"},
     "vpr_state": {"credit": {**VPR, "baseline": "state"}, "reward": "best_action"},
     "vpr_none": {"credit": {**VPR, "baseline": "none", "divide_by_std": False}, "reward": "best_action"},
@@ -48,8 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "vpr_to_go": {"credit": {**VPR, "gamma": 1.0}, "reward": "best_action"},
     "vpr_mixed": {"credit": {**VPR, "outcome": 1.0}, "reward": "best_action"},
     "regret": {"credit": {**VPR, "process": "regret"}, "reward": "regret"},
-    "regret_state": {"credit": {**VPR, "process": "regret", "baseline": "state"}, "reward": "regret"},
-    "regret_mixed": {"credit": {**VPR, "process": "regret", "outcome": 1.0}, "reward": "regret"},
+    "action_rank": {"credit": {**VPR, "process": "action_rank"}, "reward": "action_rank"},
     "playouts": {"credit": {**VPR, "process": "playout_value"}, "reward": "playout_value", "playouts": 4},
 }
 
@@ -60,6 +71,7 @@ class Table(TextAgent):
     def __init__(self) -> None:
         super().__init__("table")
         self.logits: dict[str, np.ndarray] = {}
+        self._gradient: dict[str, np.ndarray] = {}
 
     def probabilities(self, key: str, count: int) -> np.ndarray:
         """Return the probabilities of the legal actions in a state."""
@@ -86,8 +98,6 @@ class Table(TextAgent):
             self.logits[key] = self.logits.get(key, 0.0) + rate * gradient
         self._gradient.clear()
 
-    _gradient: dict[str, np.ndarray] = {}
-
 
 def specs(game, step, root, *, groups, size, opponent, agent="table"):
     """Return a step's games: groups share a deal and the seat that learns."""
@@ -97,8 +107,15 @@ def specs(game, step, root, *, groups, size, opponent, agent="table"):
         seats = tuple(agent if number == seat or not opponent else "opponent" for number in range(game.num_seats))
         for member in range(size):
             found.append(
-                EpisodeSpec(game=game, episode_id=group * size + member, group_id=group, deal=own.child("deal"), stream=own.child(member),
-                            seats=seats, trained=tuple(name == agent for name in seats))
+                EpisodeSpec(
+                    game=game,
+                    episode_id=group * size + member,
+                    group_id=group,
+                    deal=own.child("deal"),
+                    stream=own.child(member),
+                    seats=seats,
+                    trained=tuple(name == agent for name in seats),
+                )
             )
     return found
 
@@ -119,21 +136,26 @@ def run(task: str, variant: str, seed: int, *, steps: int, rate: float, groups: 
     names = [method["reward"]] if "reward" in method else []
     rewards = [WeightedReward(bound=registry.bind("rewards", name), weight=parse(1.0)) for name in names]
     root, rows = Stream.from_seed(seed), []
-    began = time.perf_counter()
     for step in range(steps + 1):
         if step % every == 0:
-            rows.append({"task": task, "variant": variant, "seed": seed, "games": step * groups * size, **measure(game, oracle, agents, setting)})
+            rows.append(
+                {"task": task, "variant": variant, "seed": seed, "games": step * groups * size, **measure(game, oracle, agents, setting)}
+            )
         episodes = play(specs(game, step, root, groups=groups, size=size, opponent="opponent" in setting), agents)
         if names:
             if "playouts" in method:
-                episodes = with_playouts(episodes, {game.name: game}, lambda asked, counts: play(asked, agents), count=method["playouts"],
-                                         stream=root.child("playouts").child(step))
+                episodes = with_playouts(
+                    episodes,
+                    {game.name: game},
+                    lambda asked, counts: play(asked, agents),
+                    count=method["playouts"],
+                    stream=root.child("playouts").child(step),
+                )
             else:
                 episodes = judge_episodes(episodes, {game.name: game}, {game.name: oracle})
             episodes, _ = apply_rewards(episodes, rewards, 0.0, gaps={}, games={game.name: game}, reorder_outcomes=True)
         turns = turn_table(episodes)
         table.learn(episodes, estimator(turns, {}).advantages, rate / (groups * size))
-    rows[-1]["seconds"] = time.perf_counter() - began
     return rows
 
 
@@ -152,22 +174,76 @@ def measure(game, oracle, agents, setting) -> dict[str, float]:
     }
 
 
+PLAN = {  # what is varied -> (task, variants, sizes of groups)
+    "horizon": [(f"sudoku{blanks}", ("outcome", "vpr"), (8,)) for blanks in (2, 4, 6, 8)],
+    "kind of game": [
+        (task, ("outcome", "vpr", "vpr_mixed", "vpr_to_go", "playouts"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")
+    ],
+    "reward": [(task, ("regret", "action_rank"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")],
+    "baseline": [(task, ("vpr_state", "vpr_none", "vpr_loo"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")],
+    "group size": [("sudoku4", ("outcome", "vpr"), (2, 4, 16))],
+}
+
+
+def cell(key):
+    """Return the curves of one task, variant and group size over seeds."""
+    task, variant, size, steps, seeds = key
+    return [run(task, variant, seed, steps=steps, rate=RATE, groups=GAMES // size, size=size, every=EVERY) for seed in range(seeds)]
+
+
+def shown(values):
+    """Return a mean over seeds and its interval as text."""
+    found = mean_interval(values)
+    return f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
+
+
+def games_until(curves, level):
+    """Return after how many games the mean return over seeds stays at or above a level, or "never"."""
+    reached = None
+    for rows in zip(*curves, strict=True):
+        value = float(np.mean([row["return"] for row in rows]))
+        reached = None if value < level else rows[0]["games"] if reached is None else reached
+    return "never" if reached is None else reached
+
+
+def main(given):
+    """Run the plan and record one row per cell."""
+    keys = [
+        (axis, (task, variant, size, given.steps, given.seeds))
+        for axis in given.axes
+        for task, variants, sizes in PLAN[axis]
+        for variant in variants
+        for size in sizes
+    ]
+    wanted = list(dict.fromkeys(key for _, key in keys))
+    wanted += [key for task, _, size, *_ in wanted if (key := (task, "outcome", size, given.steps, given.seeds)) not in wanted]
+    wanted = list(dict.fromkeys(wanted))
+    with ProcessPoolExecutor(given.workers) as pool:
+        curves = dict(zip(wanted, pool.map(cell, wanted), strict=True))
+    rows = []
+    for axis, key in keys:
+        task, variant, size = key[:3]
+        found, outcome = curves[key], curves[task, "outcome", size, given.steps, given.seeds]
+        level = float(np.mean([rows_[-1]["return"] for rows_ in outcome]))
+        rows.append(
+            {
+                "varied": axis,
+                "task": task,
+                "learns by": variant,
+                "group": size,
+                "return at half": shown([one[len(one) // 2]["return"] for one in found]),
+                "return at the end": shown([one[-1]["return"] for one in found]),
+                "best actions": shown([one[-1]["optimal"] for one in found]),
+                "games to outcome's end": games_until(found, level),
+            }
+        )
+    record("vpr_table", rows)
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=sorted(TASKS))
-    parser.add_argument("variants", nargs="*", default=["outcome", "vpr", "playouts"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--axes", nargs="+", choices=PLAN, default=list(PLAN))
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rate", type=float, default=20.0)
-    parser.add_argument("--groups", type=int, default=16)
-    parser.add_argument("--size", type=int, default=8)
-    parser.add_argument("--every", type=int, default=25)
-    given = parser.parse_args()
-    rows = []
-    for variant in given.variants:
-        for seed in range(given.seeds):
-            rows += run(given.task, variant, seed, steps=given.steps, rate=given.rate, groups=given.groups, size=given.size, every=given.every)
-        last = [row for row in rows if row["variant"] == variant]
-        for games in sorted({row["games"] for row in last}):
-            at = [row for row in last if row["games"] == games]
-            print(variant, games, {name: np.round([row[name] for row in at], 3).tolist() for name in ("return", "success", "optimal")}, flush=True)
+    parser.add_argument("--workers", type=int, default=2)
+    main(parser.parse_args())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -91,14 +91,8 @@ class ParallelOracle(CachedOracle):
             for start in range(0, len(states), size)
         ]
         answers = {job[0]: answer for job, answer in self._pool.answers(jobs)}
-        found = [_verdict(saying) for start in sorted(answers) for saying in answers[start]]
-        for state, verdict in zip(states, found, strict=True):
-            if verdict is not None and verdict.actions != state.legal_actions():
-                raise OracleError(
-                    f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at ply {state.plies}; "
-                    "make the game by make_game with options alone, or write workers: 1."
-                )
-        return found
+        sayings = [saying for start in sorted(answers) for saying in answers[start]]
+        return [None if saying is None else _verdict(state, saying) for state, saying in zip(states, sayings, strict=True)]
 
 
 def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
@@ -112,7 +106,7 @@ def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
         if key not in games:
             games[key] = make_game(made_by["name"], options=made_by["options"])
         states = [_replayed(games[key], history) for history in histories]
-        return [None if found is None else {**asdict(found), "best": sorted(found.best)} for found in oracle.judge(states)]
+        return [None if found is None else _saying(found) for found in oracle.judge(states)]
 
     return judge
 
@@ -125,11 +119,32 @@ def _replayed(game: Game, history: Sequence[int]) -> State:
     return state
 
 
-def _verdict(saying: dict[str, Any] | None) -> Verdict | None:
-    """Return what a worker said as a verdict."""
-    if saying is None:
-        return None
-    return Verdict(**{**saying, "actions": tuple(saying["actions"]), "values": tuple(saying["values"]), "best": frozenset(saying["best"])})
+def _saying(found: Verdict) -> list[Any]:
+    """Return a verdict as plain data; of its actions, which the parent knows, only a checksum and the numbers of the best."""
+    best = [number for number, action in enumerate(found.actions) if action in found.best]
+    return [_checksum(found.actions), found.values, best, found.certainty, found.bound, found.entropy]
+
+
+def _verdict(state: State, saying: list[Any]) -> Verdict:
+    """Return what a worker said of a state as a verdict.
+
+    Raises:
+        OracleError: the worker's state has other actions.
+    """
+    checksum, values, best, certainty, bound, entropy = saying
+    actions = state.legal_actions()
+    if checksum != _checksum(actions):
+        raise OracleError(
+            f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at ply {state.plies}; "
+            "make the game by make_game with options alone, or write workers: 1."
+        )
+    names = frozenset([actions[number] for number in best])
+    return Verdict(actions=actions, values=tuple(values), best=names, certainty=certainty, bound=bound, entropy=entropy)
+
+
+def _checksum(actions: Sequence[str]) -> int:
+    """Return a number that other actions are all but sure not to have."""
+    return zlib.crc32("\n".join(actions).encode())
 
 
 @contextmanager

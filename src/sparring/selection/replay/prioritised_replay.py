@@ -39,7 +39,7 @@ def prioritised_replay(
     Pitfalls: the weights that would undo the preference are reported and not applied, so starts with wide returns count more.
     Priorities are those of the step the games were played in. Estimators with running baselines take stored returns into them.
     Reference: Schaul et al., 2016 (arXiv 1511.05952); alpha and beta as there (proportional variant).
-    Verified by: tests/selection/replay/test_rules.py.
+    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
     """
     held = recent(request.buffer, request.step, max_age)
     groups = by_group(held)

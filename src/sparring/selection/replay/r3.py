@@ -31,7 +31,7 @@ def r3(
     and the rule does nothing useful. The paper scales the stored games' contribution by a factor: not here, use a loss weight
     or a lower clip. With nothing stored the group stays as it is. The paper's reflection prompts and entropy ranking are not part.
     Reference: R^3 (replay, reflection and ranking rewards), replay part.
-    Verified by: tests/selection/replay/test_rules.py.
+    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
     """
     held = recent(request.buffer, request.step, max_age)
     pool: dict[tuple[object, ...], list[Stored]] = {}

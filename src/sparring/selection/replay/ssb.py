@@ -38,7 +38,7 @@ def ssb(
     groups are stored and drawn whole. Estimators with running baselines (rae, mars) take stored returns into them. The last group
     drawn may bring more games than are missing.
     Reference: Skywork R1V2, 2025 (arXiv 2504.16656), selective sample buffer.
-    Verified by: tests/selection/replay/test_rules.py.
+    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
     """
     sizes = group_sizes(request.fresh)
     held = recent(request.buffer, request.step, max_age)

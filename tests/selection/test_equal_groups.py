@@ -10,7 +10,7 @@ SPEC = importlib.util.spec_from_file_location("tables_for_selection", Path(__fil
 tables = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tables)
 
-from sparring.errors import ConfigError  # noqa: E402
+from sparring.errors import ConfigError, CreditError  # noqa: E402
 from sparring.registry import bind  # noqa: E402
 from sparring.rng import Stream  # noqa: E402
 from sparring.selection.equal_groups import equal_groups  # noqa: E402
@@ -81,5 +81,9 @@ def test_where_every_group_differs_or_is_alone_it_drops_nothing(rows):
 def test_large_returns_do_not_hide_small_groups_from_another_scale_and_a_wrong_policy_is_refused():
     turns = tables.table([[1e6], [1e6 + 1.0], [1e6], [1e6]], groups=[0, 0, 1, 1])
     assert dropped(turns).tolist() == [True, True, False, False]
+    far = tables.table([[1e10], [-1e10], [0.25], [0.75]], groups=[0, 0, 1, 1])
+    assert dropped(far).all()
+    with pytest.raises(CreditError, match="not finite"):
+        dropped(tables.table([[float("nan")], [1.0]], groups=[0, 0]))
     with pytest.raises(ConfigError, match="policy"):
         bind("selection", "equal_groups", {"policy": "skip"})

@@ -6,9 +6,9 @@ from typing import Literal
 
 import numpy as np
 
-from sparring.credit.base import start_groups, trajectory_returns
-from sparring.ops.groups import group_counts, group_std
+from sparring.ops.standardise import varied
 from sparring.rng import Stream
+from sparring.selection.base import trajectories
 from sparring.types import BoolArray, TurnTable
 
 
@@ -21,14 +21,15 @@ def equal_groups(turns: TurnTable, stream: Stream, *, policy: Literal["keep", "d
     groups out before credit (DAPO's filter; with ``rollout.refills`` more games are played in their place).
     Options: ``policy``.
     Pitfalls: under ``drop`` a batch can shrink; the metric ``kept_share`` shows by how much. Groups of one are kept.
+    Equal means equal up to rounding, within the group: the scale of other games in the batch does not count. DAPO drops by
+    accuracy 0 or 1; a group of equal returns in between goes too here.
     Reference: Yu et al., 2025 (DAPO).
     Verified by: tests/selection/test_equal_groups.py.
+
+    Raises:
+        CreditError: under ``drop``, a reward is not finite.
     """
     if policy == "keep" or not len(turns.reward):
         return np.ones(len(turns.reward), dtype=bool)
-    returns, starts = trajectory_returns(turns)
-    groups, count = start_groups(turns)
-    own = groups[starts]
-    scale = max(float(np.abs(returns).max()), 1.0)
-    dull = (group_std(returns, own, count, ddof=0) <= 1e-9 * scale) & (group_counts(own, count) > 1)
-    return ~dull[groups]
+    found = trajectories(turns, "equal_groups")
+    return found.rows((varied(found.returns, found.groups, found.num_groups) | (found.counts == 1))[found.groups])

@@ -108,7 +108,7 @@ class ModelConfig(Strict):
     hidden_size: Positive = Field(64, description="width of the tiny model")
     layers: Positive = Field(2, description="blocks of the tiny model")
     heads: Positive = Field(4, description="attention heads of the tiny model")
-    context: Positive = Field(128, description="longest conversation of the tiny model in tokens")
+    context: Positive | None = Field(None, description="longest conversation in tokens; null: 128 for the tiny model, else its limit")
 
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelConfig:

@@ -53,6 +53,7 @@ def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
         "legal_rate/g": 2 / 4,
         "unparsable_rate": 1 / 4,
         "truncated_rate": 1 / 4,
+        "overlong_rate": 0.0,
         "reply_tokens": (2 + 1 + 3 + 1) / 4,
         "sampled_entropy": 0.5,
         "turns_per_game": 5 / 2,

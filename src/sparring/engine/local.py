@@ -18,7 +18,7 @@ from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.plan import TINY, find_device, memory_to_train
-from sparring.errors import CheckpointError, ConfigError
+from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER
@@ -35,6 +35,7 @@ from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"
+TINY_CONTEXT = 128  # tokens, where model.context does not say
 
 
 class LocalEngine:
@@ -131,7 +132,16 @@ class LocalEngine:
         step: int,
         progress: float,
     ) -> dict[str, float]:
-        """Update the weights once; see ``Learner.update``."""
+        """Update the weights once; see ``Learner.update``.
+
+        Raises:
+            ModelError: nobody has said anything, as all conversations outgrew the model.
+        """
+        if not len(data.turn_of):
+            raise ModelError(
+                f"No conversation of this step fits into the context of {self.model.context} tokens with a whole reply after it. "
+                "Raise model.context, lower rollout.max_new_tokens, or give the games a shorter wording."
+            )
         stream = self.root.child("update").child(step)
         return self.learner.update(data, advantages, value_targets, turns=turns, progress=progress, stream=stream)
 
@@ -208,7 +218,7 @@ def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_
         hidden_size=config.model.hidden_size,
         layers=config.model.layers,
         heads=config.model.heads,
-        context=config.model.context,
+        context=config.model.context or TINY_CONTEXT,
     )
     model = LanguageModel(network, tokenizer, with_values=with_values)
     model.forward.recompute = config.model.gradient_checkpointing
@@ -225,7 +235,7 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
     network = plain.network.to(device)
     if lora is not None:
         network = add_adapters(network, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, stream=root.child("adapters"))
-    model = LanguageModel(network, plain.tokenizer, with_values=with_values)
+    model = LanguageModel(network, plain.tokenizer, with_values=with_values, longest=chosen.context)
     if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")

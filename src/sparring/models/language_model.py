@@ -31,8 +31,8 @@ class LanguageModel:
     their own. The network may carry low-rank adapters; then they alone are trained.
     """
 
-    def __init__(self, network: Any, tokenizer: Any, *, with_values: bool = False, version: int = 0) -> None:
-        self.network = network
+    def __init__(self, network: Any, tokenizer: Any, *, with_values: bool = False, version: int = 0, longest: int | None = None) -> None:
+        self.network, self._longest = network, longest
         self.base = base_of(network)
         self.forward = _forward(self.base)
         self.tokenizer = tokenizer
@@ -49,8 +49,9 @@ class LanguageModel:
 
     @property
     def context(self) -> int:
-        """Longest conversation in tokens."""
-        return int(self.base.config.max_position_embeddings)
+        """Longest conversation in tokens: the network's limit, or a lower one that was asked for."""
+        limit = int(self.base.config.max_position_embeddings)
+        return limit if self._longest is None else min(limit, self._longest)
 
     @property
     def device(self) -> torch.device:

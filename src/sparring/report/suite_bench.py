@@ -90,10 +90,10 @@ def _load(player: dict[str, Any]) -> Agent:
     """Return the policy of a run."""
     _, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
     agent = engine.agent(PUBLISHED)
-    if player["temperature"] is None or not isinstance(agent, PolicyAgent):
+    if not isinstance(agent, PolicyAgent):
         return agent
-    params = dataclasses.replace(agent.params, temperature=player["temperature"])
-    return PolicyAgent(agent.name, sampler=agent.sampler, renderer=agent.renderer, params=params)
+    params = dataclasses.replace(agent.params, temperature=player["temperature"] or agent.params.temperature)
+    return PolicyAgent(agent.name, sampler=agent.sampler, renderer=agent.renderer, params=params, refuse_overlong=True)
 
 
 def _exact(game: Game, agent: Any) -> dict[str, float]:

@@ -51,7 +51,13 @@ class Ledger:
         return action
 
     def record(self, reply: Reply) -> tuple[Segment, ...]:
-        """Append what was sampled and return all segments since the last reply, this one's included."""
+        """Append what was sampled and return all segments since the last reply, this one's included.
+
+        An empty truncated reply was never sampled: the conversation has outgrown the model, and was not sent. Then there is only the
+        empty reply, after the conversation's first token if nothing of it was sent before; it stays too long from here on.
+        """
+        if reply.truncated and not reply.ids:
+            return self._unsent()
         sampled = Segment(kind="sampled", ids=reply.ids, logprobs=reply.logprobs, kept=reply.kept)
         segments = (*self._pending, sampled)
         self.ids += reply.ids
@@ -64,3 +70,12 @@ class Ledger:
         if not self.renderer.prefix_stable:
             self._past.append((self._asked, reply.ids))
         return segments
+
+    def _unsent(self) -> tuple[Segment, ...]:
+        """Return the segments of a turn whose conversation was too long to be sent."""
+        begun, self._pending = self.known > 0, ()
+        self.known = max(self.known, 1)
+        if not self.renderer.prefix_stable:
+            self._past.append((self._asked, ()))
+        nothing = Segment(kind="sampled", ids=())
+        return (nothing,) if begun else (Segment(kind="prompt", ids=self.ids[:1]), nothing)

@@ -24,6 +24,7 @@ REMEDIES = {  # first part of a metric's name -> what people usually do
     "legal_rate": _LEGAL,
     "unparsable_rate": _LEGAL,
     "truncated_rate": _LONG,
+    "overlong_rate": "raise model.context, let replies or the history be shorter (rollout.max_new_tokens, renderer.history=strip)",
     "reply_tokens": _LONG,
     "seat_asymmetry": "past selves or fixed opponents besides the mirror (matchmaker mixed), more entropy, an earlier checkpoint",
     "advantage_std": "unless the game is solved: past selves or fixed opponents (matchmaker mixed), more entropy, larger groups",

@@ -5,6 +5,7 @@ Metrics, all over the trained seats unless said otherwise:
     legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
     truncated_rate          share of replies that ran into the token limit
+    overlong_rate           share of turns that got no reply, as the conversation had outgrown model.context; they count as truncated too
     reply_tokens            sampled tokens per turn
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's entropy per token, nats
     turns_per_game          decisions of all seats per game
@@ -48,7 +49,7 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures of the trained seats' replies."""
-    unparsable = truncated = tokens = 0
+    unparsable = truncated = overlong = tokens = 0
     surprise = 0.0
     turns: defaultdict[str, int] = defaultdict(int)
     legal: defaultdict[str, int] = defaultdict(int)
@@ -59,12 +60,13 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
                 legal[episode.game] += turn.event == "ok"
                 unparsable += turn.event == "unparsable"
                 truncated += turn.truncated
+                overlong += turn.truncated and bool(turn.segments) and not any(part.ids for part in turn.segments if part.kind == "sampled")
                 for segment in turn.segments:
                     if segment.kind == "sampled":
                         tokens += len(segment.ids)
                         surprise -= sum(segment.logprobs)
-    shares = {"legal_rate": sum(legal.values()), "unparsable_rate": unparsable, "truncated_rate": truncated, "reply_tokens": tokens}
-    metrics = {name: value / max(sum(turns.values()), 1) for name, value in shares.items()}
+    sums = {"legal_rate": sum(legal.values()), "unparsable_rate": unparsable, "truncated_rate": truncated, "overlong_rate": overlong}
+    metrics = {name: value / max(sum(turns.values()), 1) for name, value in {**sums, "reply_tokens": tokens}.items()}
     metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
 

@@ -59,9 +59,7 @@ class InProcessSampler:
         """
         if self.model.version != self._version:
             self.refresh()
-        longest = max(len(request.ids) for request in requests) + params.max_new_tokens
-        if longest > self.model.context:
-            raise ModelError(f"A conversation of {longest} tokens exceeds the context of {self.model.context}; raise model.context.")
+        self._check_length(max(len(request.ids) for request in requests) + params.max_new_tokens)
         contexts: dict[Ids, int] = {}
         known: list[int] = []
         node = np.empty(len(requests), dtype=np.int64)
@@ -86,12 +84,22 @@ class InProcessSampler:
 
         Returns:
             For each context an array [number of its replies] of natural logarithms; -inf where truncation leaves no way.
+
+        Raises:
+            ModelError: a context and a reply do not fit into the model.
         """
+        if prompts:
+            self._check_length(max(len(ids) + max(map(len, own)) for ids, own in zip(prompts, replies, strict=True)))
         scores = []
         for begin in range(0, len(prompts), SCORED_AT_ONCE):
             chunk = slice(begin, begin + SCORED_AT_ONCE)
             scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
         return scores
+
+    def _check_length(self, longest: int) -> None:
+        """Refuse a conversation that does not fit into the model, its reply included."""
+        if longest > self.model.context:
+            raise ModelError(f"A conversation of {longest} tokens exceeds the context of {self.model.context}; raise model.context.")
 
     def _score(self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
         """Score a chunk: each context once, then each reply's tokens on top of its context."""

@@ -141,18 +141,16 @@ class Learner:
         order = ReverseTurns(targets.turns, data.turn_of)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
-            self._step(
-                data, np.arange(len(data.distinct)), replace(targets, advantages=advantages), progress, metrics, first and not number
-            )
+            self._step(data, data.spoken, replace(targets, advantages=advantages), progress, metrics, first and not number)
             order.moved(index, self._logprobs(data, self.model) - targets.old)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
-        """Take one supervised step towards the sampled tokens of a pack; return the mean negative log-likelihood."""
+        """Take one supervised step towards the sampled tokens of a pack, but for what the model cannot hold; return the mean loss."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._parts(data, np.arange(len(data.distinct))):
+        for part in self._parts(data, data.within(self.model.context)):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() / len(data.turn_of)
             torch.autograd.backward(loss)
@@ -233,7 +231,7 @@ class Learner:
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
         """Return a model's log-probabilities of all sampled tokens, [M]."""
         logprobs = np.empty(len(data.turn_of))
-        for part in self._parts(data, np.arange(len(data.distinct))):
+        for part in self._parts(data, data.spoken):
             logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
         return logprobs
 

@@ -27,7 +27,7 @@ LOG_RATIO_LIMIT = 2.0  # of one turn, and of the product
 def minibatches(
     data: Pack, count: int, stream: Stream, turns: TurnTable | None = None, *, split: Literal["episodes", "sequences"] = "episodes"
 ) -> list[IntArray]:
-    """Return the sequences of each minibatch, shuffled if there are several.
+    """Return the sequences of each minibatch, shuffled if there are several; those without sampled tokens are in none.
 
     Args:
         data: the pack, S sequences.
@@ -36,20 +36,17 @@ def minibatches(
         turns: the turn table, if games that share a start must stay together, for losses that compare them.
         split: "episodes" keeps all sequences of a game, those of all its seats, in one minibatch; "sequences" shuffles each alone.
     """
-    order = np.arange(len(data.distinct))
+    order = data.spoken
     if count == 1:
         return [order]
     generator = stream.generator()
     if turns is None and split == "sequences":
         return np.array_split(generator.permutation(order), count)
-    if turns is None:
-        kept_together = data.episode
-    else:
-        first = np.minimum(np.cumsum(data.tokens) - data.tokens, max(len(data.turn_of) - 1, 0))
-        kept_together = turns.group[data.turn_of[first]]
+    first = (np.cumsum(data.tokens) - data.tokens)[order]
+    kept_together = data.episode[order] if turns is None else turns.group[data.turn_of[first]]
     _, unit = np.unique(kept_together, return_inverse=True)
     shuffled = generator.permutation(int(unit.max(initial=-1)) + 1)
-    return [np.flatnonzero(np.isin(unit, own)) for own in np.array_split(shuffled, count)]
+    return [order[np.isin(unit, own)] for own in np.array_split(shuffled, count)]
 
 
 class ReverseTurns:

@@ -35,6 +35,16 @@ class Pack:
     ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
 
     @property
+    def spoken(self) -> IntArray:
+        """The sequences with sampled tokens; a conversation that outgrew the model may have none."""
+        return np.flatnonzero(self.tokens > 0)
+
+    def within(self, longest: int) -> IntArray:
+        """Return the sequences with sampled tokens that have at most so many tokens in all."""
+        lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
+        return self.spoken[lengths[self.distinct[self.spoken]] <= longest]
+
+    @property
     def num_tokens(self) -> int:
         """All tokens of all sequences, prompts included."""
         return int(sum(len(self.sequences[index]) for index in self.distinct))

@@ -1,0 +1,176 @@
+"""Conversations that outgrow the model: counted, judged as illegal replies, and never the end of a run."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sparring.agents.base import Reply
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import ModelError
+from sparring.evaluate.exploitability import nash_conv
+from sparring.evaluate.info_states import enumerate_info_states
+from sparring.league.starts import starts
+from sparring.models.language_model import LanguageModel
+from sparring.rollout import store
+from sparring.rollout.ledger import Ledger
+from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.table import turn_table
+from sparring.run.loop import warm_up
+from sparring.run.measures import rollout_metrics
+from sparring.run.step import Methods, play_round
+from sparring.train.order import minibatches
+from sparring.train.pack import pack
+
+CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
+
+
+def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
+    base = {
+        "games": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}],
+        "model": {"hidden_size": 16, "heads": 2, "context": context},
+        "rollout": {"games_per_step": 24},
+        "threads": 1,
+    }
+    return LocalEngine(resolve({**base, **sections}))
+
+
+def batch(run):
+    matchmaker = run.config.matchmaker.bind("league.matchmakers")
+    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    return run.play(specs, RolloutCounts())
+
+
+def sampled(turn):
+    return [index for segment in turn.segments if segment.kind == "sampled" for index in segment.ids]
+
+
+@pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
+def test_the_game_s_rule_answers_a_reply_that_could_not_be_asked_for(rule):
+    run = engine(rule, context=CONTEXT if rule != "forfeit" else 6)
+    episodes = batch(run)
+    unsent = [(episode, turn) for episode in episodes for turn in episode.turns if not sampled(turn)]
+    assert len(episodes) == 24
+    assert unsent
+    for episode, turn in unsent:
+        assert (turn.reply, turn.event, turn.truncated) == ("", "unparsable", True)
+        assert turn.rewards["illegal"] == -0.5
+        assert rule != "random" or turn.action is not None
+        assert rule != "forfeit" or (turn.action is None and episode.forfeited_by == turn.seat)
+    metrics = rollout_metrics(episodes)
+    assert metrics["overlong_rate"] == len(unsent) / sum(len(episode.turns) for episode in episodes)
+    assert metrics["truncated_rate"] >= metrics["overlong_rate"]
+    for episode in episodes:
+        for seat in (0, 1):
+            own = [turn for turn in episode.turns if turn.seat == seat]
+            assert (
+                sum(len(segment.ids) for turn in own for segment in turn.segments) <= run.model.context + 1
+            )  # an end of turn is not seen again
+            late = [not sampled(turn) for turn in own]
+            assert late == sorted(late)  # a conversation only grows
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {},
+        {"learner": {"minibatches": 5, "epochs": 2, "micro_tokens": 40, "reduction": "sequence_mean"}},
+        {"learner": {"minibatches": 3, "split": "sequences"}},
+        {"learner": {"order": "reverse_turns"}},
+        {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], "learner": {"minibatches": 2}},
+        {"credit": {"name": "mars", "preset": "as_released"}},
+        {"losses": [{"name": "policy_gradient"}, {"name": "kl_cov"}], "learner": {"minibatches": 3}},
+        {"warmup": {"updates": 2, "games": 8}},
+    ],
+)
+def test_a_step_learns_from_what_was_said(sections):
+    run = engine(**sections)
+    warm_up(run.config, run)
+    before = [p.detach().clone() for p in run.model.parameters()]
+    done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.games]), 0, {})
+    assert done.metrics["overlong_rate"] > 0.2
+    assert all(math.isfinite(value) for value in done.metrics.values())
+    assert any(not np.array_equal(a.numpy(), b.detach().numpy()) for a, b in zip(before, run.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(("game", "context"), [("kuhn_poker", 7), ("tic_tac_toe", CONTEXT)])
+def test_rows_and_sequences_keep_their_places(game, context):
+    """With room for 7 tokens the second seat of Kuhn poker never gets to say anything, and its sequences hold no samples."""
+    run = engine(context=context, game=game)
+    episodes = batch(run)
+    data, turns = pack(episodes), turn_table(episodes)
+    assert len(data.ask) == len(turns.reward)
+    assert np.bincount(data.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
+    assert max(len(data.sequences[index]) for index in data.distinct) <= context + 1
+    assert all(0 <= place < len(data.sequences[index]) for index, place in data.ask.tolist())
+    assert sorted(np.concatenate(minibatches(data, 4, run.root)).tolist()) == data.spoken.tolist()
+    assert (len(data.spoken) < len(data.distinct)) == (context == 7)
+    assert data.spoken.tolist() == np.flatnonzero(data.tokens).tolist()
+    assert store.from_bytes(store.to_bytes([(0, episode) for episode in episodes])) == [(0, episode) for episode in episodes]
+
+
+def test_a_game_that_is_taken_up_again_is_told_as_it_was():
+    run = engine()
+    first = next(episode for episode in batch(run) if sum(not sampled(turn) for turn in episode.turns) > 2)
+    place = next(number for number, turn in enumerate(first.turns) if not sampled(turn)) + 1
+    game = run.games[0][0]
+    root = run.root.child("again")
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=first.agents, trained=first.trained, prefix=first.turns[:place]
+    )
+    (again,) = play([spec], run.agents)
+    for new, old in zip(again.turns[:place], first.turns[:place], strict=True):
+        assert (new.segments, new.action, new.event, new.truncated) == (old.segments, old.action, old.event, old.truncated)
+
+
+def test_a_run_in_which_nothing_fits_says_so():
+    run = engine(context=4)
+    with pytest.raises(ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"):
+        play_round(run.config, run, Methods.of(run.config, []), 0, {})
+
+
+def test_what_cannot_be_said_has_no_probability():
+    whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=12)
+    for run in (whole, cut):
+        game = run.games[0][0]
+        found = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
+        assert math.isfinite(found.nash_conv)
+    states = enumerate_info_states(whole.games[0][0])
+    agent = cut.agent("policy")
+    late = [len(agent._conversation(query.observations, query.actions)) + agent.params.max_new_tokens > 12 for query in states.queries]
+    assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == late
+    assert any(late) and not all(late)
+
+
+def test_a_pretrained_model_s_conversations_are_bounded_too():
+    network = engine(context=64).model.network
+    tokenizer = engine(context=64).model.tokenizer
+    assert LanguageModel(network, tokenizer).context == 64
+    assert LanguageModel(network, tokenizer, longest=32).context == 32
+    assert LanguageModel(network, tokenizer, longest=32).clone().context == 32
+    assert LanguageModel(network, tokenizer, longest=1000).context == 64
+    assert resolve({"games": [{"name": "kuhn_poker"}]}).model.context is None
+    assert engine(context=None).model.context == 128
+
+
+def test_a_history_that_is_edited_stays_too_long():
+    """Where every turn is laid out anew, each turn that could not be sent is a sample of its own, with one token."""
+
+    def conversation(past, text):
+        return tuple(range(10 * (len(past) + 1)))
+
+    renderer = SimpleNamespace(prefix_stable=False, initial=lambda text: tuple(range(10)), conversation=conversation, close=lambda cut: ())
+    ledger = Ledger(renderer)
+    ledger.ask("one")
+    first = ledger.record(Reply(text="x", ids=(7,), logprobs=(-0.1,)))
+    lengths, found = [], []
+    for _ in range(2):
+        ledger.ask("more")
+        lengths.append(len(ledger.ids))
+        found.append(ledger.record(Reply(text="", truncated=True)))
+    assert lengths == [20, 30]
+    assert [(segment.kind, segment.ids) for segment in first] == [("prompt", tuple(range(10))), ("sampled", (7,))]
+    assert [[(segment.kind, segment.ids) for segment in own] for own in found] == [[("prompt", (0,)), ("sampled", ())]] * 2
+    assert ledger.sample == 2

@@ -1,11 +1,17 @@
-"""The jackknife against what it is known to be for a mean."""
+"""The jackknife and clustered intervals against what they are known to be for means and shares."""
 
 import math
 
 import numpy as np
 import pytest
 
-from sparring.ops.statistics import jackknife_interval, mean_interval
+from sparring.ops.statistics import (
+    clustered_mean_interval,
+    clustered_share_interval,
+    jackknife_interval,
+    mean_interval,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize("count", [2, 3, 40])
@@ -29,3 +35,53 @@ def test_an_error_that_is_known_besides_is_added_in_squares():
     alone = jackknife_interval(2.0, np.zeros(3), more_error=3.0)
     assert (wide.high - 2.0) ** 2 == pytest.approx((plain.high - 2.0) ** 2 + (alone.high - 2.0) ** 2)
     assert (wide.mean, wide.high - 2.0) == (2.0, pytest.approx(2.0 - wide.low))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_clusters_of_one_are_students_interval(count):
+    values = np.random.Generator(np.random.Philox(count)).normal(size=count)
+    found, known = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
+    assert (found.mean, found.low, found.high, found.count) == pytest.approx((known.mean, known.low, known.high, known.count), nan_ok=True)
+
+
+def test_a_clustered_mean_by_hand():
+    # 6 observations, mean 10/6; residuals 1 - 5/3, 3 - 10/3, 6 - 5: squares sum to 14/9, times 3/2, root, over 6
+    found = clustered_mean_interval(np.array([1.0, 3.0, 6.0]), np.array([1.0, 2.0, 3.0]))
+    assert found.mean == pytest.approx(10 / 6)
+    assert found.high - found.mean == pytest.approx(4.302652729911275 * math.sqrt(14 / 9 * 1.5) / 6)
+    assert found.count == 6
+
+
+def test_observations_that_repeat_each_other_do_not_narrow_the_interval():
+    values = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+    for interval in (clustered_mean_interval, clustered_share_interval):
+        once, often = interval(values, np.ones(8)), interval(100 * values, np.full(8, 100.0))
+        assert (often.low, often.high) == pytest.approx((once.low, once.high))
+        assert often.count == 800
+
+
+def test_clustered_intervals_cover_the_truth_as_often_as_they_say():
+    generator = np.random.Generator(np.random.Philox(7))
+    inside = np.zeros(2)
+    for _ in range(400):
+        sizes = generator.integers(1, 9, 40).astype(float)
+        successes = generator.binomial(sizes.astype(int), generator.beta(4.0, 1.0, 40)).astype(float)  # 0.8 on average, alike within
+        for place, interval in enumerate((clustered_mean_interval, clustered_share_interval)):
+            found = interval(successes, sizes)
+            inside[place] += found.low <= 0.8 <= found.high
+    assert (inside >= 0.92 * 400).all() and (inside <= 0.985 * 400).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_of_all_or_nothing_keeps_an_interval(share):
+    sizes = np.array([3.0, 4.0, 5.0])
+    found = clustered_share_interval(share * sizes, sizes)
+    wide = wilson_interval(int(3 * share), 3)
+    assert found.mean == share and (found.low == 0.0 or found.high == 1.0)
+    assert found.high - found.low > wide.high - wide.low  # three games, and t in place of z
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_share_of_fewer_than_two_clusters_is_open(count):
+    found = clustered_share_interval(np.ones(count), np.full(count, 2.0))
+    assert (found.low, found.high, found.count) == (0.0, 1.0, 2 * count)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparring.agents.base import Agent
 from sparring.errors import ConfigError
+from sparring.evaluate.regret import Judge, Regret, measured_regret
 from sparring.games.base import Game
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.rng import Stream
@@ -20,7 +21,8 @@ AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes
 class Record:
     """Results of some games, seen by one seat's agent. A win is the single highest return of all seats.
 
-    A draw shares the highest return with another seat; anything else is a loss. So in cooperative games all is a draw.
+    A draw shares the highest return with another seat; anything else is a loss. So in cooperative games all is a draw, and in games of
+    one seat all is a win: there ``success`` says how it went.
     """
 
     wins: int
@@ -30,6 +32,8 @@ class Record:
     win: Interval  # Wilson interval of P(win)
     win_or_draw: Interval  # Wilson interval of P(win or draw)
     illegal: Interval  # Wilson interval of P(a reply is illegal or unparsable), over the agent's replies
+    success: Interval | None = None  # Wilson interval of P(the return is the most that the game pays), in games of one seat
+    regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
 
     @property
     def games(self) -> int:
@@ -60,6 +64,7 @@ def play_matches(
     level: float = 0.95,
     in_flight: int = 4096,
     on_finished: Callable[[int], None] | None = None,
+    judge: Judge | None = None,
 ) -> MatchReport:
     """Play ``games_per_seat`` games with the agent in each seat in turn and the opponent in all others.
 
@@ -75,10 +80,12 @@ def play_matches(
         level: confidence level of the intervals.
         in_flight: how many games run at the same time.
         on_finished: called with the number of games that have ended.
+        judge: measures the agent's regret from every seat.
 
     Raises:
         ConfigError: fewer than 2 games per seat.
         RolloutError: every game failed.
+        OracleError: the oracle cannot judge the game, or a state of it.
     """
     if games_per_seat < 2:
         raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
@@ -86,15 +93,30 @@ def play_matches(
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
     episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
+    records = [_seat_record(game, played, judge, level) for played in seats]
     return MatchReport(
         game=game.name,
         agent=agent.name,
         opponent=opponent.name,
         roles=tuple(game.roles),
-        seats=tuple(record(played, AGENT, level=level) for played in seats),
+        seats=tuple(records),
         overall=record(episodes, AGENT, level=level),
         opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == OPPONENT]),
     )
+
+
+def _seat_record(game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float) -> Record:
+    """Return the agent's results from one seat."""
+    found = record(episodes, AGENT, level=level)
+    if game.num_seats == 1:
+        solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
+        found = replace(found, success=wilson_interval(solved, len(episodes), level=level))
+    return found if judge is None else replace(found, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+
+
+def succeeded(game: Game, value: float) -> bool:
+    """Return whether a return is the most that the game pays."""
+    return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
 
 def match_spec(game: Game, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
@@ -132,6 +154,15 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
         win_or_draw=wilson_interval(wins + draws, games, level=level),
         illegal=wilson_interval(sum(event != "ok" for event in events), len(events), level=level),
     )
+
+
+def intervals_of(record: Record) -> dict[str, Interval]:
+    """Return what is known of a record: outcomes (success in games of one seat), return, and regret where turns were judged."""
+    found = {"success": record.success} if record.success else {"win": record.win, "win_or_draw": record.win_or_draw}
+    found["return"] = record.mean_return
+    if record.regret is not None and record.regret.regret is not None and record.regret.optimal is not None:
+        found |= {"regret": record.regret.regret, "optimal": record.regret.optimal}
+    return found
 
 
 def outcome(returns: Sequence[float], seat: int) -> int:

@@ -21,13 +21,17 @@ def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Inter
     """
     if count == 0:
         return Interval(mean=math.nan, low=0.0, high=1.0, count=0, level=level)
-    z = NormalDist().inv_cdf((1 + level) / 2)
     share = successes / count
+    low, high = _wilson(share, count, level)
+    return Interval(mean=share, low=low, high=high, count=count, level=level)
+
+
+def _wilson(share: float, count: float, level: float) -> tuple[float, float]:
+    """Return the ends of Wilson's interval of a share of ``count`` observations, which need not be a whole number."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    low = 0.0 if successes == 0 else max(middle - half, 0.0)
-    high = 1.0 if successes == count else min(middle + half, 1.0)
-    return Interval(mean=share, low=low, high=high, count=count, level=level)
+    return 0.0 if share == 0 else max(middle - half, 0.0), 1.0 if share == 1 else min(middle + half, 1.0)
 
 
 def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) -> Interval:
@@ -40,6 +44,58 @@ def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) 
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
     half = float(stdtrit(len(data) - 1, (1 + level) / 2)) * float(data.std(ddof=1)) / math.sqrt(len(data))
     return Interval(mean=mean, low=mean - half, high=mean + half, count=len(data), level=level)
+
+
+def clustered_mean_interval(sums: FloatArray, sizes: FloatArray, *, level: float = 0.95) -> Interval:
+    """Return the mean of observations that come in clusters, the clusters independent, with Student's t interval (Cochran, 1977, 6.4).
+
+    mean r = sum_c sums / sum_c sizes; standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 / (sum_c sizes)^2, with C - 1
+    degrees of freedom; clusters of one are ``mean_interval``. Infinite ends where fewer than two clusters leave no estimate.
+
+    Args:
+        sums: [C] sum of the observations of each cluster.
+        sizes: [C] number of observations of each cluster, at least 1.
+        level: coverage.
+    """
+    count, total = len(sizes), float(sizes.sum())
+    if count == 0:
+        return Interval(mean=math.nan, low=-math.inf, high=math.inf, count=0, level=level)
+    mean = float(sums.sum()) / total
+    if count == 1:
+        return Interval(mean=mean, low=-math.inf, high=math.inf, count=int(total), level=level)
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * _clustered_error(sums, sizes, mean)
+    return Interval(mean=mean, low=mean - half, high=mean + half, count=int(total), level=level)
+
+
+def clustered_share_interval(successes: FloatArray, sizes: FloatArray, *, level: float = 0.95) -> Interval:
+    """Return a share of observations that come in clusters, with Wilson's interval at the effective number of observations.
+
+    effective n = share * (1 - share) / standard error^2 of ``clustered_mean_interval``, at most the number of observations, times
+    (z / t)^2 for C - 1 degrees of freedom (Korn and Graubard, 1998). At a share of 0 or 1 the clusters tell nothing of how alike their
+    observations are, so each counts as one. [0, 1] where fewer than two clusters leave no estimate.
+
+    Args:
+        successes: [C] in each cluster.
+        sizes: [C] number of observations of each cluster, at least 1.
+        level: coverage.
+    """
+    count, total = len(sizes), float(sizes.sum())
+    share = float(successes.sum()) / total if count else math.nan
+    if count < 2:
+        return Interval(mean=share, low=0.0, high=1.0, count=int(total), level=level)
+    error = _clustered_error(successes, sizes, share)
+    effective = min(share * (1 - share) / error**2, total) if error > 0 else total
+    if share in (0.0, 1.0):
+        effective = float(count)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    low, high = _wilson(share, effective * (z / float(stdtrit(count - 1, (1 + level) / 2))) ** 2, level)
+    return Interval(mean=share, low=low, high=high, count=int(total), level=level)
+
+
+def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
+    """Return the standard error of the mean of at least two clusters, linearised as a ratio of sums."""
+    count, rest = len(sizes), sums - mean * sizes
+    return math.sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum())
 
 
 def bootstrap_interval(

@@ -7,6 +7,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import UnknownNameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import enumerate_info_states
+from sparring.oracles.judge import configured_oracles
 from sparring.rng import Stream
 from sparring.run.evaluation import Evaluator
 
@@ -16,14 +17,15 @@ PARTS = ("win", "win_or_draw", "return")
 def engine(*games, **evaluation):
     config = resolve(
         {
-            "games": [{"name": name} for name in games],
+            "games": [{"name": game} if isinstance(game, str) else game for game in games],
             "threads": 1,
             "model": {"hidden_size": 8, "layers": 1, "heads": 1},
             "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
     made = LocalEngine(config)
-    return made, Evaluator([game for game, _ in made.games], config.evaluation)
+    known = [game for game, _ in made.games]
+    return made, Evaluator(known, config.evaluation, configured_oracles(config.games, known))
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
@@ -76,3 +78,45 @@ def test_a_game_of_one_purpose_has_its_gap():
 def test_an_unknown_opponent_is_refused_before_anything_runs():
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
         engine("kuhn_poker", opponents=[{"name": "randm"}])
+
+
+TTT = {"name": "tic_tac_toe", "oracle": {"name": "minimax"}}
+SUDOKU = {"name": "sudoku", "options": {"blanks": 3}, "illegal": {"rule": "random"}, "oracle": {"name": "constraint"}}
+
+
+def test_games_with_an_oracle_have_regret_held_out_ones_too():
+    made, evaluator = engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
+    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    for role in ("X", "O"):
+        prefix = f"match/tic_tac_toe/random/{role}"
+        for part, top in (("regret", 2.0), ("optimal", 1.0)):
+            low, mean, high = (metrics[f"{prefix}/{part}{end}"] for end in ("_low", "", "_high"))
+            assert 0 <= low <= mean <= high and mean <= top
+        assert metrics[f"{prefix}/judged"] == 1.0
+        assert f"{prefix}/win" in metrics and f"{prefix}/success" not in metrics
+    assert not [name for name in metrics if "kuhn" in name and name.endswith(("regret", "optimal", "judged"))]
+
+
+def test_games_of_one_seat_have_success_in_place_of_wins():
+    made, evaluator = engine(SUDOKU, exact=False)
+    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    prefix = "match/sudoku/random/solver"
+    low, mean, high = (metrics[f"{prefix}/success{end}"] for end in ("_low", "", "_high"))
+    assert 0 <= low <= mean <= high <= 1
+    assert {name.rsplit("/", 1)[1].split("_")[0] for name in metrics} == {"success", "return", "illegal", "regret", "optimal", "judged"}
+
+
+def test_measuring_hears_the_oracle_without_its_faults():
+    faulty = {**TTT, "oracle": {"name": "noisy", "oracle": "minimax", "flip": 0.5}}
+    figures = []
+    for game in (TTT, faulty):
+        made, evaluator = engine(game, exact=False)
+        figures.append(evaluator.measure(made.agent("policy"), Stream.from_seed(0)))
+    assert figures[0] == figures[1]
+
+
+def test_what_was_not_judged_has_no_figure():
+    made, evaluator = engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
+    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    assert metrics["match/tic_tac_toe/random/X/judged"] == 0.0
+    assert "match/tic_tac_toe/random/X/regret" not in metrics and "match/tic_tac_toe/random/X/optimal" not in metrics

@@ -39,7 +39,7 @@ def test_it_trains_and_is_measured(game, options):
     outcome, measured, engine = rounds(game, options)
     seats = engine.games[0][0].num_seats
     assert len(outcome.episodes[0].returns) == seats
-    assert sum(name.startswith("match/") and name.endswith("/win") for name in measured) == seats
+    assert sum(name.startswith("match/") and name.endswith("/return") for name in measured) == seats
 
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])

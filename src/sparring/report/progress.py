@@ -68,12 +68,14 @@ class Watcher:
 
 def is_key_figure(name: str) -> bool:
     """Return whether a metric belongs on the progress line."""
-    return name.startswith("nash_conv/") or name == "legal_rate" or (name.startswith("match/") and name.endswith("/win_or_draw"))
+    return (
+        name.startswith("nash_conv/") or name == "legal_rate" or (name.startswith("match/") and name.endswith(("/win_or_draw", "/success")))
+    )
 
 
 def short_name(name: str) -> str:
     """Return a metric's name as the progress line shows it."""
     parts: list[Any] = name.split("/")
     if parts[0] == "match":
-        return f"{parts[1]} {parts[3]} vs {parts[2]} win-or-draw"
+        return f"{parts[1]} success" if parts[4] == "success" else f"{parts[1]} {parts[3]} vs {parts[2]} win-or-draw"
     return {"nash_conv": "NashConv", "legal_rate": "legal"}.get(parts[0], name) + (f" {parts[1]}" if len(parts) > 1 else "")

@@ -8,30 +8,47 @@ Metrics, per game G:
     optimality_gap/G             cooperative games: best joint value minus the policy's
     match/G/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
                                  (two bots of one kind are told apart by the options that differ, mcts(simulations=1000))
+    match/G/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of games with the most that the game pays
+    match/G/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the game's units, 0 is perfect; _low, _high
+    match/G/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best; _low and _high by games as clusters
+    match/G/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any, there is no regret and no optimal
+
+A held-out game (weight 0) that names an oracle has these as well: what has been learnt for games and sizes not trained on. An oracle
+with faults (noisy) is for what is learnt from; measured is by the one within it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from sparring.config import EvaluationConfig
 from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import InfoStates, enumerate_info_states
-from sparring.evaluate.matches import MatchReport, play_matches
+from sparring.evaluate.matches import MatchReport, intervals_of, play_matches
 from sparring.evaluate.opponents import AgentSpec, labels
+from sparring.evaluate.regret import Judge, without_faults
 from sparring.games.base import Game
+from sparring.oracles.base import Oracle
 from sparring.rng import Stream
 
 log = logging.getLogger(__name__)
 
 
 class Evaluator:
-    """Measures a policy on the games of a run. ``notes`` says what could not be measured, and what to use instead."""
+    """Measures a policy on the games of a run. ``notes`` says what could not be measured, and what to use instead.
 
-    def __init__(self, games: list[Game], config: EvaluationConfig) -> None:
+    Args:
+        games: those of weight 0 included.
+        config: what is measured.
+        oracles: by the name of the game whose turns they judge.
+    """
+
+    def __init__(self, games: list[Game], config: EvaluationConfig, oracles: Mapping[str, Oracle] | None = None) -> None:
         self.games, self.config = games, config
+        self._judges = {name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()}
         self.notes: list[str] = []
         self._told = 0
         self._info_states: dict[str, InfoStates] = {}
@@ -61,7 +78,8 @@ class Evaluator:
                     del self._info_states[game.name]
             for name, entry, bot in self._opponents:
                 own = stream.child(game.name).child(name)
-                report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own)
+                judge = self._judges.get(game.name)
+                report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own, judge=judge)
                 metrics.update(match_metrics(game.name, name, report))
         return metrics
 
@@ -84,9 +102,11 @@ def match_metrics(game: str, opponent: str, report: MatchReport) -> dict[str, fl
     metrics = {}
     for role, record in zip(report.roles, report.seats, strict=True):
         prefix = f"match/{game}/{opponent}/{role}"
-        for name, interval in (("win", record.win), ("win_or_draw", record.win_or_draw), ("return", record.mean_return)):
+        for name, interval in intervals_of(record).items():
             metrics[f"{prefix}/{name}"] = interval.mean
             metrics[f"{prefix}/{name}_low"] = interval.low
             metrics[f"{prefix}/{name}_high"] = interval.high
         metrics[f"{prefix}/illegal"] = record.illegal.mean
+        if record.regret is not None:
+            metrics[f"{prefix}/judged"] = record.regret.judged_share
     return metrics

@@ -105,7 +105,7 @@ def train(
         RolloutError: games fail beyond all retries.
     """
     methods = Methods.of(config, [game for game, _ in engine.games])
-    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation, methods.oracles)
     step, state, buffer, notes = _restore(engine, folder, resume)
     credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")

@@ -132,14 +132,14 @@ def test_a_run_in_which_nothing_fits_says_so():
 
 
 def test_what_cannot_be_said_has_no_probability():
-    whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=12)
+    whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=8)
     for run in (whole, cut):
         game = run.games[0][0]
         found = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
         assert math.isfinite(found.nash_conv)
     states = enumerate_info_states(whole.games[0][0])
     agent = cut.agent("policy")
-    late = [len(agent._conversation(query.observations, query.actions)) + agent.params.max_new_tokens > 12 for query in states.queries]
+    late = [len(agent._conversation(query.observations, query.actions)) + agent.params.max_new_tokens > 8 for query in states.queries]
     assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == late
     assert any(late) and not all(late)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import typing
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -26,6 +28,7 @@ SLOT_OF = {
     "replay": "selection.replay",
     "losses": "losses",
     "opponents": "agents",
+    "bots": "agents",
 }
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
@@ -85,6 +88,7 @@ def method_page(plugin: registry.Plugin) -> str:
         if heading == "Verified by":
             shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
         lines += ["", f"**{heading}.** {shown}"]
+    lines += exact_bias(plugin)
     hints = typing.get_type_hints(plugin.function)
     rows = [
         (f"`{name}`", type_text(hints[name]), "required" if p.default is p.empty else f"`{p.default!r}`", prose(described.get(name, "")))
@@ -97,6 +101,32 @@ def method_page(plugin: registry.Plugin) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def exact_bias(plugin: registry.Plugin) -> list[str]:
+    """Return the lines on an estimator's exact bias, of it and of its presets; none for other plug-ins."""
+    if plugin.slot != "credit":
+        return []
+    known: dict[str, float] = json.loads((Path(__file__).parent / "exact-bias.json").read_text(encoding="utf-8"))
+    names = {plugin.name: "", **{f"{plugin.name}:{preset}": f"preset `{preset}` " for preset in plugin.presets}}
+    own = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
+    if not own:
+        return ["", "**Exact bias on the variable-length game:** not computed."]
+    source = "tests/credit/test_exact_bias.py"
+    told = (
+        f"The mean gradient of groups of three, by enumeration, with the truth in every column that the estimator reads and a judge's "
+        f"reward on top for those that read one; the game and the sums are in [`{source}`](../../{source}). A learning rate can mend a "
+        f"positive factor, here and not in games with more than one parameter."
+    )
+    return ["", f"**Exact bias on the variable-length game:** {'; '.join(own)}. {told}"]
+
+
+def bias_text(share: float) -> str:
+    """Return what an expected gradient that is this share of the exact one means."""
+    if share == 1.0:
+        return "none (the expected gradient is the exact one)"
+    aside = ", the wrong way" if share < 0 else ", no gradient at all" if share == 0 else ""
+    return f"{100 * (share - 1):+.3g} % (the expected gradient is {share:.3g} times the exact one{aside})"
+
+
 def field_type(name: str, field: FieldInfo) -> str:
     """Return a configuration field's type, with its limits."""
     if any(getattr(item, "func", None) is not None and item.func.__name__ == "_is_number" for item in field.metadata):
@@ -104,6 +134,8 @@ def field_type(name: str, field: FieldInfo) -> str:
     inner = section_of(field)
     if inner is not None and issubclass(inner, PluginConfig):
         kind = registry.SLOTS[SLOT_OF.get(name, name)]
+        if typing.get_origin(field.annotation) is dict:
+            return f"map from names to {kind}s"
         return {"loss": "list of losses"}.get(kind, f"list of {kind}s") if typing.get_origin(field.annotation) is list else kind
     if inner is not None:
         return "list of sections" if typing.get_origin(field.annotation) is list else "section"

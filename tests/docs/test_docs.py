@@ -1,6 +1,8 @@
 """The generator of the documentation, and that what the pages tell people to type can be typed."""
 
+import dataclasses
 import importlib.util
+import json
 import re
 import shlex
 import shutil
@@ -65,6 +67,7 @@ def test_types_are_written_as_people_read_them():
     assert pages.field_type("average", config.LearnerConfig.model_fields["average"]) == "float, at least 0, below 1"
     assert pages.field_type("weight", config.LossConfig.model_fields["weight"]) == "number or schedule"
     assert pages.field_type("losses", config.RunConfig.model_fields["losses"]) == "list of losses"
+    assert pages.field_type("bots", config.RunConfig.model_fields["bots"]) == "map from names to agents"
     assert pages.field_type("credit", config.RunConfig.model_fields["credit"]) == "advantage estimator"
 
 
@@ -82,6 +85,24 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
             assert (callable(parameter.default) and parameter.default is not parameter.empty) or f"| `{option}` |" in page
         assert all(f"| `{preset}` |" in page for preset in plugin.presets)
         assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", page)), page
+
+
+def test_the_page_of_every_estimator_says_its_exact_bias():
+    known = json.loads((ROOT / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
+    for name in registry.names("credit"):
+        (line,) = (line for line in pages.method_page(registry.load("credit", name)).splitlines() if "**Exact bias" in line)
+        assert all(pages.bias_text(share) in line for other, share in known.items() if other.split(":")[0] == name)
+    assert pages.exact_bias(registry.load("losses", "dpo")) == []
+    new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
+    assert pages.exact_bias(new)[1].endswith("not computed.")
+    assert "-23 % (the expected gradient is 0.77 times" in pages.method_page(registry.load("credit", "grpo"))
+
+
+def test_a_bias_in_words():
+    assert pages.bias_text(1.0) == "none (the expected gradient is the exact one)"
+    assert pages.bias_text(0.75) == "-25 % (the expected gradient is 0.75 times the exact one)"
+    assert pages.bias_text(-2.0) == "-300 % (the expected gradient is -2 times the exact one, the wrong way)"
+    assert pages.bias_text(0) == "-100 % (the expected gradient is 0 times the exact one, no gradient at all)"
 
 
 def test_the_reference_has_every_key():

@@ -14,12 +14,20 @@ from rich.table import Column, Table
 
 from sparring.engine.load import load_run
 from sparring.errors import ConfigError
-from sparring.evaluate.opponents import parse_agent
-from sparring.report.measure import evaluate_run, league_of_run
+from sparring.evaluate.opponents import AgentSpec, parse_agent
+from sparring.evaluate.oracle_choice import oracles_for, parse_oracle
+from sparring.evaluate.regret import BUDGET, Judge
+from sparring.games.base import Game
+from sparring.oracles.base import Oracle
+from sparring.oracles.judge import configured_oracles
+from sparring.report.match_tables import match_table, oracle_table
+from sparring.report.measure import evaluate_policy, league_of_run, named_games
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 
 GAMES = 500  # per seat, without a suite
+MAX_STATES = 20_000  # information states, for an agent that is no run's
+NO_ORACLE = "none"
 WIDTH = 120  # of the tables where no terminal says so
 OUTCOMES = ("wins", "draws", "losses")
 
@@ -28,9 +36,14 @@ def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
     suite: Annotated[str | None, typer.Option(help="A published protocol: mars, spiral, or the path of a YAML file.")] = None,
     agent: Annotated[str | None, typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'.")] = None,
+    game: Annotated[list[str] | None, typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'.")] = None,
     games: Annotated[int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")] = None,
     opponent: Annotated[list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")] = None,
     exact: Annotated[bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")] = True,
+    oracle: Annotated[
+        str | None, typer.Option(help="Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, else an exact one.")
+    ] = None,
+    oracle_turns: Annotated[int | None, typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000.")] = None,
     checkpoint: Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")] = None,
     temperature: Annotated[float | None, typer.Option(help="Of sampling, with --suite; default that of training.")] = None,
     league: Annotated[bool, typer.Option("--league", help="Also rate the run's past selves, the policy and the bots.")] = False,
@@ -39,18 +52,26 @@ def evaluate(
     out: Annotated[Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
-    """Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, a league table, or a suite."""
+    """Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite."""
     if (run is None) == (agent is None):
         raise ConfigError("Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`.")
     bots = [parse_agent(text) for text in opponent or ()]
     if suite is None:
-        only = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
+        only = {"--agent": agent if not game else None, "--temperature": temperature, "--workers": workers, "--out": out}
         for option, value in only.items():
             if value is not None:
-                raise ConfigError(f"{option} belongs to a suite; add --suite mars, say.")
-        assert run is not None
-        _evaluate_run(run, checkpoint, bots or [parse_agent("random")], games or GAMES, exact, league, seed, as_json)
+                more = " or to games; add --suite mars or --game kuhn_poker" if option == "--agent" else "; add --suite mars"
+                raise ConfigError(f"{option} belongs to a suite{more}, say.")
+        if league and (game or agent):
+            raise ConfigError("--league rates a run's past selves at the run's own games; leave --game and --agent out.")
+        result = _measured(run, agent, checkpoint, game or [], bots, games or GAMES, exact, league, seed, oracle, oracle_turns or BUDGET)
+        if as_json:
+            print(json.dumps(result, sort_keys=True))
+        else:
+            _show_games(result)
         return
+    if game or oracle or oracle_turns:
+        raise ConfigError("--game, --oracle and --oracle-turns do not go with --suite; measure regret with --game kuhn_poker, say.")
     if league or not exact:
         raise ConfigError("--league and --no-exact do not go with --suite: the suite says what is measured.")
     if run is not None:
@@ -72,30 +93,76 @@ def evaluate(
         _show_suite(report, evaluation.path)
 
 
-def _evaluate_run(
-    run: Path, checkpoint: int | None, bots: list[Any], games: int, exact: bool, league: bool, seed: int, as_json: bool
-) -> None:
-    """Measure a run on its own games and show it."""
-    config, engine, step = load_run(run, checkpoint)
-    limit = config.evaluation.max_states
-    result = evaluate_run(engine, opponents=bots, games_per_seat=games, exact=exact, max_states=limit, seed=seed)
-    if league:
-        result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games, seed=seed)
-    result = {"run": str(run), "step": step, **result}
-    if as_json:
-        print(json.dumps(result, sort_keys=True))
-        return
-    console = Console()
+def _measured(
+    run: Path | None,
+    agent: str | None,
+    checkpoint: int | None,
+    names: list[str],
+    bots: list[AgentSpec],
+    games_per_seat: int,
+    exact: bool,
+    league: bool,
+    seed: int,
+    oracle: str | None,
+    oracle_turns: int,
+) -> dict[str, Any]:
+    """Measure a run or an agent on games; return what was found."""
+    wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
+    bots = bots or [parse_agent("random")]
+    policy: Any
+    own: dict[str, Oracle] = {}
+    limit, notes = MAX_STATES, list[str]()
+    if run is None:
+        if checkpoint is not None:
+            raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
+        spec = parse_agent(str(agent))
+        policy, games = spec.make(), named_games(names, style="full")
+        about: dict[str, Any] = {"agent": spec.name, "options": dict(spec.options)}
+        exact = exact and hasattr(policy, "action_logprobs")
+    else:
+        config, engine, step = load_run(run, checkpoint)
+        policy, limit, games = engine.agent("policy"), config.evaluation.max_states, [known for known, _ in engine.games]
+        about = {"run": str(run), "step": step}
+        if names:
+            games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
+            player = run_player(run, step, None)
+            unknown = {known.name: player.unknown_words(known) for known in games}
+            notes += [
+                f"{name}: {len(words)} words are unknown to the model and read as <unknown>." for name, words in unknown.items() if words
+            ]
+        else:
+            own = configured_oracles(config.games, games)
+    judges, more = _judges(games, oracle, wanted, own, oracle_turns)
+    measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
+    result = evaluate_policy(policy, games, judges=judges, **measured)
+    result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
+    if league and run is not None:
+        result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
+    return result
+
+
+def _judges(games: list[Game], text: str | None, wanted: Any, own: dict[str, Oracle], turns: int) -> tuple[dict[str, Judge], list[str]]:
+    """Return who judges the turns of each game, and notes about games that nobody judges."""
+    if text == NO_ORACLE:
+        return {}, []
+    oracles, notes = oracles_for(games, wanted, own)
+    return {name: Judge(oracle=judge, budget=turns) for name, judge in oracles.items()}, notes
+
+
+def _show_games(result: dict[str, Any]) -> None:
+    """Show what was measured on games as tables."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
-        console.print(f"[yellow]{note}[/yellow]", markup=True)
-    table = Table("measure", "value", title=f"{config.name}, step {step}")
+        console.print(note, style="yellow", markup=False)
+    table = Table("measure", "value", title=f"{result['run']}, step {result['step']}" if "run" in result else result["agent"])
     for name, value in result["figures"].items():
         table.add_row(name, f"{value:.4f}")
-    console.print(table)
-    matches = Table("game", "opponent", "seat", "win", "win or draw", "return", "illegal", title="Matches, 95 % intervals")
-    for row in result["matches"]:
-        matches.add_row(*(str(row[key]) for key in ("game", "opponent", "role", "win", "win_or_draw", "return", "illegal")))
-    console.print(matches)
+    if table.row_count:
+        console.print(table)
+    console.print(match_table(result["matches"]))
+    judged = oracle_table(result["matches"])
+    if judged is not None:
+        console.print(judged)
     for entry in result.get("league", []):
         ratings = Table("player", "rating", "95 % interval", title=f"League: {entry['game']}")
         for row in entry["rows"]:

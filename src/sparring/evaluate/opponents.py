@@ -72,8 +72,12 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     return name, options
 
 
-def labels(specs: Sequence[AgentSpec]) -> list[str]:
+def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     """Return a name per agent, all different: the plug-in's, with the options that differ where a plug-in is there twice.
+
+    Args:
+        specs: agents, or other things by name and options.
+        what: the kind of thing, for messages.
 
     Raises:
         ConfigError: two agents are the same in everything.
@@ -87,5 +91,5 @@ def labels(specs: Sequence[AgentSpec]) -> list[str]:
         found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
     twice = sorted({label for label in found if found.count(label) > 1})
     if twice:
-        raise ConfigError(f"Agent {twice[0]!r} is named twice; leave one out, or give it another option.")
+        raise ConfigError(f"{what} {twice[0]!r} is named twice; leave one out, or give it another option.")
     return found

@@ -1,8 +1,8 @@
-"""A run's policy measured on demand: exact figures, matches and a league table, as plain data."""
+"""A policy measured on demand: exact figures, matches, regret and a league table, as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.agents.base import Agent
@@ -10,9 +10,12 @@ from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import enumerate_info_states
 from sparring.evaluate.league_table import league_table
-from sparring.evaluate.matches import play_matches
-from sparring.evaluate.opponents import AgentSpec, labels
+from sparring.evaluate.matches import Record, intervals_of, play_matches
+from sparring.evaluate.opponents import AgentSpec, labels, parse_named
+from sparring.evaluate.regret import Judge
+from sparring.evaluate.suite_rows import as_data as interval_as_data
 from sparring.games.base import Game
+from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -37,42 +40,83 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
     return figures
 
 
-def evaluate_run(
-    engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, exact: bool, max_states: int, seed: int
-) -> dict[str, Any]:
-    """Return figures, matches and notes about what could not be measured, for every game of a run.
+def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
+    """Return games as a person writes them, ``sudoku size=6``, under names that keep two sizes of one apart.
 
     Args:
-        engine: a loaded engine; its published policy is measured.
+        texts: a name, then ``key=value`` options, each.
+        style: wording of the games that name none.
+
+    Raises:
+        UnknownNameError: no such game or option.
+        ConfigError: a text cannot be read, a value is wrong, or two games are the same in everything.
+    """
+    specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
+    games = [make_game(spec.name, options={"style": style, **spec.options}) for spec in specs]
+    for game, name in zip(games, labels(specs, what="Game"), strict=True):
+        game.name = name
+    return games
+
+
+def evaluate_policy(
+    policy: Any,
+    games: Sequence[Game],
+    *,
+    opponents: Sequence[AgentSpec],
+    games_per_seat: int,
+    exact: bool,
+    max_states: int,
+    seed: int,
+    judges: Mapping[str, Judge] | None = None,
+) -> dict[str, Any]:
+    """Return figures, matches and notes about what could not be measured, for every game.
+
+    Args:
+        policy: who is measured.
+        games: of different names. One of one seat is played once, whatever opponents there are.
         opponents: bots; those of one kind are told apart by the options in which they differ.
         games_per_seat: games against each bot from each seat.
         exact: whether to enumerate where possible.
         max_states: information states up to which enumeration is tried.
         seed: of the games played.
+        judges: by the game's name, who measures regret.
 
     Raises:
         UnknownNameError: no such bot or option.
         ConfigError: two bots are the same in everything.
         GameError: a bot cannot play a game.
+        OracleError: a judge refuses a state.
     """
     bots = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
-    policy, root = engine.agent("policy"), Stream.from_seed(seed).child("evaluate")
+    root = Stream.from_seed(seed).child("evaluate")
     figures: dict[str, float] = {}
     matches: list[dict[str, Any]] = []
     notes: list[str] = []
-    for game, _ in engine.games:
+    for game in games:
         if exact:
             try:
                 figures.update(exact_figures(game, policy, max_states=max_states))
             except GameError as error:
                 notes.append(str(error))
-        for name, bot in bots.items():
-            report = play_matches(game, policy, bot, games_per_seat=games_per_seat, stream=root.child(game.name).child(name))
-            for role, record in zip(report.roles, report.seats, strict=True):
-                shares = {"win": record.win, "win_or_draw": record.win_or_draw, "return": record.mean_return, "illegal": record.illegal}
-                row = {"game": game.name, "opponent": name, "role": role, "games": record.games}
-                matches.append({**row, **{key: as_text(interval) for key, interval in shares.items()}, "intervals": as_data(shares)})
+        judge = (judges or {}).get(game.name)
+        for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
+            stream = root.child(game.name).child(name)
+            report = play_matches(game, policy, bot, games_per_seat=games_per_seat, stream=stream, judge=judge)
+            opponent = None if game.num_seats == 1 else name
+            rows = zip(report.roles, report.seats, strict=True)
+            matches += [{"game": game.name, "opponent": opponent, "role": role, **_match_row(record)} for role, record in rows]
     return {"figures": figures, "matches": matches, "notes": notes}
+
+
+def _match_row(record: Record) -> dict[str, Any]:
+    """Return a record as plain data: intervals as text and as numbers, and what an oracle judged."""
+    intervals = {**intervals_of(record), "illegal": record.illegal}
+    row = {"games": record.games, **{key: as_text(value) for key, value in intervals.items()}, "intervals": as_data(intervals)}
+    judged = record.regret
+    if judged is not None:
+        counts = {"turns": judged.turns, "asked": judged.asked, "judged": judged.judged}
+        row["oracle"] = {"name": judged.oracle, **counts, "judged_share": judged.judged_share, "bound": judged.bound}
+    return row
 
 
 def as_text(interval: Interval) -> str:
@@ -80,9 +124,9 @@ def as_text(interval: Interval) -> str:
     return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
-def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, float]]:
-    """Return intervals as plain numbers."""
-    return {key: {"mean": value.mean, "low": value.low, "high": value.high} for key, value in intervals.items()}
+def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, Any]]:
+    """Return intervals as plain numbers that JSON can hold."""
+    return {key: interval_as_data(value) for key, value in intervals.items()}
 
 
 def league_of_run(engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int) -> list[dict[str, Any]]:

@@ -1,0 +1,102 @@
+"""Regret on the command line: any agent on any game, runs with and without an oracle of their own, bad input."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import SparringError
+
+QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "warmup.updates=1"]
+NIM = "nim pile_sizes=1;2 is_misere=false"
+
+
+def call(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def result(*arguments):
+    outcome = call("evaluate", *arguments, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return json.loads(outcome.stdout, parse_constant=pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("evaluate") / "run"
+    games = "games=[{name: tic_tac_toe, oracle: {name: mcts, simulations: 20}}, {name: kuhn_poker, weight: 0}]"
+    outcome = call("train", "kuhn-tiny", *QUICK, games, "evaluation.exact=false", "--run", path, "--json")
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+def test_any_agent_on_any_game():
+    found = result("--agent", "minimax", "--game", "tic_tac_toe", "--game", NIM, "--games", 4)
+    assert found["agent"] == "minimax" and found["figures"] == {}
+    rows = {(row["game"], row["opponent"], row["role"]): row for row in found["matches"]}
+    assert set(rows) == {(game, "random", role) for game, roles in (("tic_tac_toe", "XO"), ("nim", ("first", "second"))) for role in roles}
+    for row in rows.values():
+        assert row["oracle"]["name"] == "minimax"
+        assert row["oracle"]["judged"] == row["oracle"]["asked"] == row["oracle"]["turns"] > 0
+        assert row["intervals"]["regret"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+        assert row["intervals"]["optimal"]["mean"] == 1.0 and row["intervals"]["optimal"]["low"] < 1.0
+
+
+def test_a_game_of_one_seat_is_played_alone_and_says_success():
+    found = result(
+        "--agent", "random", "--game", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2"
+    )
+    (row,) = found["matches"]
+    assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")
+    assert set(row["intervals"]) == {"success", "return", "illegal", "regret", "optimal"}
+    shown = call("evaluate", "--agent", "random", "--game", "sudoku blanks=2", "--games", 5).stdout
+    assert "success" in shown and "optimal moves" in shown and "constraint" in shown and " win " not in shown
+
+
+def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
+    rows = result(run, "--games", 4, "--oracle-turns", 3)["matches"]
+    assert {(row["game"], row["oracle"]["name"]) for row in rows} == {("tic_tac_toe", "mcts"), ("kuhn_poker", "cfr")}
+    assert all(0 < row["oracle"]["asked"] < 10 for row in rows)
+    rows = result(run, "--games", 4, "--oracle", "cfr iterations=20 max_histories=100")
+    assert {row["game"] for row in rows["matches"] if "oracle" in row} == {"kuhn_poker"}
+    assert any("tic_tac_toe: no regret, as cfr cannot judge it" in note for note in rows["notes"])
+    assert not any("oracle" in row for row in result(run, "--games", 2, "--oracle", "none")["matches"])
+
+
+def test_a_run_is_measured_on_games_it_has_not_seen_and_words_it_lacks_are_told(run):
+    found = result(run, "--game", NIM, "--game", "nim pile_sizes=2;2", "--games", 2)
+    assert {row["game"] for row in found["matches"]} == {"nim(is_misere=False,pile_sizes=1_2)", "nim(pile_sizes=2_2)"}
+    assert any("are unknown to the model" in note for note in found["notes"])
+
+
+def test_seeds_bind():
+    command = ["--agent", "random", "--game", NIM, "--games", 20]
+    assert result(*command) == result(*command, "--seed", 0) != result(*command, "--seed", 1)
+
+
+def test_what_cannot_be_judged_is_a_note():
+    found = result("--agent", "random", "--game", "tiny_hanabi", "--games", 2)
+    assert "tiny_hanabi: no regret, as no exact oracle can judge it (minimax: something is hidden" in found["notes"][0]
+    assert all("regret" not in row["intervals"] for row in found["matches"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
+        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "minimax"], "--oracle minimax can judge none of the games"),
+        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
+        (["--agent", "random", "--game", "kuhn_pokr"], "Did you mean 'kuhn_poker'"),
+        (["--agent", "random", "--game", "kuhn_poker", "--game", "kuhn_poker"], "Game 'kuhn_poker' is named twice"),
+        (["--agent", "random", "--game", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
+        (["--agent", "random", "--game", "kuhn_poker", "--league"], "--league rates"),
+        (["--agent", "random"], "--agent belongs to a suite or to games"),
+        (["--agent", "random", "--game", "kuhn_poker", "--suite", "mars"], "do not go with --suite"),
+        (["--agent", "random", "--suite", "mars", "--oracle", "minimax"], "do not go with --suite"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(arguments, message):
+    outcome = call("evaluate", *arguments)
+    assert isinstance(outcome.exception, SparringError), outcome.output
+    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)

@@ -29,6 +29,7 @@ SLOT_OF = {
     "losses": "losses",
     "opponents": "agents",
     "bots": "agents",
+    "oracle": "oracles",
 }
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 

@@ -1,5 +1,6 @@
 """Adding components, and the bound: the better outcome stays the better one, whatever the components."""
 
+import dataclasses
 import itertools
 import types
 
@@ -75,8 +76,8 @@ def test_unless_the_run_wants_it_otherwise(make_episode):
     assert metrics == {"reward/made_up": 5.0, "bounded_share": 0.0}
 
 
-def test_all_shaping_is_bounded_together_and_penalties_are_none(make_episode):
-    played = make_episode(WIN)
+def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make_episode):
+    played = make_episode(WIN, forfeited_by=0)
     fined = [turn._replace(rewards={**turn.rewards, "illegal": -7.0, "older": 0.3}) for turn in played.turns]
     played = type(played)(**{name: getattr(played, name) for name in played.__slots__} | {"turns": tuple(fined)})
     shaped, metrics = apply_rewards([played], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={})
@@ -84,6 +85,32 @@ def test_all_shaping_is_bounded_together_and_penalties_are_none(make_episode):
     assert (last["game"], last["illegal"]) == (1.0, -7.0)
     assert (last["older"], last["a"], last["b"]) == pytest.approx((0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND))  # the seat had 1.0 in all
     assert metrics["bounded_share"] == 1.0
+    assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat's game went on
+
+
+def fined(played, *penalties):
+    turns = [
+        turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn
+        for turn, penalty in zip(played.turns, penalties, strict=True)
+    ]
+    return dataclasses.replace(played, turns=tuple(turns))
+
+
+def test_penalties_are_bounded_where_the_game_went_on(make_episode):
+    """Three illegal replies at 1 each would make a win worth less than a loss; nobody asked for rewards here."""
+    win, clean = fined(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
+    shaped, metrics = apply_rewards([win, clean], [], 0.0, gaps={})
+    assert components(shaped, "illegal") == [pytest.approx(-BOUND / 3), None, pytest.approx(-2 * BOUND / 3), None, None, None]
+    assert metrics == {"bounded_share": 1 / 4}
+    assert totals(shaped[0])[0] > totals(shaped[0])[1] + 1
+    small = fined(make_episode(WIN), 0.1, 0.0, 0.3)
+    assert apply_rewards([small], [], 0.0, gaps={})[0] == [small]
+    lifted, metrics = apply_rewards([win], [], 0.0, gaps={}, reorder_outcomes=True)
+    assert (lifted, metrics) == ([win], {"bounded_share": 0.0})
+    forfeit = fined(make_episode(WIN, forfeited_by=0), 0.0, 0.0, 5.0)
+    assert apply_rewards([forfeit], [], 0.0, gaps={}) == ([forfeit], {})
+    watched = fined(make_episode(WIN, trained=(False, True)), 5.0, 0.0, 0.0)
+    assert apply_rewards([watched], [], 0.0, gaps={}) == ([watched], {})
 
 
 def test_what_is_still_to_come_is_bounded_too(make_episode):
@@ -119,7 +146,8 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
     for number, (first, second, moves) in enumerate(games):
         turns = [(seat, "ok", 1, 0.0) for _ in range(moves) for seat in (0, 1)]
         turns[-2:] = [(0, "ok", 1, first), (1, "ok", 1, second)]
-        played.append(make_episode(turns, returns=(first, second), number=number))
+        fines = data.draw(st.lists(st.sampled_from([0.0, 0.2, 3.0]), min_size=2 * moves, max_size=2 * moves))
+        played.append(fined(make_episode(turns, returns=(first, second), number=number), *fines))
         for name in values:
             values[name][number] = data.draw(st.lists(NUMBERS, min_size=2 * moves, max_size=2 * moves))
     rewards = [reward(lambda episode, name=name: values[name][episode.episode_id], name) for name in values]

@@ -1,7 +1,9 @@
 """Rewards in the loop: two steps of training with all of them, the configuration's errors, and what credit is given."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from sparring import registry
@@ -72,6 +74,15 @@ def test_credit_sees_the_shaped_rewards_and_the_figures_the_plain_returns():
     shared = {name for name in plain.metrics if name.startswith(("return/", "legal_rate", "forfeit_rate"))}
     assert shared and all(plain.metrics[name] == outcome.metrics[name] for name in shared)
     assert not any(name.startswith("reward/") for name in plain.metrics)
+
+
+def test_penalties_of_games_that_go_on_never_reorder_outcomes():
+    games = [{"name": "tic_tac_toe", "illegal": {"rule": "random", "penalty": 3.0}}]
+    for lifted, largest in ((False, 0.49), (True, math.inf)):
+        outcome, turns = one_round(games=games, rewards=[], reorder_outcomes=lifted)
+        sums = np.bincount(turns.trajectory, weights=turns.components["illegal"])
+        assert outcome.metrics["legal_rate"] < 1 and outcome.metrics["bounded_share"] == (0.0 if lifted else 1.0)
+        assert -largest - 1e-9 <= sums.min() < (-2.9 if lifted else -0.4)
 
 
 def total(episode, seat):

@@ -26,7 +26,8 @@ class IllegalRule:
 
     ``rule``: "forfeit" ends the game; "retry" asks again up to ``retries`` times and then plays a random legal
     action; "random" plays a random legal action at once. ``penalty`` is subtracted from the offender at every such
-    reply, as the reward component "illegal", under every rule. ``payoff`` says what a forfeiture pays:
+    reply, as the reward component "illegal", under every rule; where the game goes on it is shaping, and bounded as such, so that a
+    win with illegal replies stays better than a clean draw (``reorder_outcomes`` lifts that). ``payoff`` says what a forfeiture pays:
 
     - "zero_sum": the offender gets the game's least utility and the other seats share the rest of the game's sum;
       in a cooperative game every seat gets the least utility; in a general-sum game the others keep what they have.

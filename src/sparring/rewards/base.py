@@ -1,8 +1,8 @@
 """What rewards share: adding named components to turns, and the bound that keeps outcomes in order.
 
-Shaping is every component of a turn's reward but "game" and "illegal". Unless a run asks for it, shaping never changes
-which of two outcomes is better: it is scaled down, per seat and episode, until no sum of it from a turn to the end
-exceeds ``BOUND`` times the game's smallest difference between outcomes.
+Shaping is every component of a turn's reward but "game", and but the "illegal" of the seat that forfeited, whose game it ended.
+Unless a run asks for it, shaping never changes which of two outcomes is better: it is scaled down, per seat and episode, until no
+sum of it from a turn to the end exceeds ``BOUND`` times the game's smallest difference between outcomes.
 
 A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it has no opinion on: these
 lack the component, count as 0 where rewards are summed, and are counted as ``abstained/NAME``. One that reads what an oracle
@@ -26,7 +26,7 @@ from sparring.types import Episode, Turn
 
 SUPPORT = True
 
-UNSHAPED = ("game", "illegal")  # components that are no shaping
+UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
 BOUND = 0.49  # below one half: two seats' shaping together stay below the difference of their outcomes
 LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
 SAME = 1e-9  # payoffs closer than this are one outcome
@@ -54,7 +54,7 @@ def apply_rewards(
 
     Args:
         episodes: finished games of one step.
-        rewards: the plug-ins, of different names.
+        rewards: the plug-ins, of different names. Without any, only penalties for illegal replies are bounded.
         progress: share of the run that is done, in [0, 1]; schedules are read there.
         gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two outcomes of
             ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
@@ -63,13 +63,14 @@ def apply_rewards(
         reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
 
     Returns:
-        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME`` and ``bounded_share``.
+        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME`` and ``bounded_share``, the last
+        where there is any shaping.
 
     Raises:
         RewardError: a plug-in did not give one number of reasonable size per turn.
     """
     episodes = episodes if outcome_weight == 1.0 else [_weighted(episode, outcome_weight) for episode in episodes]
-    if not rewards:
+    if not rewards and not any(_penalised(episode) for episode in episodes):
         return list(episodes), {}
     found = [(reward, opinions(reward.bound, episodes, games or {}, progress=progress)) for reward in rewards]
     shaped = [
@@ -153,9 +154,16 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
     return result
 
 
-def shaping(turn: Turn) -> float:
-    """Return the sum of a turn's components that are neither the game's payoff nor the penalty of an illegal reply."""
-    return sum(value for name, value in turn.rewards.items() if name not in UNSHAPED)
+def _kept(episode: Episode, seat: int) -> tuple[str, ...]:
+    """Return the components of a seat that are no shaping: the payoff, and for who forfeited the penalty as well."""
+    return UNSHAPED if episode.forfeited_by == seat else ("game",)
+
+
+def _penalised(episode: Episode) -> bool:
+    """Return whether a trained seat was fined for an illegal reply after which the game went on."""
+    return any(
+        "illegal" in turn.rewards and "illegal" not in _kept(episode, turn.seat) and episode.trained[turn.seat] for turn in episode.turns
+    )
 
 
 def sampled_tokens(turn: Turn) -> int:
@@ -197,7 +205,9 @@ def _factors(episode: Episode, limit: float) -> dict[int, float]:
     """Return per trained seat the factor, at most 1, that brings every sum of shaping from a turn to the end within +-limit."""
     found = {}
     for seat, turns in _trained_seats(episode).items():
-        peak = max(abs(total) for total in accumulate(shaping(turn) for turn in reversed(turns)))
+        kept = _kept(episode, seat)
+        sums = (sum(value for name, value in turn.rewards.items() if name not in kept) for turn in reversed(turns))
+        peak = max(abs(total) for total in accumulate(sums))
         found[seat] = limit / peak if peak > limit else 1.0
     return found
 
@@ -208,8 +218,8 @@ def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
         return episode
     turns = []
     for turn in episode.turns:
-        factor = factors.get(turn.seat, 1.0)
-        rewards = {name: value if name in UNSHAPED else value * factor for name, value in turn.rewards.items()}
+        factor, kept = factors.get(turn.seat, 1.0), _kept(episode, turn.seat)
+        rewards = {name: value if name in kept else value * factor for name, value in turn.rewards.items()}
         turns.append(turn._replace(rewards=rewards))
     return replace(episode, turns=tuple(turns))
 

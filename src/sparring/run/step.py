@@ -258,8 +258,9 @@ def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]
 def _shape(
     episodes: list[Episode], config: RunConfig, engine: Engine, rewards: tuple[WeightedReward, ...], progress: float
 ) -> tuple[list[Episode], dict[str, float]]:
-    """Return the episodes with the run's rewards added, and the metrics of it."""
-    if not rewards and config.outcome_weight == 1.0:
+    """Return the episodes with the run's rewards added, its penalties for illegal replies bounded, and the metrics of it."""
+    fined = any(game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.games)
+    if not rewards and not fined and config.outcome_weight == 1.0:
         return episodes, {}
     games = {game.name: game for game, _ in engine.games}
     gaps = {name: section.outcome_gap or outcome_gap(game) for section, (name, game) in zip(config.games, games.items(), strict=True)}

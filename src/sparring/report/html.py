@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import html
 import math
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from sparring.ops.files import write_bytes_atomic
 from sparring.report.catalogue import glossary
+from sparring.report.judged_game import judged_games
 from sparring.report.svg import Series, line_chart
 from sparring.run.events import HEALTH, METRICS, TIMING, read_lines
 from sparring.run.folder import CONFIG, RunFolder
@@ -19,6 +21,7 @@ body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 1.5rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; }
+code.lines { white-space: pre-wrap; }
 pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; border-radius: .4rem; }
 """
 
@@ -26,7 +29,9 @@ CHARTS = (
     ("Learning", ("nash_conv/", "return/", "legal_rate"), "exact exploitability next to reward and legality"),
     ("Exploitability", ("nash_conv/", "optimality_gap/"), "exact, in the game's units; 0 is equilibrium"),
     ("Return per role", ("return/",), "mean over self-play games"),
-    ("Matches", ("match/",), "share of wins and draws against bots"),
+    ("Matches", ("match/*/win_or_draw", "match/*/success"), "share of wins and draws against bots; of successes where one plays alone"),
+    ("Optimal moves", ("match/*/optimal", "optimal_rate/"), "share of judged turns, in matches and in training"),
+    ("Regret", ("match/*/regret", "regret/"), "value lost per judged turn, in the game's units; 0 is perfect"),
     ("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
     ("Reply length", ("reply_tokens",), "sampled tokens per turn"),
     ("Truncated replies", ("truncated_rate", "unparsable_rate"), "shares"),
@@ -37,6 +42,15 @@ CHARTS = (
     ("Gradient norm", ("gradient_norm",), "before clipping"),
     ("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
 )
+
+MATCH_FIGURES = {
+    "success": "success",
+    "win": "win",
+    "win_or_draw": "win or draw",
+    "return": "return",
+    "optimal": "optimal moves",
+    "regret": "regret per turn",
+}
 
 
 def write_report(path: Path) -> Path:
@@ -55,7 +69,7 @@ def write_report(path: Path) -> Path:
         chosen = _series(lines, prefixes)
         if chosen:
             body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
-    body += ["</div>", _match_table(lines), _glossary(lines)]
+    body += ["</div>", _match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
     body.append(f"<h2>Configuration</h2><pre>{html.escape((path / CONFIG).read_text(encoding='utf-8'))}</pre>")
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>{"".join(body)}</html>'
     target = path / "report.html"
@@ -77,10 +91,9 @@ def write_chart(path: Path, target: Path) -> Path:
 
 
 def _series(lines: list[dict[str, Any]], prefixes: tuple[str, ...]) -> list[Series]:
-    """Return the series of these metrics, and of all below a prefix that ends in /; of matches, only the share of wins and draws."""
+    """Return the series of these metrics, of all below a prefix that ends in /, and of all that a pattern with * fits."""
     folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
-    names = sorted({key for line in lines for key in line if key in prefixes or key.startswith(folders)})
-    names = [name for name in names if not name.startswith("match/") or name.endswith("/win_or_draw")]
+    names = sorted({key for line in lines for key in line if key.startswith(folders) or any(fnmatchcase(key, name) for name in prefixes)})
     points = {name: [(line["step"], line[name]) for line in lines if line.get(name) is not None] for name in names}
     return [Series(name=name, points=values) for name, values in points.items() if values]
 
@@ -109,12 +122,13 @@ def _match_table(lines: list[dict[str, Any]]) -> str:
     seats = sorted({key.rsplit("/", 1)[0] for key in latest})
     if not seats:
         return ""
+    shown = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
     rows = []
     for seat in seats:
         _, game, opponent, role = seat.split("/")
-        cells = [game, opponent, role, *(_interval(latest, seat, name) for name in ("win", "win_or_draw", "return"))]
+        cells = [game, opponent, role, *(_interval(latest, seat, name) for name in shown)]
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in ("game", "opponent", "seat", "win", "win or draw", "return"))
+    head = "".join(f"<th>{name}</th>" for name in ("game", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown)))
     return f"<h2>Latest matches, 95 % intervals</h2><table><tr>{head}</tr>{''.join(rows)}</table>"
 
 

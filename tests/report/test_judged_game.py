@@ -1,0 +1,110 @@
+"""The example game on a run's page: values per legal action, regrets by hand, escaping, and stores without verdicts."""
+
+import re
+
+import pytest
+
+from sparring.report.html import _series, write_report
+from sparring.report.judged_game import ACTIONS, judged_games
+from sparring.rollout.store import EpisodeStore
+from sparring.run.events import MetricsWriter
+from sparring.run.folder import RunFolder
+from sparring.types import Episode, Turn, Verdict
+
+EVIL = "<script>alert(1)</script>"
+
+
+def turn(action, values, *, event="ok", best=None, seat=0, reply=None, **about):
+    verdict = None
+    if values is not None:
+        top = best or [name for name in values if values[name] == max(values.values())]
+        verdict = Verdict(actions=tuple(values), values=tuple(values.values()), best=frozenset(top), **about)
+    legal = tuple(values or (action,))
+    return Turn(seat, 0, "policy", "key", legal, reply or action or "zzz", action, event, {}, view="board", verdict=verdict)
+
+
+def episode(*turns, game="g", number=0):
+    return Episode(
+        episode_id=number,
+        group_id=0,
+        game=game,
+        seed=0,
+        roles=("X", "O"),
+        agents=("policy", "policy"),
+        trained=(True, True),
+        turns=turns,
+        returns=(1.0, -1.0),
+    )
+
+
+def page(tmp_path, *parts):
+    store = EpisodeStore(tmp_path / "episodes")
+    for step, episodes in enumerate(parts, start=1):
+        store.append(10 * step, episodes)
+    return judged_games(tmp_path / "episodes")
+
+
+def regrets(text):
+    return re.findall(r"<td>([^<]*)</td></tr>", text)
+
+
+def test_a_game_shows_values_and_regrets(tmp_path):
+    text = page(tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": 0.0}, seat=1), turn("a", None))])
+    assert "A game of g, as the oracle sees it" in text
+    assert "Step 10" in text and "Returns: X 1, O -1." in text and "1 of 2 judged moves" in text and "mean regret 1." in text
+    assert "<b>a 1</b>, <b>c 1</b>, <u>b -1</u>" in text
+    assert "<u><b>x 0</b></u>" in text
+    assert regrets(text) == ["2", "0", "-"] and "not judged" in text
+
+
+def test_an_illegal_reply_has_the_regret_of_the_worst_action_and_is_named(tmp_path):
+    text = page(tmp_path, [episode(turn(None, {"a": 1.0, "b": -0.5}, event="illegal"))])
+    assert "zzz (illegal)" in text and regrets(text) == ["1.5"] and "0 of 1 judged" in text
+
+
+def test_of_many_actions_the_best_are_shown_and_the_one_that_was_played(tmp_path):
+    values = {f"w{number}": float(number) for number in range(20)}
+    text = page(tmp_path, [episode(turn("w3", values, certainty=0.5, bound=0.25, entropy=1.5))])
+    assert len(re.findall(r"w\d+ \d", text)) == ACTIONS + 1 and "<u>w3 3</u>" in text
+    assert "(and 11 more; certainty 0.5; values within 0.25; 1.50 nats hidden)" in text
+    assert regrets(text) == ["16"]
+
+
+def test_the_newest_part_with_verdicts_is_shown_once_per_game(tmp_path):
+    cases = ((1.0, "g"), (2.0, "g"), (3.0, "h"))
+    judged = [episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)]
+    text = page(tmp_path, [episode(turn("old", {"old": 0.0}))], judged, [episode(turn("a", None))])
+    assert text.count("<h2>") == 2 and "Step 20" in text and "a 1" in text and "a 3" in text
+    assert "a 2" not in text and "old" not in text
+
+
+@pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])
+def test_without_verdicts_there_is_no_such_game(tmp_path, damage):
+    assert judged_games(tmp_path / "episodes") == ""
+    if damage != "nothing":
+        assert page(tmp_path, [episode(turn("a", {"a": 1.0}))]) != ""
+        part = tmp_path / "episodes" / "part-000010.parquet"
+        part.write_bytes(part.read_bytes()[:100] if damage == "torn" else b"")
+    assert judged_games(tmp_path / "episodes") == ""
+
+
+def test_the_page_has_the_game_and_escapes_it(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "name: x\n")
+    writer = MetricsWriter(folder.path)
+    seat = "match/g/random/X"
+    ends = {f"{seat}/{name}{end}": 0.5 for name in ("success", "optimal", "regret", "return") for end in ("", "_low", "_high")}
+    writer.write(1, {**ends, "regret/g": 0.25}, {})
+    writer.close()
+    EpisodeStore(folder.path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
+    text = write_report(folder.path).read_text()
+    assert "<script" not in text and "&lt;script&gt;" in text
+    for head in ("success", "optimal moves", "regret per turn"):
+        assert f"<th>{head}</th>" in text
+    assert "<th>win</th>" not in text and "<td>0.500 [0.500, 0.500]</td>" in text
+
+
+def test_charts_of_matches_show_one_figure_each():
+    line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
+    lines = [{"step": 1, **line, "regret/g": 0.1}]
+    assert [series.name for series in _series(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
+    assert [series.name for series in _series(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]

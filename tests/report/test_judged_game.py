@@ -49,7 +49,7 @@ def regrets(text):
 
 
 def test_a_game_shows_values_and_regrets(tmp_path):
-    text = page(tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": 0.0}, seat=1), turn("a", None))])
+    text = page(tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": -0.0}, seat=1), turn("a", None))])
     assert "A game of g, as the oracle sees it" in text
     assert "Step 10" in text and "Returns: X 1, O -1." in text and "1 of 2 judged moves" in text and "mean regret 1." in text
     assert "<b>a 1</b>, <b>c 1</b>, <u>b -1</u>" in text
@@ -73,9 +73,9 @@ def test_of_many_actions_the_best_are_shown_and_the_one_that_was_played(tmp_path
 def test_the_newest_part_with_verdicts_is_shown_once_per_game(tmp_path):
     cases = ((1.0, "g"), (2.0, "g"), (3.0, "h"))
     judged = [episode(turn("a", {"a": value}), game=game, number=number) for number, (value, game) in enumerate(cases)]
-    text = page(tmp_path, [episode(turn("old", {"old": 0.0}))], judged, [episode(turn("a", None))])
+    text = page(tmp_path, [episode(turn("stale", {"stale": 0.0}))], judged, [episode(turn("a", None))])
     assert text.count("<h2>") == 2 and "Step 20" in text and "a 1" in text and "a 3" in text
-    assert "a 2" not in text and "old" not in text
+    assert "a 2" not in text and "stale" not in text
 
 
 @pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])

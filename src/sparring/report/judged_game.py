@@ -70,7 +70,7 @@ def _values(turn: Turn, verdict: Verdict) -> str:
     parts = []
     for place in shown:
         action = verdict.actions[place]
-        text = f"{html.escape(_short(action))} {verdict.values[place]:.3g}"
+        text = f"{html.escape(_short(action))} {verdict.values[place] + 0.0:.3g}"
         text = f"<b>{text}</b>" if action in verdict.best else text
         parts.append(f"<u>{text}</u>" if action == turn.action else text)
     more = len(order) - len(shown)

@@ -83,6 +83,10 @@ class GameConfig(Strict):
     oracle: PluginConfig | None = Field(None, description="judges every turn of trained seats, for process rewards and regret; null: none")
     outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
 
+    scale: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="factor of the game's payoffs in what credit sees; figures keep its units"
+    )
+
     @property
     def known_as(self) -> str:
         """The game's name in this run."""

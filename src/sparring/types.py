@@ -123,7 +123,7 @@ class TurnTable:
     seat: IntArray
     agent: IntArray  # index into agent_names
     turn_index: IntArray
-    reward: FloatArray  # sum of the turn's reward components, in the game's units
+    reward: FloatArray  # sum of the turn's reward components, in the game's units times its scale (games.N.scale)
     done: BoolArray  # last turn of its trajectory
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray

@@ -113,6 +113,15 @@ def test_penalties_are_bounded_where_the_game_went_on(make_episode):
     assert apply_rewards([watched], [], 0.0, gaps={}) == ([watched], {})
 
 
+def test_a_game_s_scale_is_on_its_payoffs_and_on_the_bound(make_episode):
+    played = [make_episode(WIN, game="a", returns=(1.0, -1.0)), make_episode(WIN, game="b", returns=(1.0, -1.0), number=1)]
+    shaped, _ = apply_rewards(played, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
+    assert components(shaped, "game") == [0.0, -4.0, 4.0, 0.0, -1.0, 1.0]
+    assert [episode.returns for episode in shaped] == [(1.0, -1.0)] * 2
+    assert components(shaped)[2::3] == pytest.approx([4 * BOUND, BOUND])
+    assert apply_rewards(played, [], 0.0, gaps={}, scales={"a": 1.0}) == (played, {})
+
+
 def test_what_is_still_to_come_is_bounded_too(make_episode):
     """A loss that makes up for early punishment by late praise would look like a win from its last turn."""
     played = make_episode([(0, "ok", 2, 0.0), (1, "ok", 2, 0.0), (0, "ok", 2, -1.0)])

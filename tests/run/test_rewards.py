@@ -10,7 +10,8 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.recipe import apply_overrides, to_yaml
+from sparring.games.catalogue import configured_game
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.report.catalogue import glossary
 from sparring.rollout.store import EpisodeStore
 from sparring.rollout.table import ordered_turns
@@ -83,6 +84,33 @@ def test_penalties_of_games_that_go_on_never_reorder_outcomes():
         sums = np.bincount(turns.trajectory, weights=turns.components["illegal"])
         assert outcome.metrics["legal_rate"] < 1 and outcome.metrics["bounded_share"] == (0.0 if lifted else 1.0)
         assert -largest - 1e-9 <= sums.min() < (-2.9 if lifted else -0.4)
+
+
+def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
+    kuhn, tictactoe = {"name": "kuhn_poker", "illegal": {"rule": "random"}}, {"name": "tic_tac_toe", "illegal": {"rule": "random"}}
+    (plain, before), (scaled, turns) = (one_round(games=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5))
+    factor = np.array([2.5 if turns.game_names[game] == "kuhn_poker" else 1.0 for game in turns.game])
+    assert turns.reward.tolist() == (before.reward * factor).tolist()
+    assert np.abs(before.reward).max() > 0 and set(factor.tolist()) == {1.0, 2.5}
+    figures = [name for name in plain.metrics if name.startswith(("return/", "seat_asymmetry/", "legal_rate"))]
+    assert figures and all(plain.metrics[name] == scaled.metrics[name] for name in figures)
+
+
+def test_exact_values_are_scaled_with_the_payoffs():
+    game = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
+    sections = {"rewards": [], "credit": {"name": "exact_advantage"}}
+    (_, before), (_, turns) = (one_round(games=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0))
+    for name in ("action_value", "state_value", "default_value", "reward"):
+        assert getattr(turns, name) == pytest.approx(2.0 * getattr(before, name))
+    assert np.abs(turns.action_value).max() > 0
+
+
+def test_the_paper_s_games_pay_at_most_four():
+    config = resolve(load_recipe("mars/multi-game-paper"))
+    largest = [configured_game(section).max_utility * section.scale for section in config.games]
+    assert largest == [4.0, 4.0, 4.0]
+    with pytest.raises(ConfigError, match=r"games\.0\.scale"):
+        resolve({"games": [{"name": "kuhn_poker", "scale": 0}]})
 
 
 def total(episode, seat):

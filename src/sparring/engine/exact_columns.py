@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,11 +27,14 @@ class _Book:
 class ExactColumns:
     """Fills ``action_value``, ``state_value`` and ``default_value`` by enumeration, for games small enough.
 
+    ``scales`` multiplies a game's values, as its payoffs are multiplied in what credit sees; 1 where a game is missing.
+
     Raises:
         TooLargeError: a game has more information states than ``limit``.
     """
 
-    def __init__(self, games: Sequence[Game], limit: int) -> None:
+    def __init__(self, games: Sequence[Game], limit: int, scales: Mapping[str, float] | None = None) -> None:
+        self._scales = dict(scales or {})
         self._books: dict[str, _Book] = {}
         for game in games:
             states = enumerate_info_states(game, limit=limit)
@@ -52,7 +55,8 @@ class ExactColumns:
         for row, (episode, turn) in enumerate(ordered_turns(episodes)):
             book, own = self._books[episode.game], values[episode.game]
             index = book.number[turn.seat, turn.state_key]
-            state[row], default[row] = own.state[index], own.action[index].mean()
+            scale = self._scales.get(episode.game, 1.0)
+            state[row], default[row] = scale * own.state[index], scale * own.action[index].mean()
             if turn.action is not None:
-                action[row] = own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+                action[row] = scale * own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
         return {"action_value": action, "state_value": state, "default_value": default}

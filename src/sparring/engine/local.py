@@ -65,7 +65,9 @@ class LocalEngine:
             with_reference=reference,
             value_at=fitted_at(self.columns),
         )
-        self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states) if "action_values" in needs else None
+        scales = {section.known_as: section.scale for section in config.games}
+        exact = "action_values" in needs
+        self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states, scales) if exact else None
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
             "demonstrator": demonstrator(renderer=self.renderer),

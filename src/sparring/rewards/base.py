@@ -48,6 +48,7 @@ def apply_rewards(
     gaps: Mapping[str, float],
     games: Mapping[str, Game] | None = None,
     outcome_weight: float = 1.0,
+    scales: Mapping[str, float] | None = None,
     reorder_outcomes: bool = False,
 ) -> tuple[list[Episode], dict[str, float]]:
     """Return the episodes with weighted components added to the turns of trained seats, and metrics.
@@ -60,6 +61,7 @@ def apply_rewards(
             ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
         games: by name, for rewards that read them.
         outcome_weight: factor of the "game" component of trained seats; returns per seat stay as they are.
+        scales: per game another such factor; ``gaps`` are multiplied by it too. 1 where a game is missing.
         reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
 
     Returns:
@@ -69,7 +71,9 @@ def apply_rewards(
     Raises:
         RewardError: a plug-in did not give one number of reasonable size per turn.
     """
-    episodes = episodes if outcome_weight == 1.0 else [_weighted(episode, outcome_weight) for episode in episodes]
+    scales = scales or {}
+    gaps = {game: gaps.get(game, 1.0) * scales.get(game, 1.0) for game in {*gaps, *scales}}
+    episodes = [_weighted(episode, outcome_weight * scales.get(episode.game, 1.0)) for episode in episodes]
     if not rewards and not any(_penalised(episode) for episode in episodes):
         return list(episodes), {}
     found = [(reward, opinions(reward.bound, episodes, games or {}, progress=progress)) for reward in rewards]
@@ -225,7 +229,9 @@ def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
 
 
 def _weighted(episode: Episode, weight: float) -> Episode:
-    """Return an episode whose trained seats' payoffs are multiplied."""
+    """Return an episode whose trained seats' payoffs are multiplied; the same one if by 1."""
+    if weight == 1.0:
+        return episode
     turns = [
         turn._replace(rewards={**turn.rewards, "game": turn.rewards["game"] * weight}) if episode.trained[turn.seat] else turn
         for turn in episode.turns

@@ -260,13 +260,22 @@ def _shape(
 ) -> tuple[list[Episode], dict[str, float]]:
     """Return the episodes with the run's rewards added, its penalties for illegal replies bounded, and the metrics of it."""
     fined = any(game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.games)
-    if not rewards and not fined and config.outcome_weight == 1.0:
+    scales = {section.known_as: section.scale for section in config.games}
+    if not rewards and not fined and config.outcome_weight == 1.0 and set(scales.values()) == {1.0}:
         return episodes, {}
     games = {game.name: game for game, _ in engine.games}
     gaps = {name: section.outcome_gap or outcome_gap(game) for section, (name, game) in zip(config.games, games.items(), strict=True)}
     weight = parse(config.outcome_weight)(progress)
-    reorder = config.reorder_outcomes
-    return apply_rewards(episodes, rewards, progress, gaps=gaps, games=games, outcome_weight=weight, reorder_outcomes=reorder)
+    return apply_rewards(
+        episodes,
+        rewards,
+        progress,
+        gaps=gaps,
+        games=games,
+        outcome_weight=weight,
+        scales=scales,
+        reorder_outcomes=config.reorder_outcomes,
+    )
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark interop clean
+.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark credit-lab interop clean
 
 setup: $(STAMP)
 
@@ -54,6 +54,13 @@ $(PEERS)/.installed:
 
 benchmark: setup $(PEERS)/.installed
 	cd benchmarks && set -e; for name in games training_step efficiency; do ../$(BIN)/python $$name.py; done
+
+# docs/credit-lab.md, of nine small games. Of tic-tac-toe: a quiet middle game, one that the first seat can win
+# at once, and one in which it must block.
+credit-lab: setup
+	OMP_NUM_THREADS=1 $(BIN)/sparring credit compare --game kuhn_poker --game leduc_poker --game "tic_tac_toe start='a1 b2 c3 a3'" \
+		--game "tic_tac_toe start='a1 b1 a2 b2'" --game "tic_tac_toe start='b2 a1 a3 c1'" --game signalling --game tiny_hanabi \
+		--game repeated_dilemma --game needle_chain --policy random --estimators all --page docs/credit-lab.md
 
 # verl without what only graphics cards and clusters need: what the module of its trainer imports
 VERL := .venv-verl

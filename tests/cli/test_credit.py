@@ -1,14 +1,20 @@
 """sparring credit compare, as people use it."""
 
+import itertools
 import json
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from sparring import cli, registry
 from sparring.errors import SparringError
+from sparring.evaluate.info_states import enumerate_info_states
+from sparring.evaluate.opponents import parse_named
+from sparring.games.catalogue import make_game
 
 FEW = ["--episodes", 320, "--batch", 32, "--no-time"]
 SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr process=steps"]
@@ -49,6 +55,27 @@ def test_the_table_says_what_was_played_and_what_was_refused():
     assert "gae lam=0.5" in text
     assert "320 episodes" in text
     assert "not measured: ppr process=steps: credit 'ppr'" in text
+
+
+def test_bias_cosine_and_both_variances_come_with_their_intervals(tmp_path):
+    """The first five figures of a row, and no others; on the page as on the terminal."""
+    outcome = call("--game", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md")
+    assert outcome.exit_code == 0, outcome.output
+    interval, plain = r"-?[\d.e+]+ \[-?[\d.e+]+, -?[\d.e+]+\]", r"(-|-?[\d.e+]+)"
+    (row,) = (line for line in (tmp_path / "lab.md").read_text().splitlines() if line.startswith("| [`grpo`]"))
+    assert re.fullmatch(r"\| \S+ \| " + rf"{interval} \| " * 5 + rf"{plain} \| " * 4 + rf"{plain} \|", row), row
+    assert re.search(r" grpo " + rf"{interval} " * 5, " ".join(outcome.stdout.split()))
+
+
+def test_the_command_that_makes_the_page_names_games_that_are_small_enough():
+    """`make credit-lab`: every game of it can be enumerated, three positions of tic-tac-toe among them."""
+    text = (Path(__file__).parents[2] / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    words = shlex.split(next(line for line in text.splitlines() if "credit compare" in line))
+    named = [word for flag, word in itertools.pairwise(words) if flag == "--game"]
+    assert len(named) == 9 and sum(name.startswith("tic_tac_toe start=") for name in named) == 3
+    for text in named:
+        name, options = parse_named(text, "Game", "")
+        assert len(enumerate_info_states(make_game(name, options=options), limit=50_000)) > 1
 
 
 @pytest.mark.parametrize("policy", ["uniform", "tiny"])

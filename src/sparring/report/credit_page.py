@@ -23,7 +23,7 @@ HEADS = (
     "s / 100 k",
 )
 KEYS = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled", "batch_cosine", "right_sign", "zeros", "effective", "seconds")
-WITH_INTERVAL = ("bias", "bias_scaled", "cosine", "variance_scaled")
+WITH_INTERVAL = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled")
 READING = """\
 Every estimator of `sparring list credit` (and every preset, as `NAME:PRESET`) sees the **same** episodes and is judged against the
 **exact** policy gradient, which these games are small enough to enumerate. The policy is a table of logits, one per legal action of

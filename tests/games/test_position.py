@@ -46,12 +46,25 @@ def test_plays_share_positions_and_do_not_disturb_each_other():
     assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
 
 
-def test_no_more_positions_are_kept_than_allowed(monkeypatch):
+def kept(position):
+    """Return how many positions come after this one and are kept."""
+    return sum(1 + kept(child) for child in position._children.values())
+
+
+def test_no_more_positions_are_kept_than_allowed_and_those_are_of_the_latest_plays(monkeypatch):
     monkeypatch.setattr(position, "KEPT", 20)
     game = make_game("tic_tac_toe")
     for seed in range(20):
         playthrough(game, seed)
-    assert game.positions_kept == 20
+        assert kept(game.opening) <= game.positions_kept <= 20
+    known = 0
+    for seed in range(20, 40):
+        before = game.positions_kept
+        playthrough(game, seed)
+        after = game.positions_kept
+        playthrough(game, seed)
+        known += after > before and game.positions_kept == after
+    assert known >= 5
 
 
 def test_a_position_agrees_with_openspiel_all_along():

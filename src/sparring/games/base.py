@@ -171,6 +171,10 @@ class State:
             position.words = self.game.legal_words(self, position.legal()) if self.seat >= 0 else ()
         return position.words
 
+    def legal_indices(self) -> list[int]:
+        """Return the OpenSpiel action ids of the legal actions, in the same order; not to be changed."""
+        return self._position.legal()
+
     def action_index(self, action: str) -> int:
         """Return the OpenSpiel action id of a legal action word.
 

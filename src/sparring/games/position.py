@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUPPORT = True
 
 MANY = 1000  # chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
-KEPT = 10_000  # positions that a game keeps; later ones are forgotten with the play that reached them
+KEPT = 10_000  # positions that a game keeps; then it forgets all but what plays stand on, so that the latest games are at hand
 
 
 class Position:
@@ -49,10 +49,16 @@ class Position:
         if child is None:
             note = game.note(self.spiel, self.seat, index) if game.notes else None
             child = Position(self.spiel.child(index), (*self.trail, Event(self.plies, self.seat, index, note)))
-            if game.positions_kept < KEPT:
-                game.positions_kept += 1
-                self._children[index] = child
+            self._children[index] = child
+            game.positions_kept += 1
+            if game.positions_kept > KEPT:
+                game.opening.forget()
+                game.positions_kept = 0
         return child
+
+    def forget(self) -> None:
+        """Forget where actions lead; plays that stand further on go on from there."""
+        self._children = {}
 
     def legal(self) -> list[int]:
         """Return the legal action ids; at a chance node, the outcomes."""

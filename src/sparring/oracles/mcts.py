@@ -41,7 +41,7 @@ class MctsOracle(CachedOracle):
         root = self.searcher.search(state, self._stream.child(str(game.spiel)).child(self.key(state)))
         children = {child.action: child for child in root.children}
         values, visits, proven = [], [], 0
-        for index in state.spiel.legal_actions():
+        for index in state.legal_indices():
             child = children.get(index)
             visits.append(child.explore_count if child else 0)
             if child and child.outcome:

@@ -41,7 +41,7 @@ def minesweeper(state: State, *, prior: Literal["uniform", "bank"] = "uniform") 
     risk, layouts = mine_probabilities(table, prior)
     lost = len(table.opened) / (table.cells - table.mines) if table.share else 0.0
     values = []
-    for index in state.spiel.legal_actions():
+    for index in state.legal_indices():
         mined = risk[index % table.cells]
         safe = mined if index >= table.cells else 1.0 - mined
         values.append(safe + (1.0 - safe) * lost)

@@ -195,7 +195,7 @@ def twenty_questions(
     table = state.spiel.table
     best = inquest(table.rows, table.values, table.noise, table.cost)
     belief, left, paid = best.now(table), table.questions - table.asked, table.cost * table.asked
-    chances, legal = best.chances(belief), state.spiel.legal_actions()
+    chances, legal = best.chances(belief), state.legal_indices()
     exact, bound = best.size(belief, left) <= beliefs, 0.0
     values = []
     for index in legal:

@@ -74,5 +74,5 @@ def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judge
     table = state.spiel.table
     counts, best = table.counts(), trial(table.contents, table.most, table.cost)
     chances, paid = best.chances(counts), table.cost * len(table.drawn)
-    values = [(chances[index - 1] if index else best.drawing(counts)) - paid for index in state.spiel.legal_actions()]
+    values = [(chances[index - 1] if index else best.drawing(counts)) - paid for index in state.legal_indices()]
     return Judgement(values=values, entropy=max(0.0, -sum(chance * log(chance) for chance in chances if chance)))

@@ -47,7 +47,7 @@ def sokoban(
     found = solutions(table.floor, boxes, boxes)
     if found is None:
         return None
-    children: list[SokobanTable] = [table.after(index) for index in state.spiel.legal_actions()]
+    children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
     left = table.most - len(table.moves) - 1  # after the move
     ways = [found.of(child.agent, child.boxes) for child in children]
     keeps = [way is not None and way <= left for way in ways]

@@ -44,7 +44,7 @@ def sudoku(
     """
     table: SudokuTable = state.spiel.table
     truth, size = solution(table.size, table.givens, solver), table.size
-    legal = [divmod(index, size) for index in state.spiel.legal_actions()]
+    legal = [divmod(index, size) for index in state.legal_indices()]
     good = [truth[cell] == digit + 1 for cell, digit in legal]
     wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
     forced: list[bool] | None = None

@@ -45,7 +45,7 @@ def zebra(
     """
     table: ZebraTable = state.spiel.table
     truth = solution(table.houses, table.attributes, table.clues, solver)
-    legal = [divmod(index, table.houses) for index in state.spiel.legal_actions()]
+    legal = [divmod(index, table.houses) for index in state.legal_indices()]
     good = [truth[cell] == value + 1 for cell, value in legal]
     wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
     forced: list[bool] | None = None

@@ -1,0 +1,197 @@
+"""Speed of the oracles on one core, and the share of a tiny training step that judging takes.
+
+Solvers are timed on positions that none of their caches has seen; look-ups on positions that a search has met. The mcts oracle runs
+next to OpenSpiel's own bot, with the same settings, on the same positions, turn about. `--small` runs less of everything and
+keeps nothing; `--only NAME` runs the parts whose name holds NAME and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyspiel
+from common import record
+
+from sparring import registry
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.games.base import Game, State
+from sparring.games.catalogue import make_game
+from sparring.oracles.base import Oracle
+from sparring.recipe import apply_overrides, load_recipe
+from sparring.rng import Stream
+from sparring.run.loop import warm_up
+from sparring.run.step import Methods, play_round
+
+Row = dict[str, Any]
+
+SLIPS = 0.2  # how often a play that makes positions leaves the oracle's best actions
+# game, its options, oracle, its options, positions, unit, aim: at least so many a second, or for "ms" at most so many
+SOLVERS = {
+    "sudoku 4x4": ("sudoku", {"blanks": 8, "puzzles": 100_000}, "constraint", {}, 2000, "verdicts/s", 2000.0),
+    "sudoku 9x9": ("sudoku", {"size": 9, "blanks": 45, "puzzles": 100_000}, "constraint", {}, 300, "verdicts/s", 100.0),
+    "zebra 4 houses": ("zebra", {}, "constraint", {}, 500, "verdicts/s", None),
+    "sokoban": ("sokoban", {}, "constraint", {}, 500, "verdicts/s", None),
+    "minesweeper 8x8, 10 mines": ("minesweeper", {"rows": 8, "columns": 8, "mines": 10}, "posterior", {}, 500, "ms", 50.0),
+    "battleship hunt": ("battleship_hunt", {}, "posterior", {}, 200, "ms", None),
+    "mastermind": ("mastermind", {}, "posterior", {}, 200, "ms", None),
+    "twenty questions": ("twenty_questions", {}, "posterior", {}, 200, "ms", None),
+    "urn": ("urn", {}, "posterior", {}, 200, "ms", None),
+}
+RECIPES = ("vpr/sudoku-tiny", "vpr/minesweeper-tiny", "vpr/tictactoe-tiny")
+SHARE = 0.25  # of a training step, at most
+
+
+def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
+    """Return a new oracle, with empty caches of its own; those of a game's file are emptied too."""
+    for slot in ("oracles.beliefs", "oracles.puzzles"):
+        for game in registry.names(slot):
+            for thing in vars(registry.load(slot, game).module).values():
+                if hasattr(thing, "cache_clear"):
+                    thing.cache_clear()
+    made: Oracle = registry.bind("oracles", name, options)()
+    return made
+
+
+def positions(game: Game, oracle: Oracle, number: int) -> list[State]:
+    """Return the first ``number`` different positions met in plays by an oracle that slips now and then."""
+    root, found = Stream.from_seed(0), dict[str, State]()
+    for play in range(1_000_000):
+        draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
+        while not state.done:
+            found.setdefault(game.key(state, state.seat), state.clone())
+            if len(found) == number:
+                return list(found.values())
+            verdict = oracle.judge([state])[0]
+            slip = verdict is None or draws.uniform(2 * state.plies) < SLIPS
+            choice = state.legal_actions() if slip or verdict is None else sorted(verdict.best)
+            state.apply(choice[draws.integer(2 * state.plies + 1, len(choice))])
+    return list(found.values())
+
+
+def seconds_each(judge: Callable[[State], Any], states: list[State]) -> list[float]:
+    """Return the seconds of each call."""
+    times = []
+    for state in states:
+        began = time.perf_counter()
+        judge(state)
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def row(name: str, value: float, unit: str, aim: float | None, **more: float | None) -> Row:
+    """Return a row of the table; ``met`` is empty where nothing was aimed at."""
+    met = "" if aim is None else "yes" if (value <= aim if unit in ("ms", "share") else value >= aim) else "no"
+    return {"what": name, "value": value, "unit": unit, "aim": "" if aim is None else aim, "met": met, **more}
+
+
+def solver(name: str, small: bool) -> Row:
+    """Return the row of a solver: verdicts a second, or the median milliseconds of one, on positions not seen before."""
+    game_name, game_options, oracle, options, number, unit, aim = SOLVERS[name]
+    game = make_game(game_name, options=game_options)
+    states = positions(game, oracle_of(oracle, options), max(20, number // 20) if small else number)
+    judge = oracle_of(oracle, options).judge
+    times = sorted(seconds_each(lambda state: judge([state]), states))
+    value = 1e3 * statistics.median(times) if unit == "ms" else len(times) / sum(times)
+    return row(f"{name}: {oracle}", value, unit, aim, positions=len(states), worst_ms=1e3 * times[-1])
+
+
+def look_ups(small: bool) -> Row:
+    """Return the row of solved tic-tac-toe: verdicts a second on positions judged before, a batch of 4096 a call."""
+    game, oracle = make_game("tic_tac_toe"), oracle_of("minimax", {})
+    known = positions(game, oracle, 1000)
+    batch = (known * 5)[:4096]
+    oracle.judge(batch)
+    times = [sum(seconds_each(lambda _: oracle.judge(batch), batch[:1])) for _ in range(5 if small else 50)]
+    return row("tic-tac-toe solved: minimax", len(batch) / statistics.median(times), "look-ups/s", 200_000.0, positions=len(known))
+
+
+def against_openspiel(small: bool) -> Row:
+    """Return the row of the mcts oracle next to OpenSpiel's bot: the bot's time over ours, on the same positions turn about."""
+    game, simulations = make_game("connect_four"), 100 if small else 1000
+    states = positions(game, oracle_of("mcts", {"simulations": 20}), 10 if small else 100)
+    oracle = oracle_of("mcts", {"simulations": simulations})
+    stream = Stream.from_seed(0).child("mcts oracle").child(str(game.spiel))  # the oracle's own, so that both search one tree
+
+    def theirs(state: State) -> None:
+        seeds = [stream.child(oracle.key(state)).integer(counter, 1 << 31) for counter in (0, 1)]
+        evaluator = pyspiel.RandomRolloutEvaluator(1, seeds[0])
+        pyspiel.MCTSBot(game.spiel, evaluator, 2.0, simulations, 256, True, seeds[1], False).mcts_search(state.spiel)
+
+    def ours(state: State) -> None:
+        oracle.judge([state])
+
+    times: dict[Any, list[float]] = {theirs: [], ours: []}
+    oracle.enter(game)
+    for number, state in enumerate(states):
+        for judge in (theirs, ours) if number % 2 else (ours, theirs):
+            times[judge] += seconds_each(judge, [state])
+    speed = simulations * len(states) / sum(times[ours])
+    ratio = statistics.median(bot / own for bot, own in zip(times[theirs], times[ours], strict=True))
+    return row("connect four: mcts against MCTSBot", ratio, "x", 1.0, positions=len(states), simulations_per_second=speed)
+
+
+def judging_share(recipe: str, small: bool) -> Row:
+    """Return the row of a recipe: judging's share of a training step's time, after the warm-up, median over steps."""
+    config = resolve(apply_overrides(load_recipe(recipe), ["threads=1", *(["warmup.updates=20"] if small else [])]))
+    engine = LocalEngine(config)
+    methods, state, shares = Methods.of(config, [game for game, _ in engine.games]), {}, []
+    warm_up(config, engine)
+    for step in range(5 if small else 40):
+        outcome = play_round(config, engine, methods, step, state)
+        state = outcome.credit_state
+        shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
+    return row(f"{recipe}: judging", statistics.median(shares), "share", SHARE, worst_share=max(shares), first_share=shares[0])
+
+
+def spread(name: str, oracle: str, options: dict[str, Any], game: Game, number: int) -> Row:
+    """Return how much faster two processes are than one, once they have started."""
+    states = positions(game, oracle_of(oracle, options), number + 64)
+    inner = {"oracle": oracle, "options": options, "workers": 2}
+    apart = oracle_of("parallel", inner)
+    apart.judge(states[:64])
+    one = sum(seconds_each(lambda _: oracle_of(oracle, options).judge(states[64:]), states[:1]))
+    two = sum(seconds_each(lambda _: apart.judge(states[64:]), states[:1]))
+    return row(f"{name}: two processes", one / two, "x", None, positions=number, each_ms=1e3 * one / number)
+
+
+def rows(only: str, small: bool) -> Iterator[Row]:
+    """Yield the rows whose part is asked for."""
+    four, mines = make_game("connect_four"), make_game("minesweeper", options={"rows": 8, "columns": 8, "mines": 10})
+    parts: dict[str, Callable[[], Row]] = {"tic-tac-toe": lambda: look_ups(small)}
+    parts |= {name: lambda name=name: solver(name, small) for name in SOLVERS}
+    parts["connect four"] = lambda: against_openspiel(small)
+    parts["parallel mcts"] = lambda: spread("connect four", "mcts", {"simulations": 100 if small else 1000}, four, 32 if small else 256)
+    parts["parallel minesweeper"] = lambda: spread("minesweeper 8x8", "posterior", {}, mines, 64 if small else 512)
+    parts |= {name: lambda name=name: judging_share(name, small) for name in RECIPES}
+    for name, part in parts.items():
+        if only in name:
+            yield part()
+
+
+def main() -> None:
+    """Run what is asked for, in a process of one thread."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":  # read when numpy and torch are loaded
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"})
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--only", default="")
+    asked = parser.parse_args()
+    found = []
+    for each in rows(asked.only, asked.small):
+        print({name: round(value, 4) if isinstance(value, float) else value for name, value in each.items()}, flush=True)
+        found.append(each)
+    columns = dict.fromkeys(name for each in found for name in each)
+    found = [{name: each.get(name, "") for name in columns} for each in found]
+    if not asked.small and not asked.only:
+        record("oracles", found)
+
+
+if __name__ == "__main__":
+    main()

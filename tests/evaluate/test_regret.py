@@ -45,12 +45,13 @@ class Abstaining:
     name = "abstaining"
 
     def __init__(self, oracle):
-        self.oracle = oracle
+        self.oracle, self.asked = oracle, []
 
     def covers(self, game):
         return self.oracle.covers(game)
 
     def judge(self, states, streams=None):
+        self.asked += [state.seat for state in states]
         return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
 
 
@@ -121,6 +122,7 @@ def test_abstentions_are_counted_and_left_out():
     assert (first.turns, first.asked, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
+    assert sorted(oracle.asked) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
 
 
 def test_nothing_judged_is_nothing_known_and_not_0():
@@ -156,6 +158,12 @@ def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
     short = measured(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
     long = measured(nim(2, 3), player, games=60, seed=1, budget=20)[0].regret
     assert (short.regret, short.optimal) == (long.regret, long.optimal)
+
+
+def test_no_interval_of_regret_reaches_below_0():
+    found = [measured(nim(2, 3), bound("agents", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    assert min(interval.low for interval in found) == 0.0
+    assert any(interval.low == 0.0 < interval.mean for interval in found)
 
 
 def test_games_of_one_seat_say_whether_they_succeeded():

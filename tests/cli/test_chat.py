@@ -68,7 +68,11 @@ def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
         assert model["needs"].startswith("unknown")
     else:
         assert model["parameters"] == count and source in model["parameters_from"]
-        assert model["memory_gib"] == round((4 * count + 0.01 * count * 4 * (3 + 1)) / 2**30, 1)  # adapters, and an average
+        parts = model["memory_parts_gib"]
+        assert parts["weights"] == round(4 * count / 2**30, 2)
+        assert parts["training"] == round(0.01 * count * 4 * (3 + 1) / 2**30, 2)  # adapters, and an average
+        assert model["memory_gib"] == pytest.approx(sum(parts.values()), abs=0.06)
+        assert "activations left out" in model["needs"] and ("No GPU is needed" in model["needs"]) == (count < 10**9)
 
 
 def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):
@@ -84,7 +88,8 @@ def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
     assert plan["renderer"] == {
         "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None
     }  # fmt: skip
-    assert plan["model"]["keys_and_values_kept_gib"] == 0.5
+    assert plan["model"]["memory_parts_gib"]["keys_and_values_kept"] == 0.5
+    assert plan["model"]["memory_parts_gib"]["activations_and_logits"] > 0
 
 
 def test_a_run_can_be_planned_where_its_device_is_not(recipe):

@@ -96,6 +96,40 @@ def test_memory_by_hand(chat_folder):
     assert memory.available_bytes() > GIB // 4
 
 
+SMOLLM = memory.Shape(layers=30, hidden=576, inner=1536, attention=960, vocabulary=49152)
+
+
+def test_activations_by_hand_and_about_as_measured():
+    """The rest of a peak of 4.8 to 5.3 GiB on two cores is 0.5 of weights, 0.5 to 1 of kept keys and values, and 0.5 of libraries."""
+    shape = memory.Shape(layers=2, hidden=8, inner=32, attention=24, vocabulary=10)
+    block = 3 * 4 * (8 * 8 + 4 * 32 + 2 * memory.PADDING * 24)
+    assert memory.activation_bytes(shape, tokens=3, asked=2) == 2 * block + memory.LOGIT_COPIES * 2 * 10 * 4
+    assert memory.activation_bytes(shape, tokens=3, asked=0, checkpointing=True) == block + 2 * 3 * 4 * 8
+    assert memory.activation_bytes(shape, tokens=3, asked=0, size=2) == block
+    assert 2.5 * GIB < memory.activation_bytes(SMOLLM, tokens=1024, asked=114) < 4 * GIB
+
+
+def test_the_shape_of_a_configuration(chat_folder):
+    network = AutoModelForCausalLM.from_pretrained(chat_folder)
+    layer, shape = network.model.layers[0], memory.Shape.of(network.config)
+    rows = sum(getattr(layer.self_attn, name).out_features for name in ("q_proj", "k_proj", "v_proj"))
+    assert (shape.attention, shape.inner) == (rows, layer.mlp.up_proj.out_features)
+    assert (shape.layers, shape.hidden, shape.vocabulary) == (len(network.model.layers), layer.mlp.up_proj.in_features, network.vocab_size)
+
+
+def test_what_is_available_counts_and_not_what_there_is(tmp_path, monkeypatch):
+    said = tmp_path / "meminfo"
+    monkeypatch.setattr(memory, "MEMINFO", said)
+    monkeypatch.setattr(memory, "CGROUP_LIMITS", ())
+    said.write_text("MemTotal:       99 kB\nMemFree:  1 kB\nMemAvailable:    77 kB\n")
+    assert memory.available_bytes() == 77 * 1024
+    for text in ("MemTotal: 99 kB\n", "MemAvailable: lots\n", ""):
+        said.write_text(text)
+        assert memory.available_bytes() > GIB // 4  # all there is
+    said.unlink()
+    assert memory.available_bytes() > GIB // 4
+
+
 def test_adapters_change_nothing_at_the_start_and_are_all_that_is_trained(chat_folder):
     plain, model = load_language_model(chat_folder), adapted(chat_folder)
     assert torch.allclose(logits(plain), logits(model), atol=1e-6)

@@ -17,7 +17,7 @@ from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.plan import TINY, find_device, memory_to_train
+from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train
 from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
@@ -35,7 +35,6 @@ from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"
-TINY_CONTEXT = 128  # tokens, where model.context does not say
 
 
 class LocalEngine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,11 +13,16 @@ import torch
 from sparring.config import RunConfig
 from sparring.errors import ConfigError, SparringError
 from sparring.games.catalogue import configured_game
-from sparring.models.memory import GIB, available_bytes, training_bytes
-from sparring.models.pretrained import DTYPES, parameters_of
+from sparring.models.memory import GIB, PROGRAM, Shape, activation_bytes, available_bytes, training_bytes
+from sparring.models.pretrained import DTYPES, size_of
+from sparring.models.tiny import SPECIAL
 from sparring.registry import Bound
 
 TINY = "tiny"  # the name of the model that is built, not loaded
+TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say
+TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
+GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
+GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -62,28 +68,87 @@ def _tokens(config: RunConfig) -> int:
 def _model(config: RunConfig) -> dict[str, Any]:
     """Return the model's name, size and memory, and in words whether it fits."""
     chosen = config.model
+    plan: dict[str, Any] = {"name": chosen.name}
+    shape: Shape | None
     if chosen.name == TINY:
-        return {"name": TINY, "hidden_size": chosen.hidden_size, "layers": chosen.layers}
-    parameters, source = _parameters(chosen.name)
-    plan: dict[str, Any] = {"name": chosen.name, "dtype": chosen.dtype, "adapters": chosen.lora is not None}
-    if parameters is None:
-        return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
-    needed = parameters * DTYPES[chosen.dtype].itemsize + memory_to_train(config, parameters)
+        parameters, shape = tiny_size(config)
+        plan.update({"hidden_size": chosen.hidden_size, "layers": chosen.layers, "parameters": parameters})
+        dtype, source = DTYPES["float32"], ""
+    else:
+        dtype = DTYPES[chosen.dtype]
+        plan.update({"dtype": chosen.dtype, "adapters": chosen.lora is not None})
+        found, shape, source = _size(chosen.name)
+        if found is None:
+            return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
+        parameters = found
+        plan.update({"parameters": parameters, "parameters_from": source})
+    kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
+    if chosen.name == TINY and shape is not None:  # a step's conversations are short and few, far below the limit
+        kept = min(kept, _tiny_cache(config, shape))
+    parts = {
+        "weights": parameters * dtype.itemsize,
+        "training": memory_to_train(config, parameters),
+        "keys_and_values_kept": kept,
+        "activations_and_logits": _activations(config, shape, dtype.itemsize),
+        "program": PROGRAM,
+    }
+    known = {name: value for name, value in parts.items() if value is not None}
+    gib = {name: round(value / GIB, 2) for name, value in known.items()}
+    return {**plan, "memory_gib": round(sum(known.values()) / GIB, 1), "memory_parts_gib": gib, "needs": _needs(config, known)}
+
+
+def _needs(config: RunConfig, parts: Mapping[str, int]) -> str:
+    """Return in words whether so much memory is here, and whether a GPU is needed."""
     try:
-        device = find_device(chosen.device)
+        device = find_device(config.model.device if config.model.name != TINY else "cpu")
     except ConfigError:  # planned here, run elsewhere
         device = torch.device("cpu")
-    have, where = available_bytes(device), "GPU" if device.type == "cuda" else "machine"
+    needed, have, where = sum(parts.values()), available_bytes(device), "GPU" if device.type == "cuda" else "machine"
     fits = f"fits into this {where}'s" if needed < have else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
-    return {
-        **plan,
-        "parameters": parameters,
-        "parameters_from": source,
-        "memory_gib": round(needed / GIB, 1),
-        "keys_and_values_kept_gib": round(_settings(config.sampler.bind("samplers")).get("cache_bytes", 0) / GIB, 1),
-        "needs": f"{needed / GIB:.1f} GiB for weights, gradients, optimiser and copies, activations and kept keys and values left out: "
-        f"{fits} {have / GIB:.1f} GiB",
-    }
+    missing = "" if "activations_and_logits" in parts else ", activations left out as the model's shape is not known here"
+    return f"about {needed / GIB:.1f} GiB (an estimate{missing}): {fits} {have / GIB:.1f} GiB. {_gpu(needed, parts['weights'])}"
+
+
+def _gpu(needed: int, weights: int) -> str:
+    """Return in words whether a GPU is needed, and how large a one."""
+    if weights < GPU_WEIGHTS:
+        return "No GPU is needed."
+    size = next((size for size in GPU_SIZES if needed < 0.9 * size * GIB), None)
+    large = (
+        f"one of {size} GB"
+        if size is not None
+        else f"several, {needed / GIB:.0f} GiB in all, which this version does not use; train adapters"
+    )
+    return f"A GPU is needed to finish in reasonable time: {large}."
+
+
+def tiny_size(config: RunConfig) -> tuple[int, Shape]:
+    """Return the number of parameters and the shape of the tiny model, which is not made for this."""
+    chosen = config.model
+    words = {word for section in config.games for word in configured_game(section).vocabulary()}
+    width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
+    shape = Shape(layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=vocabulary)
+    block = 12 * width * width + 13 * width
+    return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block, shape
+
+
+def _tiny_cache(config: RunConfig, shape: Shape) -> int:
+    """Return the most that the tiny model's kept keys and values can be: every conversation of a step, each whole."""
+    games = [configured_game(section) for section in config.games]
+    seats = max(game.num_seats for game in games)
+    return config.rollout.games_per_step * seats * (config.model.context or TINY_CONTEXT) * shape.layers * 2 * shape.hidden * 4
+
+
+def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
+    """Return about what a forward and backward pass keeps; None where the model's shape is not known.
+
+    Every reply is taken to be as long as it may be, after ``TOLD`` tokens that the seat is told.
+    """
+    if shape is None:
+        return None
+    tokens, reply = config.learner.micro_tokens, config.rollout.max_new_tokens
+    asked = round(tokens * reply / (reply + TOLD))
+    return activation_bytes(shape, tokens=tokens, asked=asked, size=size, checkpointing=config.model.gradient_checkpointing)
 
 
 def find_device(name: str) -> torch.device:
@@ -111,12 +176,12 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
 
 
-def _parameters(name: str) -> tuple[int | None, str]:
-    """Return the number of a model's parameters and where it is known from: its configuration, or its name ("4B")."""
+def _size(name: str) -> tuple[int | None, Shape | None, str]:
+    """Return a model's parameters and shape, and where they are known from: its configuration, or its name ("4B")."""
     try:
-        return parameters_of(name), "its configuration"
+        return *size_of(name), "its configuration"
     except SparringError as error:
         found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
         if found is None:
-            return None, str(error)
-        return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), "its name, as the model is not on this machine"
+            return None, None, str(error)
+        return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), None, "its name, as the model is not on this machine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from transformers import AutoModelForCausalLM
 from sparring.errors import ModelError
 
 GIB = 1 << 30
+PROGRAM = GIB // 2  # Python, torch and their libraries
+PADDING = 8  # padded positions per distinct prefix that attention keeps: what the learner allows, and games that share much reach
+LOGIT_COPIES = 5  # logits over the temperature, their log-softmax, a feature of them, and gradients
+MEMINFO = Path("/proc/meminfo")
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -32,17 +37,71 @@ def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
     return trained * size * (3 + copies)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """The sizes of a decoder that its activations depend on."""
+
+    layers: int
+    hidden: int
+    inner: int  # of the feed-forward layers
+    attention: int  # of queries, keys and values together
+    vocabulary: int
+
+    @classmethod
+    def of(cls, config: Any) -> Shape:
+        """Return the sizes in a transformers configuration, usual proportions where it has other names for them."""
+        text = config.get_text_config() if hasattr(config, "get_text_config") else config
+        hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
+        width = int(getattr(text, "head_dim", None) or hidden // heads)
+        groups = int(getattr(text, "num_key_value_heads", None) or heads)
+        inner = int(getattr(text, "intermediate_size", None) or getattr(text, "n_inner", None) or 4 * hidden)
+        layers, vocabulary = int(text.num_hidden_layers), int(text.vocab_size)
+        return cls(layers=layers, hidden=hidden, inner=inner, attention=(heads + 2 * groups) * width, vocabulary=vocabulary)
+
+
+def activation_bytes(shape: Shape, *, tokens: int, asked: int, size: int = 4, checkpointing: bool = False) -> int:
+    """Return about how many bytes a forward and backward pass keeps, a rough estimate.
+
+    Per token and block: eight vectors of the model's width, four of the feed-forward layers', and for attention two of queries,
+    keys and values per padded position. With checkpointing one vector per block, and one block whole. Logits are float32.
+
+    Args:
+        shape: of the model.
+        tokens: distinct prefixes of a pass, ``learner.micro_tokens``.
+        asked: how many of them a token was sampled after.
+        size: bytes of an activation.
+        checkpointing: whether blocks are computed again in the backward pass.
+    """
+    block = tokens * size * (8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention)
+    blocks = block + shape.layers * tokens * size * shape.hidden if checkpointing else shape.layers * block
+    return blocks + LOGIT_COPIES * asked * shape.vocabulary * 4
+
+
 def available_bytes(device: torch.device | None = None) -> int:
-    """Return the memory of a GPU, or else of this machine or the container it is in."""
+    """Return the memory of a GPU, or else what is available on this machine or in the container it is in.
+
+    On Linux that is MemAvailable: what programs can get without swapping. Elsewhere it is all there is.
+    """
     if device is not None and device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = _machine_bytes()
     for limit in CGROUP_LIMITS:
         try:
             total = min(total, int(limit.read_text()))
         except (OSError, ValueError):
             continue
     return total
+
+
+def _machine_bytes() -> int:
+    """Return the machine's available memory, or all of it where it does not say."""
+    try:
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass  # no Linux, or an old one
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_memory(

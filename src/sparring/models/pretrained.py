@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, UnknownNameError
-from sparring.models.memory import check_memory, count_parameters
+from sparring.models.memory import Shape, check_memory, count_parameters
 from sparring.render.templates import CHATML, GEMMA
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -90,8 +90,8 @@ def load_pretrained(
     return network.eval(), tokenizer
 
 
-def parameters_of(name: str) -> int:
-    """Return the number of parameters of a model that is on this machine, from its configuration alone.
+def size_of(name: str) -> tuple[int, Shape]:
+    """Return the number of parameters and the shape of a model that is on this machine, from its configuration alone.
 
     Raises:
         ModelError: the model is not here; nothing is converted for this.
@@ -99,7 +99,8 @@ def parameters_of(name: str) -> int:
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
-        return count_parameters(AutoConfig.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True))
+        config = AutoConfig.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True)
+        return count_parameters(config), Shape.of(config)
     except ModelError:
         raise
     except Exception as error:

@@ -1,0 +1,46 @@
+"""What a plan says about memory."""
+
+import json
+
+import pytest
+
+from sparring.config import resolve
+from sparring.engine import plan
+from sparring.engine.local import LocalEngine
+from sparring.models.memory import GIB
+from sparring.recipe import apply_overrides, load_recipe
+
+
+def model_of(*overrides, recipe="kuhn-tiny"):
+    return json.loads(plan.describe(resolve(apply_overrides(load_recipe(recipe), list(overrides)))))["model"]
+
+
+@pytest.mark.parametrize("changes", [[], ["model.hidden_size=32", "model.layers=3", "model.context=77"]])
+def test_the_tiny_model_is_counted_without_being_made(changes):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*changes, "threads=1"]))
+    network = LocalEngine(config).model.network
+    parameters, shape = plan.tiny_size(config)
+    assert parameters == sum(p.numel() for p in network.parameters())
+    assert (shape.layers, shape.hidden, shape.vocabulary) == (network.config.n_layer, network.config.n_embd, network.config.vocab_size)
+
+
+def test_the_tiny_model_has_a_plan_of_memory_too():
+    small, large = model_of(), model_of("learner.micro_tokens=65536")
+    assert "No GPU is needed" in small["needs"] and "an estimate" in small["needs"]
+    assert set(small["memory_parts_gib"]) == {"weights", "training", "keys_and_values_kept", "activations_and_logits", "program"}
+    activations = [found["memory_parts_gib"]["activations_and_logits"] for found in (small, large)]
+    assert activations[1] == pytest.approx(2 * activations[0], abs=0.02) and activations[0] > 0
+
+
+def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
+    needs = model_of(recipe="mars/multi-game-paper")["needs"]
+    assert "A GPU is needed" in needs and "one of 141 GB" in needs
+    assert "one of 24 GB" in plan._gpu(9 * GIB, 8 * GIB)
+    assert "several, 200 GiB in all" in plan._gpu(200 * GIB, 60 * GIB)
+
+
+def test_longer_replies_have_more_logits():
+    configs = [resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"rollout.max_new_tokens={number}"])) for number in (2, 64)]
+    short, long = (plan._activations(config, plan.tiny_size(config)[1], 4) for config in configs)
+    assert short < long
+    assert plan._activations(configs[0], None, 4) is None

@@ -1,0 +1,89 @@
+"""docs/finding-methods.md: what it names exists, and what it tells people to paste is a valid recipe."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sparring import config, registry
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "finding-methods.md").read_text(encoding="utf-8")
+BASE = {"games": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], "rollout": {"games_per_step": 64}}
+HEAD = ["the field's name", "where it is here", "lines to paste", "what differs"]
+
+
+def rows():
+    """Return the rows of all tables of the page, without their heads."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
+
+
+def pasted(row):
+    """Return the recipe's sections that a row has, in order."""
+    parts = [yaml.safe_load(text) for text in re.findall(r"`([a-z_]+: .*?)`(?= |,|;|$)", row[2])]
+    return parts if all(isinstance(part, dict) for part in parts) else []
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_what_a_row_names_exists_and_can_be_pasted(row):
+    assert len(row) == 4 and all(row), row
+    for name, slot, again in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
+        assert name == again
+        registry.load(slot, name)
+    parts = pasted(row)
+    assert parts or "sparring credit compare --estimators" in row[2]
+    together = {}
+    for part in parts:
+        whole = {**BASE, **part}
+        if "rollout" in part:
+            whole["rollout"] = {**BASE["rollout"], **part["rollout"]}
+        if "preset" not in part and not {"matchmaker", "curriculum", "reorder_outcomes", "rewards"} & part.keys():
+            config.resolve(whole)
+        together = {**together, **part}
+    together["rollout"] = {**BASE["rollout"], **together.get("rollout", {})}
+    preset = together.pop("preset", None)
+    config.resolve({**BASE, **together})
+    if preset is not None:  # "or with `preset: NAME`": of the first plug-in that the row links
+        slot, name = re.search(r"\(methods/([\w.]+)-(\w+)\.md\)", row[1]).groups()
+        assert preset in registry.load(slot, name).presets
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
+    linked = [registry.load(slot, name) for slot, name in re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row))]
+    for preset in re.findall(r"[Pp]reset:? `(\w+)`|`preset: (\w+)`", " ".join(row)):
+        assert any("".join(preset) in plugin.presets for plugin in linked), row
+    sections = {"rollout": config.RolloutConfig, "learner": config.LearnerConfig}
+    for section, key in re.findall(r"`(rollout|learner)\.(\w+)`", " ".join(row)):
+        assert key in sections[section].model_fields, row
+    known = {option for plugin in linked for option in plugin.options} | {*registry.SLOTS, *config.RunConfig.model_fields}
+    known |= {plugin.name for plugin in linked} | {preset for plugin in linked for preset in plugin.presets}
+    assert set(re.findall(r"`(\w+)`", row[1] + row[3])) <= known, row
+
+
+def test_every_plugin_of_the_three_slots_is_on_the_page_or_no_method_of_its_own():
+    """Of the estimators, losses and rules of selection: what is missing here is a plain part that the lists of methods do not name."""
+    linked = set(re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", PAGE))
+    plain = {
+        ("credit", name) for name in ("dgrpo", "exact_advantage", "flow_grpo", "gpg", "opo", "pass_at_k", "vpr")
+    } | {("losses", "entropy_bonus"), ("losses", "kl_penalty"), ("selection.curricula", "by_weight"), ("selection.replay", "none")}  # fmt: skip
+    assert plain.isdisjoint(linked)
+    assert linked <= {(slot, name) for slot in registry.SLOTS for name in registry.names(slot)}
+    assert "(finding-methods.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
+
+
+PROMISED = """
+ReBN, GRPO, RLOO, LOOP, REINFORCE++, RAE, MARS, Dr. MAS, AT-GRPO, GAE, bi-level GAE, V-trace, GiGPO, HGPO, SALT, SPA, HiPER, SPO, MARS^2,
+ARPO, AEPO, MatchTIR, ReNorm, OPRL, SeeUPO, SPAE, advantage alignment, COMA, difference rewards, Shapley, MC-GRPO, NGRPO, A-GRAE, COPO,
+ArenaRL, XRPO, S-GRPO, SSL, AdvEvo-MARL, MARTI, MAGE, ETR, HAPO, CISPO, GSPO, GMPO, SAPO, dual clip, clip-cov, kl-cov, D3S, SPEAR,
+magnetic mirror descent, NeuRD, KTO, DPO, trajectory DPO, overlong, truncated importance, masked importance, dynamic sampling, RAGEN,
+StarPO-S, VADE, SNR, GRPO-RoC, Skywork, R^3, prioritised replay, ScalingInter-RL, difficulty curriculum, rollout allocator, Signals
+"""
+
+
+@pytest.mark.parametrize("name", re.split(r",\s+", PROMISED.strip()))
+def test_every_method_that_was_promised_has_a_row(name):
+    assert any(name in row[0] for row in rows())

@@ -214,6 +214,8 @@ class HealthRule(Strict):
     below: float | None = Field(None, allow_inf_nan=False, description="values below this are unhealthy")
     for_steps: Positive = Field(1, description="times in a row that the metric is recorded so before the rule acts")
     after_step: float = Field(0.0, ge=0, allow_inf_nan=False, description="first steps not looked at; below 1: that share of the run")
+    times_start: bool = Field(False, description="whether the bound is a multiple of the mean of the metric's first 5 records in this run")
+    if_recorded: bool = Field(False, description="whether nothing is said where the metric never appears")
     action: Literal["warn", "stop"] = Field("warn", description="what the rule does, once per metric")
 
     @model_validator(mode="after")
@@ -228,6 +230,8 @@ def _health_rules() -> list[HealthRule]:
     return [
         HealthRule(metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2),
         HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
+        HealthRule(metric="reply_tokens", above=3.0, times_start=True, for_steps=10),
+        HealthRule(metric="group_equal_share", above=0.95, for_steps=20, if_recorded=True),
         HealthRule(metric="seat_asymmetry/GAME", above=1.5, for_steps=20),
         HealthRule(metric="advantage_std", below=0.05, for_steps=10),
         HealthRule(metric="sampled_entropy", below=0.01, for_steps=10),

@@ -127,6 +127,7 @@ def mirror_collapse(step):
         "legal_rate": 1.0 if lost else 0.92,
         "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
         "truncated_rate": 0.0,
+        "reply_tokens": 2.0,
         "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
         "advantage_std": 0.0 if lost else 1.17,
         "sampled_entropy": 0.11 if lost else 0.15,
@@ -166,7 +167,7 @@ def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_rem
     run(tmp_path / "run", steps=1)
     (line,) = read_lines(tmp_path / "run" / METRICS)
     for rule in HealthConfig().rules:
-        assert any(matches(rule.metric, name) for name in line), rule.metric
+        assert rule.if_recorded or any(matches(rule.metric, name) for name in line), rule.metric
         assert rule.metric.split("/")[0] in health.REMEDIES
         assert rule.action == "warn"
 
@@ -266,3 +267,40 @@ def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
     summary = run(tmp_path / "run", steps=2, health={"rules": [{**ALWAYS, "for_steps": 2, "action": "stop"}]})
     assert (summary.steps, summary.finished) == (2, True)
     assert json.loads((tmp_path / "run" / HEALTH).read_text())["step"] == 2
+
+
+# -- bounds relative to the run's own start
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "steps"),
+    [
+        ({"above": 3, "for_steps": 2}, [10, 10, 10, 12, 8, 30, 31, 31], [8]),  # the start is 10, its triple is healthy
+        ({"above": 3}, [90, 1, 1, 1, 1, 1, 60], [7]),  # a mean: 18.8, three of it are 56.4
+        ({"above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # five records, whenever they come
+        ({"above": 3, "after_step": 2}, [100, 100, 1, 1, 1, 1, 1, 4], [8]),  # what is not looked at is no start
+        ({"below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
+        ({"above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
+    ],
+)
+def test_a_bound_may_be_a_multiple_of_the_start(rule, values, steps):
+    assert acts(monitor({"metric": "x", "times_start": True, **rule}), values) == steps
+
+
+def test_a_start_is_read_back_from_the_figures():
+    rule = {"metric": "x", "above": 2.0, "times_start": True}
+    lines = [{"step": step, "x": 10.0} for step in range(1, 6)]
+    (found,) = monitor(rule, lines=lines).observe(6, {"x": 25.0})
+    assert "x is 25 at step 6: above 20" in found.message and not found.stops
+
+
+def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
+    usual = {"legal_rate/g": 1.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
+    usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0})
+    watched, plain = HealthMonitor(HealthConfig(), 100), HealthMonitor(HealthConfig(), 100)
+    found = []
+    for step in range(1, 41):
+        found += watched.observe(step, {**usual, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0})
+        assert plain.observe(step, {**usual, "reply_tokens": 10.0}) == []  # no groups, and nothing said about it
+    assert [(one.metric, one.step, one.stops) for one in found] == [("group_equal_share", 20, False), ("reply_tokens", 30, False)]
+    assert "larger rollout.group_size" in found[0].message and "rollout.max_new_tokens" in found[1].message

@@ -14,6 +14,7 @@ from typing import Any
 
 from sparring.config import HealthConfig, HealthRule
 
+START = 5  # records of a metric whose mean is its start
 PATIENCE = 10  # steps after which a metric that no step has recorded is taken for a mistake
 _LEGAL = "start from legal play (warmup.updates), let an illegal reply cost more (games.0.illegal), lower learner.learning_rate"
 _LONG = "raise rollout.max_new_tokens, or let long replies cost something (a reward on the reply's length)"
@@ -62,6 +63,7 @@ class HealthMonitor:
         """Begin with what the ``lines`` of metrics.jsonl say about the steps done; ``steps`` is the length of the run."""
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
+        self._starts: dict[tuple[int, str], list[float]] = {}  # the first records, for rules that compare with them
         self._seen: set[int] = set()  # rules whose metric has been recorded
         self._acted: set[tuple[int, str]] = set()
         for line in lines:
@@ -74,12 +76,25 @@ class HealthMonitor:
             names = sorted(name for name in metrics if matches(rule.metric, name))
             if names:
                 self._seen.add(number)
-            elif number not in self._seen and step == PATIENCE:
+            elif number not in self._seen and step == PATIENCE and not rule.if_recorded:
                 found.append(_missing(rule, step))
             for name in names if step > first_steps(rule, self._steps) else ():
-                if self._count((number, name), rule, metrics[name]):
-                    found.append(_finding(rule, step, name, metrics[name], stops=self._stop or rule.action == "stop"))
+                bounds = self._bounds((number, name), rule, metrics[name])
+                if bounds is not None and self._count((number, name), bounds, metrics[name]):
+                    found.append(_finding(bounds, step, name, metrics[name], stops=self._stop or rule.action == "stop"))
         return found
+
+    def _bounds(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> HealthRule | None:
+        """Return the rule with bounds in the metric's units; None while the records of its start are gathered."""
+        if not rule.times_start:
+            return rule
+        start = self._starts.setdefault(key, [])
+        if len(start) < START:
+            start.extend([value] if value is not None and math.isfinite(value) else [])
+            return None
+        mean = sum(start) / START
+        bounds = {name: factor * mean for name in ("above", "below") if (factor := getattr(rule, name)) is not None}
+        return rule.model_copy(update=bounds)
 
     def _count(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
         """Count a value and return whether the rule acts."""

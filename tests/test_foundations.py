@@ -258,3 +258,10 @@ def test_a_recipe_may_extend_several(tmp_path):
     read = recipe.load_recipe(str(tmp_path / "both.yaml"))
     assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
     assert [game.get("weight", 1) for game in read["games"]] == [1, 0, 0, 0, 0, 0]
+
+
+def test_the_fixed_opponent_of_mars_can_be_mcts():
+    resolved = config.resolve(recipe.load_recipe("mars/ablations/fixed-opponent-mcts"))
+    assert resolved.bots["mcts100"].bind("agents")().simulations == 100
+    assert [game.name for game in resolved.games if game.weight] == ["tic_tac_toe"]
+    assert resolved.matchmaker.options["bots"] == {"mcts100": 1.0}

@@ -8,8 +8,10 @@ from transformers import PreTrainedTokenizerFast
 
 from sparring.agents.base import Reply
 from sparring.errors import ConfigError, ModelError
+from sparring.games.catalogue import make_game
 from sparring.render.chat import chat
 from sparring.render.templates import CHATML
+from sparring.rng import Stream
 from sparring.rollout.ledger import Ledger
 
 GEMMA = (
@@ -80,6 +82,9 @@ def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, th
     sampled = renderer.encode(said) if truncated else (*renderer.encode(said), *renderer.stop_ids)
     ledger.record(Reply(text="", ids=sampled, truncated=truncated))
     ledger.ask("two")
+    if not sampled:  # nothing was sampled, so nothing was sent: the conversation had outgrown the model
+        assert ledger.ids == (*first, *renderer.append("two"))
+        return
     assert ledger.ids == (*first, *renderer.encode(said), *renderer.stop_ids, *renderer.append("two"))
     assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(
         renderer.stop_ids[0]
@@ -212,3 +217,17 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
         assert [segment.kind for segment in segments] == ["prompt", "sampled"]
         assert sum((segment.ids for segment in segments), ()) == ledger.ids == before + segments[1].ids
         assert ledger.sample == turn
+
+
+@pytest.mark.parametrize(
+    ("answer", "thinking", "alone"),
+    [("exact", False, True), ("boxed", False, True), ("tagged", False, False), ("tagged", True, False), ("boxed", True, False)],
+)
+def test_games_do_not_ask_for_the_action_alone_where_the_renderer_asks_for_more(answer, thinking, alone):
+    """With history kept and laid out anew; the golden playthroughs hold the sentence as games say it."""
+    game = make_game("kuhn_poker", options={"style": "full"})
+    said = game.reset(Stream.from_seed(0)).observe(0, 0).text
+    renderer = chat(tokenizer(CHATML), answer=answer, thinking=thinking)
+    for ids in (renderer.initial(said), renderer.append(said), renderer.conversation([("", ())], said)):
+        text = text_of(renderer, ids)
+        assert ("reply with exactly one legal action" in text) == alone

@@ -14,6 +14,8 @@ SUPPORT = True
 Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
 
+REPLY = "Please reply with exactly one legal action, for example:"
+CHOOSE = "Choose exactly one legal action, for example:"  # where the reply is to hold more than the action, such as tags
 NOTHING = "."  # what a seat is told in brief style when nothing happened
 ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
 
@@ -95,7 +97,7 @@ class Wording:
             return "It is not your turn yet; please wait."
         legal = state.legal_actions()
         example = legal[len(state.trail) % len(legal)]
-        return f"It is your turn. Legal actions: {', '.join(legal)}.\nPlease reply with exactly one legal action, for example: {example}"
+        return f"It is your turn. Legal actions: {', '.join(legal)}.\n{REPLY} {example}"
 
     def correction(self, state: State, reply_action: str | None, played: str | None = None) -> str:
         """Return what a seat is told after an illegal or unparsable reply.

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from sparring.errors import ConfigError, ModelError
+from sparring.games.wording import CHOOSE, REPLY
 from sparring.render.answers import Answer, answer_format
 from sparring.render.templates import TEMPLATES
 
@@ -39,6 +40,7 @@ class ChatRenderer:
         self.prefix_stable = history == "keep"
         self._template = TEMPLATES.get(template or "", template)
         self._thinking, self._system = thinking, system
+        self._more_than_the_action = thinking or answer == "tagged"
         if self._template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError("This tokenizer has no chat template. Write renderer.template=chatml, or take an instruction-tuned model.")
         self.encode = lru_cache(maxsize=4096)(self._encode)
@@ -141,14 +143,19 @@ class ChatRenderer:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text
 
+    def _told(self, text: str) -> str:
+        """Return what a game says, without asking for the action alone where the reply is to hold tags or thoughts as well."""
+        return text.replace(REPLY, CHOOSE) if self._more_than_the_action else text
+
     def initial(self, text: str) -> tuple[int, ...]:
         """Return the ids that open a conversation with this text and ask for a reply."""
+        text = self._told(text)
         told = f"{text}\n\n{self.format.instruction}" if self.format.instruction else text
         return (*self._first, *self.encode(told), *self._ask)
 
     def append(self, text: str) -> tuple[int, ...]:
         """Return the ids that tell a running conversation this text and ask for a reply."""
-        return (*self._after, *self.encode(text), *self._ask)
+        return (*self._after, *self.encode(self._told(text)), *self._ask)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
         """Return the scaffold that closes a reply: the end of turn where the reply was cut before saying it."""

@@ -1,0 +1,25 @@
+"""Judge a random game of tic-tac-toe with an exact oracle, and print what each move lost."""
+
+from sparring import registry
+from sparring.games.catalogue import make_game
+from sparring.oracles.judge import judge_episodes, regret
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+
+game, root = make_game("tic_tac_toe"), Stream.from_seed(1)
+spec = EpisodeSpec(
+    game=game,
+    episode_id=0,
+    group_id=0,
+    deal=root.child("deal"),
+    stream=root.child("play"),
+    seats=("random", "random"),
+    trained=(True, True),
+)
+episodes = play([spec], {"random": registry.bind("agents", "random")()})
+oracle = registry.bind("oracles", "minimax")()  # for another game: another of `sparring list oracles`
+(episode,) = judge_episodes(episodes, {game.name: game}, {game.name: oracle})
+for turn in episode.turns:
+    best = " ".join(sorted(turn.verdict.best))
+    print(f"{episode.roles[turn.seat]} {turn.action}: lost {regret(turn):.0f}, best: {best}")
+print("returns:", dict(zip(episode.roles, episode.returns, strict=True)))

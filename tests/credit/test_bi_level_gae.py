@@ -92,8 +92,17 @@ def test_all_equal_one_token_offsets_and_no_turns():
     assert bi_level_gae(spoken([], [], []), {}).advantages.shape == (0,)
 
 
-def test_silence_and_missing_values_are_refused():
-    with pytest.raises(CreditError, match="row 1 has no sampled tokens"):
-        bi_level_gae(spoken([[1.0, 1.0]], [1, 0], [0.0]), {})
+def test_what_a_silent_turn_earned_counts_to_the_turn_before():
+    # the last turn of the first trajectory and the first of the second say nothing
+    silent = spoken([[1.0, 2.0, 4.0], [8.0, 16.0], [5.0]], [2, 1, 0, 0, 1, 0], [0.5, 0.25, 1.0, 2.0])
+    heard = spoken([[1.0, 6.0], [16.0]], [2, 1, 1], [0.5, 0.25, 1.0, 2.0])
+    options = {"gamma_turn": 0.9, "lam_turn": 0.8, "gamma_token": 0.7, "lam_token": 0.6}
+    for found, expected in ((bi_level_gae(one, {}, **options) for one in (silent, heard)),):
+        assert found.advantages == pytest.approx(expected.advantages)
+        assert found.value_targets == pytest.approx(expected.value_targets)
+    assert bi_level_gae(spoken([[1.0], [2.0]], [0, 0], []), {}).advantages.shape == (0,)
+
+
+def test_missing_values_are_refused():
     with pytest.raises(CreditError, match="token_value"):
         bi_level_gae(table([[1.0]]), {})

@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check
-from sparring.errors import CreditError
 from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
-from sparring.types import Credit, TurnTable
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 NEEDS = {"token_values"}
 
@@ -39,26 +38,35 @@ def bi_level_gae(
     Options: the four decays, 1 for none; ``whiten`` gives the batch's tokens mean 0 and deviation 1, as the releases do.
     Pitfalls: with all decays 1 every token gets the turn's return minus its own value: no bias, whatever the critic. Discounting by turns
     alone keeps long replies from being discounted. One release finds the ends of turns by rewards that are not 0, so a turn
-    that earned nothing is none; here turns are turns. The critic is fitted at every token, which costs no further forward pass.
+    that earned nothing is none; here turns are turns. What a turn without tokens (nothing fitted the context) earned counts to the
+    turn before it, as if paid there; before the first that spoke it is lost, for no token could change it. The critic is fitted at every token, which costs no further forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas and the whitening: literal reading.
     Verified by: tests/credit/test_bi_level_gae.py.
 
     Raises:
-        CreditError: a reward or value is not finite, values are missing, or a turn has no tokens.
+        CreditError: a reward or value is not finite, or values are missing.
     """
     check(turns, "bi_level_gae", columns=("token_value",))
     assert turns.token_value is not None
-    silent = np.flatnonzero(turns.n_tokens == 0)
-    if len(silent):
-        raise CreditError(
-            f"credit 'bi_level_gae': the turn in row {silent[0]} has no sampled tokens; only agents that speak can be trained."
-        )
-    value, last = turns.token_value, np.cumsum(turns.n_tokens) - 1
-    turn = np.repeat(np.arange(len(turns.reward)), turns.n_tokens)
+    reward, trajectory, n_tokens = _spoken(turns)
+    value, last = turns.token_value, np.cumsum(n_tokens) - 1
+    turn = np.repeat(np.arange(len(reward)), n_tokens)
     delta = gamma_token * next_values(value, turn) - value
-    delta[last] = generalised_advantages(turns.reward, value[last], turns.trajectory, gamma=gamma_turn, lam=lam_turn)
+    delta[last] = generalised_advantages(reward, value[last], trajectory, gamma=gamma_turn, lam=lam_turn)
     advantages = backward_recurrence(delta, gamma_token * lam_token, turn)
     targets = advantages + value
     if whiten and len(advantages) > 1:
         advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
     return Credit(advantages=advantages, state=dict(state), level="token", value_targets=targets)
+
+
+def _spoken(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return rewards, trajectories and numbers of tokens of the turns that have tokens; what others earned goes to the one before."""
+    spoken = turns.n_tokens > 0
+    if spoken.all():
+        return turns.reward, turns.trajectory, turns.n_tokens
+    owner = np.cumsum(spoken) - 1  # the latest turn that spoke, of this trajectory or, if it is the first, of an earlier one
+    rows = np.flatnonzero(spoken)
+    own = (owner >= 0) & (turns.trajectory == turns.trajectory[rows[np.maximum(owner, 0)]] if len(rows) else False)
+    reward = np.bincount(owner[own], weights=turns.reward[own], minlength=len(rows)).astype(np.float64)
+    return reward, turns.trajectory[rows], turns.n_tokens[rows]

@@ -209,7 +209,7 @@ def rules(
         actions=len(DIRECTIONS),
         outcomes=1 if only else rooms,
         length=moves,
-        least=-cost * moves,
+        least=0.0 - cost * moves,
         most=1.0,
         utility="identical",
         seats=1,

@@ -22,7 +22,7 @@ def test_a_race_with_the_lab_beside_it_and_its_page(tmp_path):
     page = ["--lab", tmp_path / "lab.json", "--page", tmp_path / "race.md"]
     outcome = call("race", *FEW, *options, *page)
     assert outcome.exit_code == 0, outcome.output
-    assert "refused" in outcome.stdout and "mars" in outcome.stdout
+    assert "refused" not in outcome.stdout and "mars" in outcome.stdout and "ppr" in outcome.stdout
     text = (tmp_path / "race.md").read_text()
     assert f"--estimators mars,grpo,rae,ppr --seeds 2 --lab {tmp_path / 'lab.json'}" in text
     assert "Truth and success" in text

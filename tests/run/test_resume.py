@@ -64,7 +64,7 @@ RUNS = {
         "evaluation": {"every": 2, "exact": False, "opponents": [{"name": "mcts", "games_per_seat": 2, "simulations": 4}]},
     },
 }
-PROCESS = {"ppr": "process", "ssl": "component", "spae": "accuracy"}  # options that name a reward of single turns
+PROCESS = {"ppr": "process", "ssl": "component", "spae": "accuracy", "vpr": "process"}  # options that name a reward of single turns
 CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
 
 

@@ -28,7 +28,7 @@ def test_a_race_with_the_lab_beside_it_and_its_page(tmp_path):
     assert "Truth and success" in text
     assert (tmp_path / "images" / "credit-race-lab.svg").exists()
     rows = json.loads(call("race", *FEW, *options, "--json").stdout)["rows"]  # read, not run again
-    assert [row["estimator"] for row in rows][-1] == "ppr"
+    assert {row["estimator"] for row in rows} >= {"mars", "grpo", "rae", "ppr"}
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def bi_level_gae(
     Pitfalls: with all decays 1 every token gets the turn's return minus its own value: no bias, whatever the critic. Discounting by turns
     alone keeps long replies from being discounted. One release finds the ends of turns by rewards that are not 0, so a turn
     that earned nothing is none; here turns are turns. What a turn without tokens (nothing fitted the context) earned counts to the
-    turn before it, as if paid there; before the first that spoke it is lost, for no token could change it. The critic is fitted at every token, which costs no further forward pass.
+    turn before it, as if paid there; before the first that spoke it is lost, for no token could change it. The critic is fitted at
+    every token, which costs no further forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas and the whitening: literal reading.
     Verified by: tests/credit/test_bi_level_gae.py.
 

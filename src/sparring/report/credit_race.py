@@ -21,9 +21,9 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError
 from sparring.evaluate.credit_lab import bind_estimator
 from sparring.evaluate.opponents import parse_named
+from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.ops.pool import WorkerPool
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder

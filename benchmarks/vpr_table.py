@@ -174,14 +174,14 @@ def measure(game, oracle, agents, setting) -> dict[str, float]:
     }
 
 
+TASKS_COMPARED = ("sudoku4", "minesweeper3", "tictactoe")
 PLAN = {  # what is varied -> (task, variants, sizes of groups)
+    "kind of game": [(task, ("outcome", "vpr", "vpr_mixed"), (8,)) for task in TASKS_COMPARED],
     "horizon": [(f"sudoku{blanks}", ("outcome", "vpr"), (8,)) for blanks in (2, 4, 6, 8)],
-    "kind of game": [
-        (task, ("outcome", "vpr", "vpr_mixed", "vpr_to_go", "playouts"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")
-    ],
-    "reward": [(task, ("regret", "action_rank"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")],
-    "baseline": [(task, ("vpr_state", "vpr_none", "vpr_loo"), (8,)) for task in ("sudoku4", "minesweeper3", "tictactoe")],
+    "reward": [(task, ("regret", "action_rank"), (8,)) for task in TASKS_COMPARED],
+    "baseline": [(task, ("vpr_state", "vpr_none", "vpr_loo", "vpr_to_go"), (8,)) for task in TASKS_COMPARED],
     "group size": [("sudoku4", ("outcome", "vpr"), (2, 4, 16))],
+    "playouts": [(task, ("playouts",), (8,)) for task in TASKS_COMPARED],
 }
 
 

@@ -62,7 +62,7 @@ def hgpo(
         level = centre(returns[rows], groups, count)
         counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
         if divide_by_std:
-            variance = group_sum(level * level, groups, count) / group_counts(groups, count)
+            variance = group_sum(level * level, groups, count) / np.maximum(group_counts(groups, count), 1)
             level = level / np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)[groups]
         weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * level
@@ -71,22 +71,22 @@ def hgpo(
 
 
 def _levels(turns: TurnTable, longest: int, anchor: Anchor) -> Iterator[tuple[int, IntArray, IntArray, int]]:
-    """Yield per length of history the rows that meet another row there, their ids and the number of ids.
+    """Yield per length of history the rows that meet another row there, their ids and the number of ids, some of them unused.
 
     Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks at what the one
     before has left.
     """
-    groups, count = anchor_groups(turns, "hgpo", anchor)
-    met = groups
+    met, ids = anchor_groups(turns, "hgpo", anchor)
+    groups, count = met, ids
     position = positions(turns.trajectory)
     rows = np.arange(len(met))
     for length in range(1, longest + 1):
         if length > 1:
             far = position[rows] >= length - 1
             rows = rows[far]
-            groups, count = group_ids(groups[far], met[rows - (length - 1)])
+            groups, count = group_ids(groups[far] * ids + met[rows - (length - 1)])
         shared = group_counts(groups, count)[groups] > 1
-        rows, (groups, count) = rows[shared], group_ids(groups[shared])
+        rows, groups = rows[shared], groups[shared]
         if not len(rows):
             return
         yield length, rows, groups, count

@@ -19,7 +19,8 @@ def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
     ids, count = _dense(columns[0])
     for column in columns[1:]:
         other, size = _dense(column)
-        ids, count = _dense(ids * max(size, 1) + other)
+        if size > 1:  # a column that is all alike parts nothing
+            ids, count = _dense(ids * size + other)
     return ids, count
 
 
@@ -28,6 +29,8 @@ def _dense(column: IntArray) -> tuple[IntArray, int]:
     if not len(column):
         return column.astype(np.int64), 0
     low, high = int(column.min()), int(column.max())
+    if low == high:
+        return np.zeros(len(column), dtype=np.int64), 1
     if high - low < 4 * len(column) + 16:  # a table beats sorting
         used = np.zeros(high - low + 1, dtype=bool)
         used[column - low] = True

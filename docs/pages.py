@@ -26,6 +26,7 @@ SLOT_OF = {
     "matchmaker": "league.matchmakers",
     "curriculum": "selection.curricula",
     "replay": "selection.replay",
+    "plan": "rollout.plans",
     "losses": "losses",
     "opponents": "agents",
     "bots": "agents",

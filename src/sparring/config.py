@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from sparring import registry, schedule
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.rng import Stream
 
 
 def _is_number(value: Any) -> Any:
@@ -126,6 +127,7 @@ class RolloutConfig(Strict):
 
     games_per_step: Positive = Field(256, description="games played between two updates")
     group_size: Positive = Field(1, description="games that share a deal, for group-relative estimators; divides games_per_step")
+    plan: PluginConfig = Field(PluginConfig(name="none"), description="where the games of a group begin: at the start, or as branches")
     in_flight: Positive = Field(4096, description="games running at the same time")
     max_new_tokens: Positive = Field(2, description="longest reply in tokens, the stop token included")
     temperature: float = Field(1.0, gt=0, description="sampling temperature")
@@ -307,6 +309,7 @@ class RunConfig(Strict):
         slots.update({"selection.curricula": self.curriculum, "selection.replay": self.replay})
         for slot, plugin in slots.items():
             plugin.bind(slot)
+        self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))  # refuses what does not fit
         for loss in self.losses:
             loss.bind("losses")
         for reward in self.rewards:

@@ -44,6 +44,7 @@ SLOTS = {
     "selection.curricula": "curriculum",
     "selection.replay": "replay rule",
     "league.matchmakers": "matchmaker",
+    "rollout.plans": "rollout plan",
 }
 SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in
 

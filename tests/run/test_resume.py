@@ -45,6 +45,25 @@ RUNS = {
         "credit": {"name": "grpo"},
     },
     "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
+    "tree of games": {
+        **RANDOM,
+        "credit": {"name": "spo_tree"},
+        "rollout": {"games_per_step": 8, "group_size": 4, "in_flight": 3, "plan": {"name": "tree", "branching": [2, 2]}},
+    },
+    "branches, fixed starts, refills and replay": {
+        **RANDOM,
+        "credit": {"name": "branch_grpo"},
+        "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
+        "selection": {"name": "equal_groups", "policy": "drop"},
+        "rollout": {
+            "games_per_step": 8,
+            "group_size": 4,
+            "starts": 3,
+            "refills": 1,
+            "playouts": 1,
+            "plan": {"name": "branch", "preset": "aepo"},
+        },
+    },
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {

@@ -39,7 +39,8 @@ def at_grpo(
     Pitfalls: with "reward" a turn gets no credit for what follows: exactly, the expected gradient is that of each turn's
     own reward, given that the turn was reached. Never sum these centred rewards over later turns: when the policy decides whether to go
     on, the baselines of later turns are a hidden fine of E[later reward] on going on. With "return" that fine is absent, but turns which
-    few members reach shrink by (m - 1) / m, and a turn reached by one member gets 0.
+    few members reach shrink by (m - 1) / m, and a turn reached by one member gets 0. The paper samples candidates at every turn and goes
+    on with the best; here no game stops to choose: ``rollout.plan`` "tree" gives several actions of one prompt, each played to its end.
     Reference: Zhao et al., 2025 (AT-GRPO, "Stronger-MAS"); R1-Router (Step-GRPO, literal reading of its abstract);
     volcengine/verl issue 7244 on the fine.
     Verified by: tests/credit/test_at_grpo.py.

@@ -27,18 +27,21 @@ def branch_grpo(
 
     What: games of one start that went alike so far are one branch. Every leaf is a member of the group; a shared turn is
     credited with the mean over the leaves below it.
-    When to use: with ``rollout.group_size`` of 8 and more, in games where groups share their first turns.
+    When to use: with ``rollout.plan`` "branch" or "tree" and ``rollout.group_size`` of 8 and more; without a plan in games where groups
+    share their first turns by themselves.
     Mathematics: A_i = (R_i - mean_g R) / (std_g R + epsilon) per trajectory; a turn gets the mean of A_i over the trajectories with the
     same information state and action, times 1 + surprise_weight * z, where z is the turn's surprise (minus its log-probability
     per token) less the mean over the batch's turns, over their population deviation.
     Shapes: advantages [N]; statistics per (group, role).
     Options: ``divide_by_std``; ``surprise_weight`` above 0 is AEPO's entropy-balanced advantage, with the sampler's surprise in
     the place of token entropy and turns in the place of tokens, a literal reading (the paper's coefficient is not known here).
-    Pitfalls: ARPO grows its tree by branching where entropy rises; here games are played whole and meet by chance, so only the
-    credit is ARPO's. Surprise weights the actions themselves: the gradient is then biased, and beyond z < -1 / surprise_weight
+    Pitfalls: the plan "branch" grows the tree as ARPO does, where entropy rises; without a plan games meet by chance, and only the
+    credit is ARPO's. Each copy of a shared turn gets the mean, so that the gradient weighs it with the sum over its leaves; but the
+    group mean holds those leaves too: of the expected gradient of a turn that m of n games share, 1 - m / n is left, and a turn that the
+    whole group shares gets 0. Surprise weights the actions themselves: the gradient is then biased, and beyond z < -1 / surprise_weight
     the sign turns. A group of one gives 0.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
-    Verified by: tests/credit/test_branch_grpo.py, tests/credit/test_anchors.py.
+    Verified by: tests/credit/test_branch_grpo.py, tests/credit/test_anchors.py, tests/rollout/plans/test_credit_on_trees.py.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

@@ -28,17 +28,17 @@ def mars2(
 
     What: games of one start form a tree whose nodes are (information state, action). A node's reward is the mean return of
     the games through it; it is raised where the node did better than the turn before it and than the other actions tried there.
-    When to use: in small games with large groups, where several actions of a position are tried.
+    When to use: with ``rollout.plan`` "tree", or in small games with large groups: where several actions of a position are tried.
     Mathematics: r = mean return of the trajectories through the node; b = (1 - sibling_share) * r(parent) + sibling_share * mean of
     r over the other actions taken in the same state, or the one of the two that exists; x = r + weight * (r - b), x = r if
     neither does; A = (x - mean x) / (std x + epsilon) over the turns of a (group, role).
     Shapes: advantages [N]; one value per node.
     Options: ``weight`` and ``sibling_share`` (0.3 and 0.5 in the release); ``divide_by_std``.
     Pitfalls: the release searches a tree of whole answers (AB-MCTS) and scores each node; here a node is a turn of a game and its
-    score comes from the games below, so only the shaping is MARS^2's. The mean over turns weighs long games more, and
+    score comes from the games below, so only the shaping is MARS^2's, with a plan too. The mean over turns weighs long games more, and
     comparing turns of different depth gives the baseline's known bias. A group of one turn gives 0.
     Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
-    Verified by: tests/credit/test_mars2.py, tests/credit/test_anchors.py.
+    Verified by: tests/credit/test_mars2.py, tests/credit/test_anchors.py, tests/rollout/plans/test_credit_on_trees.py.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

@@ -30,7 +30,8 @@ def spo_tree(
 
     What: games of one start that went alike so far stand in the same node of a tree; a node is worth what its games still
     earned, and a turn is credited with what the value gained.
-    When to use: in small games with large groups, where nodes are met many times; Monte-Carlo values without a critic.
+    When to use: with ``rollout.plan`` "tree", whose nodes are all met several times; without a plan in small games with large groups.
+    Monte-Carlo values without a critic.
     Mathematics: V(s) = mean over the trajectories through s of G[t]; A[t] = r[t] + gamma * V(s[t+1]) - V(s[t]), V after the last turn 0.
     Nodes are the information states of a (group, role): with perfect recall an information state is a whole past. The advantages
     of a trajectory add up to R - V(start) (gamma 1).
@@ -38,12 +39,14 @@ def spo_tree(
     Options: ``average`` "children" takes V(s) as the mean over the distinct ways on from s, however often each was taken: the next
     node, or the last action. ``leave_one_out`` takes the baseline V(s[t]) over the other trajectories ("children": the other ways
     on). ``divide_by_std`` divides by the population deviation of r + gamma * V(next) at s.
-    Pitfalls: where a trajectory is alone in its nodes its turns get 0: after the last meeting nothing is learned. With
-    ``leave_one_out`` a state's expected gradient is exact times the chance that another of the group reaches it, without it
-    it is smaller still; "children" is a biased baseline. Segments here are turns, and edges of value 0 stay in the batch,
-    where the released code drops them.
+    Pitfalls: where a trajectory is alone in its nodes its turns get 0: after the last meeting, or the plan's last boundary, nothing is
+    learned. With ``leave_one_out`` and no plan a state's expected gradient is exact times the chance that another of the group
+    reaches it, without it it is smaller still; "children" is a biased baseline. On a plan's tree
+    with b ways on from a node (b - 1) / b of its turns' expected gradient is left, more where nodes meet by chance;
+    ``leave_one_out`` leaves out a game and not its branches, so that it is not exact there. Segments here are turns, and edges of
+    value 0 stay in the batch, where the released code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
-    Verified by: tests/credit/test_spo_tree.py.
+    Verified by: tests/credit/test_spo_tree.py, tests/rollout/plans/test_credit_on_trees.py.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

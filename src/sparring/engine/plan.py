@@ -38,6 +38,7 @@ def describe(config: RunConfig) -> str:
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,
         "groups": f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games per step",
+        "plan": rollout.plan.name,
         "sampled_tokens_per_step_at_most": _tokens(config),
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "credit": config.credit.name,

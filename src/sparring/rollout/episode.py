@@ -47,7 +47,7 @@ class EpisodeInPlay:
         self.done = self.state.done
         self.agent_name = "" if self.done else spec.seats[self.state.seat]
         for number, turn in enumerate(spec.prefix):
-            if number == len(spec.prefix) - 1:
+            if spec.redealt and number == len(spec.prefix) - 1:
                 self.state.stream = spec.stream.child("chance")
             self.pending()
             self.advance(_said(turn), instead=turn.action)

@@ -33,7 +33,8 @@ class EpisodeSpec:
     trained: tuple[bool, ...]  # [num_seats]
     max_turns: int | None = None  # all seats' turns after which the game is cut, if before its rules do
     arm: str = ""  # what the curriculum knows the start by
-    prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were; chance is drawn anew after the last
+    prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were
+    redealt: bool = True  # whether chance is drawn anew after the last turn of the prefix; if not, it goes on as dealt
 
 
 @dataclass(kw_only=True, slots=True)

@@ -45,9 +45,10 @@ from sparring.games.base import Game
 from sparring.league.starts import arms, starts, turn_limit
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles, judge_episodes
-from sparring.registry import Bound
+from sparring.registry import Bound, bind
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap, prepared
 from sparring.rng import Stream
+from sparring.rollout.plans.base import play_planned
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
@@ -98,6 +99,7 @@ class Methods:
     credit: Bound
     rewards: tuple[WeightedReward, ...] = ()
     replay: Bound | None = None
+    plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
     oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
 
     @classmethod
@@ -110,6 +112,7 @@ class Methods:
             credit=config.credit.bind("credit"),
             rewards=prepared([WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight)) for reward in config.rewards]),
             replay=config.replay.bind("selection.replay"),
+            plan=config.rollout.plan.bind("rollout.plans"),
             oracles=configured_oracles(config.games, games) if games else {},
         )
 
@@ -207,7 +210,7 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
             book=book,
             refill=refill,
         )
-        episodes = engine.play(specs, played.counts)
+        episodes, planned = play_planned(methods.plan, specs, engine.play, played.counts, group_size=rollout.group_size, progress=progress)
         played.judging -= time.perf_counter()
         episodes = judge_episodes(episodes, {game.name: game for game, _ in engine.games}, methods.oracles)
         played.judging += time.perf_counter()
@@ -224,7 +227,8 @@ def _play(config: RunConfig, engine: Engine, methods: Methods, step: int, book: 
         alive = set(turns.episode[mask].tolist())
         played.kept += episodes if mask.all() else [episode for episode in episodes if episode.episode_id in alive]
         played.episodes += episodes
-        tables.append((len(episodes), {**shaping, **group_metrics(turns), "kept_share": float(mask.mean()) if len(mask) else 1.0}))
+        figures = {**planned, **shaping, **group_metrics(turns), "kept_share": float(mask.mean()) if len(mask) else 1.0}
+        tables.append((len(episodes), figures))
         if len(played.kept) >= rollout.games_per_step:
             break
     played.kept = _whole_groups(played.kept, rollout.games_per_step)

@@ -1,0 +1,1 @@
+"""How the games of a group come about."""

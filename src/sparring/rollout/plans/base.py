@@ -1,0 +1,144 @@
+"""How the games of a group come about: each from the start, or some from the middle of others, as a plan says.
+
+A plan is asked in waves, once per group and wave: so many games are left, these are finished, where do the next ones begin? A game that
+begins in the middle takes over the turns before that place as they were, tokens and log-probabilities included, and chance goes on as
+dealt: it is the game that a member of the group would have played had it gone the same way so far. When a plan wants nothing more,
+the games that are left begin at the start. So every plan plays as many games as there would be without one, and which game is played on
+which stream is a function of the plan's answers alone, whatever is in flight.
+
+Metrics, where a plan holds games back for later waves:
+    branches                games per group that began in the middle of another, mean
+    shared_turns            share of the trained turns that were taken over from another game of the group, and not sampled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from sparring.errors import RolloutError
+from sparring.registry import Bound
+from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.types import Episode
+
+SUPPORT = True
+
+Play = Callable[[list[EpisodeSpec], RolloutCounts], list[Episode]]
+
+
+class Origin(NamedTuple):
+    """Where a game begins: before turn number ``turn`` of game number ``parent`` of its group."""
+
+    parent: int
+    turn: int  # of all seats' turns
+
+
+FRESH = Origin(-1, 0)  # the start
+
+
+class PlannedGame(NamedTuple):
+    """A finished game of a group, and where it began."""
+
+    origin: Origin
+    episode: Episode
+
+    @property
+    def decisions(self) -> list[int]:
+        """The places of the trained seats' turns among all turns, in order of play."""
+        trained = self.episode.trained
+        return [place for place, turn in enumerate(self.episode.turns) if trained[turn.seat]]
+
+
+def play_planned(
+    plan: Bound,
+    specs: Sequence[EpisodeSpec],
+    play: Play,
+    counts: RolloutCounts,
+    *,
+    group_size: int,
+    progress: float = 0.0,
+) -> tuple[list[Episode], dict[str, float]]:
+    """Play the games of all groups as a plan says; return their episodes in the order of ``specs``, and the figures listed above.
+
+    Args:
+        plan: asked for each group, wave by wave, where its next games begin: called with the number of games left, the finished ones and
+            a stream of the group's own, it returns origins. Fewer than are left hold games back; none lets the rest begin at the start.
+        specs: the games, the members of a group next to each other. Game number n of a group keeps the streams of its n-th spec.
+        play: plays games; groups that failed are left out and noted in the counts.
+        counts: filled with the failures that were handled.
+        group_size: games per group.
+        progress: share of the run that is done, for schedules of the plan.
+
+    Raises:
+        RolloutError: every group failed.
+    """
+    groups = [_Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)]
+    while due := [spec for group in groups for spec in group.due(plan, progress)]:
+        finished = _wave(due, play, counts, groups)
+        for group in groups:
+            group.take(finished)
+    whole = [group for group in groups if group.whole(counts)]
+    return [game.episode for group in whole for game in group.games], _metrics(whole)
+
+
+def _wave(due: list[EpisodeSpec], play: Play, counts: RolloutCounts, groups: Sequence[_Group]) -> dict[int, Episode]:
+    """Return the episodes of one wave by their ids; that all its groups failed is no error while there are others."""
+    try:
+        return {episode.episode_id: episode for episode in play(due, counts)}
+    except RolloutError:
+        failed = {spec.group_id for spec in due} <= counts.dropped_groups
+        if not failed or not any(group.whole(counts) for group in groups):
+            raise
+        return {}
+
+
+class _Group:
+    """The games of one group as they come about."""
+
+    def __init__(self, specs: Sequence[EpisodeSpec]) -> None:
+        self.specs = specs
+        self.games: list[PlannedGame] = []
+        self.held_back = False
+        self._stream = specs[0].stream.child("plan")
+        self._asked: list[Origin] = []
+        self._lost = False
+
+    def due(self, plan: Bound, progress: float) -> list[EpisodeSpec]:
+        """Return the group's next games; none when all are played, or it failed."""
+        left = len(self.specs) - len(self.games)
+        if not left or self._lost:
+            return []
+        wanted: Sequence[Origin] = plan(left, tuple(self.games), self._stream, progress=progress)
+        self._asked = list(wanted[:left]) or [FRESH] * left
+        self.held_back |= len(self._asked) < left
+        return [self._spec(number, origin) for number, origin in enumerate(self._asked, start=len(self.games))]
+
+    def _spec(self, number: int, origin: Origin) -> EpisodeSpec:
+        """Return game number ``number`` of the group as it is to be played."""
+        if origin.turn == 0:
+            return self.specs[number]
+        return replace(self.specs[number], prefix=self.games[origin.parent].episode.turns[: origin.turn], redealt=False)
+
+    def take(self, finished: Mapping[int, Episode]) -> None:
+        """Take in the games that were asked for; without one of them the group is lost."""
+        found = [finished.get(spec.episode_id) for spec in self.specs[len(self.games) :][: len(self._asked)]]
+        self._lost |= None in found
+        self.games += [PlannedGame(origin, game) for origin, game in zip(self._asked, found, strict=True) if game is not None]
+        self._asked = []
+
+    def whole(self, counts: RolloutCounts) -> bool:
+        """Return whether all games of the group have been played."""
+        return len(self.games) == len(self.specs) and self.specs[0].group_id not in counts.dropped_groups
+
+
+def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
+    """Return the figures listed above; none where every plan began all its games at once."""
+    if not any(group.held_back for group in groups):
+        return {}
+    games = [game for group in groups for game in group.games]
+    shared = sum(place < game.origin.turn for game in games for place in game.decisions)
+    return {
+        "branches": sum(game.origin.turn > 0 for game in games) / len(groups),
+        "shared_turns": shared / max(sum(len(game.decisions) for game in games), 1),
+    }

@@ -93,7 +93,7 @@ def test_what_cannot_be_judged_is_a_note():
         (["--agent", "random", "--game", "kuhn_poker", "--league"], "--league rates"),
         (["--agent", "random"], "--agent belongs to a suite or to games"),
         (["--agent", "random", "--game", "kuhn_poker", "--suite", "mars"], "do not go with --suite"),
-        (["--agent", "random", "--suite", "mars", "--oracle", "minimax"], "do not go with --suite"),
+        (["--agent", "random", "--suite", "mars", "--oracle-turns", "9"], "do not go with --suite"),
     ],
 )
 def test_bad_input_gets_one_clear_line(arguments, message):

@@ -119,6 +119,22 @@ def test_options_reach_the_games(run, suite, tmp_path):
     assert (tmp_path / "other" / "evaluation-small.json").is_file()
 
 
+def test_moves_are_judged_by_the_oracle_of_the_row_or_of_the_command(tmp_path):
+    rows = [ROW, {**ROW, "name": "nim-random", "game": "nim", "options": {"pile_sizes": "1;2"}, "normalise": [-1, 1]}]
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
+    command = ["evaluate", "--agent", "minimax", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--workers", 1]
+    shown = call(*command, "--oracle", "minimax").stdout
+    for text in ("optimal moves", "regret per turn", "1.00 [", "0.000 [", "100.0%", "Moves not judged: something is hidden"):
+        assert text in " ".join(shown.split()), shown
+    found = json.loads(call(*command, "--oracle", "minimax max_states=100", "--json").stdout)["rows"][1]
+    assert found["oracle"] == {"name": "minimax", "options": {"max_states": 100}}
+    assert (found["overall"]["regret"]["mean"], found["overall"]["optimal"]["mean"]) == (0.0, 1.0)
+    rows[1]["oracle"] = {"name": "minimax"}
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
+    assert "optimal moves" in call(*command).stdout
+    assert "optimal moves" not in call(*command, "--oracle", "none").stdout
+
+
 def test_two_opponents_of_one_kind_have_names_of_their_own(run):
     outcome = call("evaluate", run, "--games", 2, "--opponent", "cfr iterations=3", "--opponent", "cfr iterations=4", "--json")
     assert {row["opponent"] for row in json.loads(outcome.stdout)["matches"]} == {"cfr(iterations=3)", "cfr(iterations=4)"}
@@ -190,6 +206,10 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["--suite", "mars", "--checkpoint", "9"], "Steps to be had: 1"),
         (["--suite", "mars", "--league"], "do not go with --suite"),
         (["--suite", "mars", "--no-exact"], "do not go with --suite"),
+        (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
+        (["--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
+        (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: its hidden part"),
+        (["--suite", "vpr", "--oracle", "minimax"], "have an oracle of their own; leave --oracle out"),
         (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
         (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
         (["--suite", "mars", "--agent", "random"], "either a run folder or --agent"),

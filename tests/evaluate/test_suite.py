@@ -1,11 +1,15 @@
 """Suite files: the published ones say what the papers measure, and bad ones get one clear line."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.evaluate.opponents import AgentSpec
-from sparring.evaluate.suite import check_suite, load_suite, suite_names, with_opponents
+from sparring.evaluate.oracle_choice import OracleSpec
+from sparring.evaluate.suite import check_suite, load_suite, suite_names, with_opponents, with_oracle, without_oracles
+from sparring.recipe import load_recipe
 
 ROW = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}
 
@@ -39,12 +43,37 @@ def test_spiral_measures_its_three_games_against_random_play():
     assert {row.opponent.name for row in suite.rows} == {"random"}
 
 
+def test_vpr_measures_what_its_recipes_train_on_and_other_games_and_sizes():
+    _, suite = load_suite("vpr")
+    trained = [row for row in suite.rows if row.role == "trained"]
+    for row, kind in zip(trained, ("tictactoe", "sudoku", "minesweeper"), strict=True):
+        recipe = load_recipe(f"vpr/{kind}-tiny")
+        (game,) = recipe["games"]
+        judge = {key: value for key, value in game["oracle"].items() if key != "name"}
+        assert (row.game, row.options) == (game["name"], game.get("options", {}))
+        assert (row.oracle.name, row.oracle.options) == (game["oracle"]["name"], judge)
+        for bot in recipe.get("bots", {}).values():
+            assert {"name": row.opponent.name, **row.opponent.options} == bot
+    held_out = [row for row in suite.rows if row.role == "held_out"]
+    assert {row.game for row in held_out} - {row.game for row in trained} == {
+        *("nim", "mastermind", "zebra", "sokoban", "battleship_hunt", "twenty_questions", "urn")
+    }
+    assert not any((row.game, row.options) == (other.game, other.options) for row in held_out for other in trained)
+    assert all(row.oracle is not None for row in suite.rows)
+
+
 @pytest.mark.parametrize("name", suite_names())
 def test_scores_of_0_and_100_are_the_least_and_the_largest_return(name):
     for row in load_suite(name)[1].rows:
         if row.kind != "exact":
             game = row.make_game()
             assert row.normalise == (game.min_utility, game.max_utility), row.name
+
+
+def test_the_suite_that_the_documentation_writes_can_be_read():
+    page = (Path(__file__).parents[2] / "docs" / "suites.md").read_text(encoding="utf-8")
+    suite = check_suite("docs", yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0]))
+    assert [(row.kind, row.oracle.name) for row in suite.rows] == [("match", "cfr"), ("solo", "constraint")]
 
 
 def test_a_suite_can_be_a_file(tmp_path):
@@ -98,6 +127,16 @@ def test_an_unknown_suite_names_the_nearest():
         (changed(kind="exact", opponent=...), "an exact row has no score"),
         (changed(kind="coplay", opponent=...), "co-play needs a game whose seats share one payoff"),
         ({"rows": [ROW, ROW]}, "row 'k' is listed twice"),
+        (changed(oracle={"name": "minmax"}), "row 'k': Unknown oracle 'minmax'. Did you mean 'minimax'"),
+        (changed(oracle={"name": "cfr", "options": {"iteration": 3}}), "Did you mean 'iterations'"),
+        (changed(oracle={"name": "cfr", "options": {"iterations": "x"}}), "iterations"),
+        (changed(oracle={"name": "cfr", "option": {}}), "Did you mean 'options'"),
+        (changed(oracle="cfr"), "rows.0.oracle"),
+        (changed(oracle={"name": "minimax"}), "row 'k': oracle 'minimax' cannot judge 'kuhn_poker': "),
+        (changed(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
+        (changed(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),
+        (changed(kind="solo", game="sudoku", normalise=...), "a row of kind 'solo' has no opponent; only a match"),
+        (changed(game="sudoku", normalise=...), "'sudoku' has one seat and none for an opponent; write kind: solo"),
     ],
 )
 def test_a_bad_suite_gets_one_clear_line(data, message):
@@ -132,3 +171,39 @@ def test_a_style_of_the_suite_wins_and_names_stay_apart():
     )
     assert len({row.name for row in played.rows}) == len(played.rows) == 4
     assert played.rows[0].options["style"] == "full" and played.rows[0].games_per_seat == 100
+
+
+def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
+    rows = [
+        {**ROW, "name": "own", "oracle": {"name": "cfr", "options": {"iterations": 3}}},
+        {**ROW, "name": "hidden"},
+        {**ROW, "name": "open", "game": "tic_tac_toe", "normalise": [-1, 1]},
+        {**ROW, "name": "large", "game": "connect_four", "normalise": [-1, 1]},
+        {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None},
+    ]
+    suite = check_suite("x", {"rows": rows})
+    judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 6000}))
+    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {
+        "own": "cfr",
+        "hidden": None,
+        "open": "minimax",
+        "large": None,
+        "exact": None,
+    }
+    assert judged.rows[2].oracle.options == {"max_states": 6000}
+    assert list(notes) == ["hidden", "large"] and "something is hidden" in notes["hidden"]
+    assert notes["large"] == "it has more than 6000 positions"
+    assert not any(row.oracle for row in without_oracles(judged).rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (ROW, "--oracle minimax can judge none of the rows that have no oracle: kuhn_poker: something is hidden"),
+        ({**ROW, "oracle": {"name": "cfr"}}, "all rows that are played have an oracle of their own; leave --oracle out"),
+    ],
+)
+def test_an_oracle_that_has_nothing_to_judge_is_refused(row, message):
+    with pytest.raises(ConfigError) as caught:
+        with_oracle(check_suite("x", {"rows": [row]}), OracleSpec("minimax", {}))
+    assert message in str(caught.value)

@@ -15,6 +15,7 @@ from sparring.types import Interval
 MATCH = SuiteRow(
     name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2)
 )
+KUHN = MATCH.make_game()
 COPLAY = SuiteRow(name="h", game="hanabi", role="trained", kind="coplay", games_per_seat=6, normalise=(0, 4))
 
 
@@ -50,7 +51,7 @@ def test_pieces_add_up_to_the_match():
     stream = Stream.from_seed(0).child("suite").child("k")
     report = play_matches(MATCH.make_game(), random(), cfr(iterations=10), games_per_seat=MATCH.games_per_seat, stream=stream)
     for seat, record in [(None, report.overall), *enumerate(report.seats)]:
-        got = figures(added(counts for piece, counts in found.items() if seat in (None, piece.seat)), MATCH)
+        got = figures(added(counts for piece, counts in found.items() if seat in (None, piece.seat)), MATCH, KUHN)
         assert (got["games"], got["wins"], got["draws"], got["losses"]) == (record.games, record.wins, record.draws, record.losses)
         assert close(got["return"], record.mean_return) and close(got["win"], record.win) and close(got["illegal"], record.illegal)
         assert close(got["win_or_draw"], record.win_or_draw)
@@ -71,14 +72,14 @@ def test_more_games_begin_with_the_same_ones():
 
 def test_in_coplay_the_agent_sits_everywhere_and_nobody_wins():
     (counts,) = tallies(COPLAY, random(), None).values()
-    got = figures(counts, COPLAY)
+    got = figures(counts, COPLAY, COPLAY.make_game())
     assert "wins" not in got and got["games"] == 6
     assert counts["replies"] > 6 * 2  # both seats' replies
     assert got["score"]["mean"] == pytest.approx(25 * got["return"]["mean"])
 
 
 def test_illegal_replies_lose_and_are_counted():
-    got = figures(added(tallies(MATCH, Silent(), random()).values()), MATCH)
+    got = figures(added(tallies(MATCH, Silent(), random()).values()), MATCH, KUHN)
     assert got["illegal"]["mean"] == 1.0 and got["score"]["mean"] == 0.0
     assert got["losses"] == got["games"]
 
@@ -90,7 +91,7 @@ def test_a_score_is_a_straight_line_through_0_and_100():
 
 def test_scores_are_shown_between_0_and_100():
     counts = {"returns": {"-1.0": 1, "3.0": 1}, "wins": 1, "draws": 0, "losses": 1, "illegal": 0, "replies": 2}
-    got = figures(counts, MATCH)["score"]
+    got = figures(counts, MATCH, KUHN)["score"]
     assert (got["low"], got["mean"], got["high"]) == (0.0, 75.0, 100.0)
 
 

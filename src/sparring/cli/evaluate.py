@@ -15,12 +15,11 @@ from rich.table import Column, Table
 from sparring.engine.load import load_run
 from sparring.errors import ConfigError
 from sparring.evaluate.opponents import AgentSpec, parse_agent
-from sparring.evaluate.oracle_choice import oracles_for, parse_oracle
+from sparring.evaluate.oracle_choice import OracleSpec, oracles_for, parse_oracle
 from sparring.evaluate.regret import BUDGET, Judge
-from sparring.games.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
-from sparring.report.match_tables import match_table, oracle_table
+from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
 from sparring.report.measure import evaluate_policy, league_of_run, named_games
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
@@ -34,14 +33,15 @@ OUTCOMES = ("wins", "draws", "losses")
 
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
-    suite: Annotated[str | None, typer.Option(help="A published protocol: mars, spiral, or the path of a YAML file.")] = None,
+    suite: Annotated[str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")] = None,
     agent: Annotated[str | None, typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'.")] = None,
     game: Annotated[list[str] | None, typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'.")] = None,
     games: Annotated[int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")] = None,
     opponent: Annotated[list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")] = None,
     exact: Annotated[bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")] = True,
     oracle: Annotated[
-        str | None, typer.Option(help="Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, else an exact one.")
+        str | None,
+        typer.Option(help="Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, the suite's, else exact."),
     ] = None,
     oracle_turns: Annotated[int | None, typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000.")] = None,
     checkpoint: Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")] = None,
@@ -56,6 +56,7 @@ def evaluate(
     if (run is None) == (agent is None):
         raise ConfigError("Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`.")
     bots = [parse_agent(text) for text in opponent or ()]
+    wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
         only = {"--agent": agent if not game else None, "--temperature": temperature, "--workers": workers, "--out": out}
         for option, value in only.items():
@@ -64,14 +65,17 @@ def evaluate(
                 raise ConfigError(f"{option} belongs to a suite{more}, say.")
         if league and (game or agent):
             raise ConfigError("--league rates a run's past selves at the run's own games; leave --game and --agent out.")
-        result = _measured(run, agent, checkpoint, game or [], bots, games or GAMES, exact, league, seed, oracle, oracle_turns or BUDGET)
+        judging = (wanted, oracle != NO_ORACLE, oracle_turns or BUDGET)
+        result = _measured(run, agent, checkpoint, game or [], bots, games or GAMES, exact, league, seed, *judging)
         if as_json:
             print(json.dumps(result, sort_keys=True))
         else:
             _show_games(result)
         return
-    if game or oracle or oracle_turns:
-        raise ConfigError("--game, --oracle and --oracle-turns do not go with --suite; measure regret with --game kuhn_poker, say.")
+    if game or oracle_turns:
+        raise ConfigError(
+            "--game and --oracle-turns do not go with --suite, which names its games and has all turns judged; leave them or --suite out."
+        )
     if league or not exact:
         raise ConfigError("--league and --no-exact do not go with --suite: the suite says what is measured.")
     if run is not None:
@@ -81,7 +85,9 @@ def evaluate(
     else:
         player = agent_player(parse_agent(str(agent)))
     folder = out or run or Path()
-    evaluation = SuiteEvaluation(suite, player, opponents=bots, games=games, seed=seed, folder=folder)
+    evaluation = SuiteEvaluation(
+        suite, player, opponents=bots, games=games, seed=seed, folder=folder, oracle=wanted, judged=oracle != NO_ORACLE
+    )
     try:
         report = evaluation.run(workers=workers, watch=lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
@@ -103,11 +109,11 @@ def _measured(
     exact: bool,
     league: bool,
     seed: int,
-    oracle: str | None,
+    oracle: OracleSpec | None,
+    judged: bool,
     oracle_turns: int,
 ) -> dict[str, Any]:
     """Measure a run or an agent on games; return what was found."""
-    wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     bots = bots or [parse_agent("random")]
     policy: Any
     own: dict[str, Oracle] = {}
@@ -132,21 +138,14 @@ def _measured(
             ]
         else:
             own = configured_oracles(config.games, games)
-    judges, more = _judges(games, oracle, wanted, own, oracle_turns)
+    oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
+    judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
     result = evaluate_policy(policy, games, judges=judges, **measured)
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
     if league and run is not None:
         result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
     return result
-
-
-def _judges(games: list[Game], text: str | None, wanted: Any, own: dict[str, Oracle], turns: int) -> tuple[dict[str, Judge], list[str]]:
-    """Return who judges the turns of each game, and notes about games that nobody judges."""
-    if text == NO_ORACLE:
-        return {}, []
-    oracles, notes = oracles_for(games, wanted, own)
-    return {name: Judge(oracle=judge, budget=turns) for name, judge in oracles.items()}, notes
 
 
 def _show_games(result: dict[str, Any]) -> None:
@@ -188,6 +187,9 @@ def _show_suite(report: dict[str, Any], path: Path) -> None:
         else:
             table.add_row(name, *_cells(row["overall"]), _by_seat(row["seats"]))
     console.print(table)
+    judged = suite_table(report["rows"])
+    if judged is not None:
+        console.print(judged)
     if exact.row_count:
         console.print(exact)
     if not all(row["in_totals"] for row in report["rows"]):
@@ -195,7 +197,7 @@ def _show_suite(report: dict[str, Any], path: Path) -> None:
     totals = Table("total", "games", "score", title="Mean score over games")
     for name, value in report["totals"].items():
         if value is not None:
-            totals.add_row(name.replace("_", " "), str(value["games"]), _interval(value, 1))
+            totals.add_row(name.replace("_", " "), str(value["games"]), interval_text(value, 1))
     console.print(totals)
     for row in report["rows"]:
         for note in row["notes"]:
@@ -208,16 +210,10 @@ def _cells(found: dict[str, Any]) -> list[str]:
     outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
     mean, illegal = found["return"], found["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
-    score = "-" if found["score"] is None else _interval(found["score"], 1)
+    score = "-" if found["score"] is None else interval_text(found["score"], 1)
     return [str(found["games"]), outcomes, f"{mean['mean']:.2f}{margin}", "-" if illegal is None else f"{illegal:.1%}", score]
 
 
 def _by_seat(seats: list[dict[str, Any]]) -> str:
     """Return the mean scores of the seats."""
     return " / ".join(f"{seat['role']} {seat['score']['mean']:.1f}" for seat in seats if seat["score"] is not None) or "-"
-
-
-def _interval(value: dict[str, Any], digits: int) -> str:
-    """Return an interval as text; ends that could not be estimated are dashes."""
-    shown = ["-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")]
-    return f"{shown[0]} [{shown[1]}, {shown[2]}]"

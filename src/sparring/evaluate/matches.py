@@ -160,9 +160,7 @@ def intervals_of(record: Record) -> dict[str, Interval]:
     """Return what is known of a record: outcomes (success in games of one seat), return, and regret where turns were judged."""
     found = {"success": record.success} if record.success else {"win": record.win, "win_or_draw": record.win_or_draw}
     found["return"] = record.mean_return
-    if record.regret is not None and record.regret.regret is not None and record.regret.optimal is not None:
-        found |= {"regret": record.regret.regret, "optimal": record.regret.optimal}
-    return found
+    return found | (record.regret.intervals if record.regret is not None else {})
 
 
 def outcome(returns: Sequence[float], seat: int) -> int:

@@ -22,6 +22,7 @@ from sparring.evaluate.opponents import parse_named
 from sparring.evaluate.regret import without_faults
 from sparring.games.base import Game
 from sparring.oracles.base import Oracle
+from sparring.oracles.minimax import MinimaxOracle
 from sparring.rng import Stream
 
 POSITIONS = 50_000
@@ -99,8 +100,7 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
     reasons = []
     for name, options in (("minimax", {"max_states": POSITIONS}), ("constraint", {}), ("posterior", {}), ("cfr", _cfr_options(game))):
         oracle = OracleSpec(name, options).make()
-        reason = _unsolvable(game) if name == "cfr" else ""
-        reason = reason or oracle.covers(game) or (_too_large(game, oracle) if name == "minimax" else "")
+        reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
         if not reason:
             return oracle, ""
         reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
@@ -119,7 +119,13 @@ def _unsolvable(game: Game) -> str:
     return "its average policy is an equilibrium only for one seat or two opposed ones"
 
 
-def _too_large(game: Game, oracle: Oracle) -> str:
-    """Return why a game cannot be solved from its beginning, or ""; what is found out is remembered by the oracle."""
+def hindrance(oracle: Oracle, game: Game) -> str:
+    """Return why an oracle cannot judge a game from its beginning, or "".
+
+    Minimax is asked to solve the game: a position that is too much for it takes seconds, and play meets many. It remembers what it finds.
+    """
+    reason = oracle.covers(game)
+    if reason or not isinstance(oracle, MinimaxOracle):
+        return reason
     (found,) = oracle.judge([game.reset(Stream.from_seed(0))])
-    return "" if found is not None else f"it has more than {POSITIONS} positions"
+    return "" if found is not None else f"it has more than {oracle.max_states} positions"

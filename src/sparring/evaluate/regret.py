@@ -6,8 +6,10 @@ verdict, because the oracle abstains or the budget is spent, are left out and co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,24 +40,74 @@ class Regret:
         """Share of the turns that were judged."""
         return self.judged / self.turns if self.turns else 0.0
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Who judged how much, as plain data."""
+        counts = {"turns": self.turns, "asked": self.asked, "judged": self.judged}
+        return {"name": self.oracle, **counts, "judged_share": self.judged_share, "bound": self.bound}
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        """Regret and the share of optimal moves by name; empty where nothing was judged."""
+        return {} if self.regret is None or self.optimal is None else {"regret": self.regret, "optimal": self.optimal}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """An oracle with the number of decisions that it may be asked about, in one seat against one opponent."""
+    """An oracle with the number of decisions that it may be asked about, in one seat against one opponent; None: all of them."""
 
     oracle: Oracle
-    budget: int = BUDGET
+    budget: int | None = BUDGET
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedTurns:
+    """What verdicts say of an agent's turns, game by game, so that parts of a match can be added up before intervals are made."""
+
+    turns: int  # of the agent, in all games
+    asked: int  # turns put before the oracle
+    games: tuple[tuple[float, int, int], ...]  # of each game with a verdict: value lost, optimal moves, judged turns
+    bound: float  # the largest of all verdicts
+
+    def regret(self, oracle: str, *, level: float = 0.95) -> Regret:
+        """Return the figures of these turns; ``oracle`` is the name of who judged."""
+        sums, successes, sizes = np.array(self.games, dtype=np.float64).reshape(-1, 3).T
+        return Regret(
+            oracle=oracle,
+            turns=self.turns,
+            asked=self.asked,
+            judged=int(sizes.sum()),
+            regret=_above_zero(clustered_mean_interval(sums, sizes, level=level)) if self.games else None,
+            optimal=clustered_share_interval(successes, sizes, level=level) if self.games else None,
+            bound=self.bound,
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """Return this as JSON holds it; games that are alike are one entry, [value lost, optimal moves, judged turns, number of games]."""
+        games = [[*game, count] for game, count in sorted(Counter(self.games).items())]
+        return {"turns": self.turns, "asked": self.asked, "games": games, "bound": self.bound}
+
+
+def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
+    """Return the sum of what ``JudgedTurns.as_data`` gave; the order of the parts changes nothing, not even the last bit."""
+    games = [(lost, best, size) for part in parts for lost, best, size, count in part["games"] for _ in range(count)]
+    turns, asked = (sum(part[key] for part in parts) for key in ("turns", "asked"))
+    return JudgedTurns(turns=turns, asked=asked, games=tuple(sorted(games)), bound=max((part["bound"] for part in parts), default=0.0))
 
 
 def measured_regret(game: Game, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95) -> Regret:
-    """Return what an agent lost by its turns, the first games judged until the budget is spent.
+    """Return what an agent lost by its turns; arguments and errors are those of ``judged_turns``."""
+    return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
+
+
+def judged_turns(game: Game, episodes: Sequence[Episode], agent: str, judge: Judge) -> JudgedTurns:
+    """Return what the oracle says of an agent's turns, the first games judged until the budget is spent.
 
     Args:
         game: the game that all episodes are of.
         episodes: finished games; in order, so that a longer match judges the same games first.
         agent: the name in ``Episode.agents`` whose turns are judged.
         judge: the oracle and its budget.
-        level: of the intervals.
 
     Raises:
         OracleError: the oracle does not cover the game, or refuses a state.
@@ -63,40 +115,18 @@ def measured_regret(game: Game, episodes: Sequence[Episode], agent: str, judge: 
     """
     own = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
     counts = [len(turns_of(episode, agent)) for episode in own]
-    within = sum(total <= max(judge.budget, counts[0]) for total in np.cumsum(counts)) if own else 0
-    found = judge_episodes(own[:within], {game.name: game}, {game.name: judge.oracle})
-    return regret_of(found, agent, judge.oracle.name, turns=sum(counts), level=level)
-
-
-def regret_of(episodes: Sequence[Episode], agent: str, oracle: str, *, turns: int | None = None, level: float = 0.95) -> Regret:
-    """Return what the verdicts on an agent's turns say.
-
-    Args:
-        episodes: with verdicts.
-        agent: the name in ``Episode.agents``.
-        oracle: the name of who judged.
-        turns: of the agent in all games, those not put before the oracle included; None: all were.
-        level: of the intervals.
-    """
-    clusters, asked, bound = [], 0, 0.0
-    for episode in episodes:
-        own = turns_of(episode, agent)
-        lost = [value for value in map(regret, own) if value is not None]
-        best = [right for right in map(is_best, own) if right is not None]
-        asked += len(own)
-        bound = max([bound, *(turn.verdict.bound for turn in own if turn.verdict is not None)])
+    budget = sum(counts) if judge.budget is None else judge.budget
+    within = sum(total <= max(budget, counts[0]) for total in np.cumsum(counts)) if own else 0
+    games, asked, bound = [], 0, 0.0
+    for episode in judge_episodes(own[:within], {game.name: game}, {game.name: judge.oracle}):
+        found = turns_of(episode, agent)
+        lost = [value for value in map(regret, found) if value is not None]
+        best = [right for right in map(is_best, found) if right is not None]
+        asked += len(found)
+        bound = max([bound, *(turn.verdict.bound for turn in found if turn.verdict is not None)])
         if lost:
-            clusters.append((sum(lost), sum(best), len(lost)))
-    sums, successes, sizes = np.array(clusters, dtype=np.float64).reshape(-1, 3).T
-    return Regret(
-        oracle=oracle,
-        turns=asked if turns is None else turns,
-        asked=asked,
-        judged=int(sizes.sum()),
-        regret=_above_zero(clustered_mean_interval(sums, sizes, level=level)) if clusters else None,
-        optimal=clustered_share_interval(successes, sizes, level=level) if clusters else None,
-        bound=bound,
-    )
+            games.append((float(sum(lost)), sum(best), len(lost)))
+    return JudgedTurns(turns=sum(counts), asked=asked, games=tuple(games), bound=bound)
 
 
 def turns_of(episode: Episode, agent: str) -> list[Turn]:

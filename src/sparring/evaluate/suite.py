@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from sparring.config import Strict, refuse_repeated
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.evaluate.opponents import AgentSpec
+from sparring.evaluate.oracle_choice import OracleSpec, hindrance
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
 from sparring.recipe import parse_yaml
@@ -31,6 +32,18 @@ class OpponentEntry(Strict):
         return AgentSpec(self.name, self.options)
 
 
+class OracleEntry(Strict):
+    """An oracle by name, with its options."""
+
+    name: str = Field(description="an oracle, such as minimax, constraint or posterior")
+    options: dict[str, Any] = Field(default_factory=dict, description="the oracle's options")
+
+    @property
+    def spec(self) -> OracleSpec:
+        """The oracle as plain data."""
+        return OracleSpec(self.name, self.options)
+
+
 class SuiteRow(Strict):
     """One measurement: a game, how it is played, and how the mean return becomes a score."""
 
@@ -39,9 +52,12 @@ class SuiteRow(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="the game's options; without style, that of the player is taken")
     illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum")
     role: Literal["trained", "held_out"] = Field(description="whether the suite's authors train on the game")
-    kind: Literal["match", "exact", "coplay"] = Field(description="against the opponent, by enumeration, or with itself in all seats")
+    kind: Literal["match", "solo", "coplay", "exact"] = Field(
+        description="against the opponent, alone in a game of one seat, with itself in all seats, or by enumeration"
+    )
     opponent: OpponentEntry | None = Field(None, description="fills all other seats of a match")
-    games_per_seat: int = Field(100, ge=2, description="games from each seat; in co-play, games")
+    oracle: OracleEntry | None = Field(None, description="judges every turn of the player; null: nobody does")
+    games_per_seat: int = Field(100, ge=2, description="games from each seat; in co-play and alone, games")
     normalise: tuple[float, float] | None = Field(None, description="mean returns that score 0 and 100; null: no score")
     in_totals: bool = Field(True, description="whether the score counts in the totals")
 
@@ -58,6 +74,8 @@ class SuiteRow(Strict):
             raise ValueError(f"a row of kind {self.kind!r} has {'no' if self.opponent else 'an'} opponent; only a match has one")
         if self.kind == "exact" and self.normalise is not None:
             raise ValueError("an exact row has no score; leave normalise out")
+        if self.kind == "exact" and self.oracle is not None:
+            raise ValueError("an exact row plays no games that an oracle could judge; leave oracle out")
         return self
 
     def make_game(self) -> Game:
@@ -131,18 +149,35 @@ def check_suite(name: str, data: Any) -> Suite:
         raise ConfigError(f"Suite {name!r}: {where or 'suite'}: {message}{given}.") from None
     for row in suite.rows:
         try:
-            game = row.make_game()
-            if row.kind == "coplay" and not game.cooperative:
-                raise ConfigError(f"co-play needs a game whose seats share one payoff, unlike {row.game!r}; write kind: match")
-            if row.opponent is not None:
-                row.opponent.spec.make()
+            _check_row(row)
         except ConfigError as error:
             raise ConfigError(f"Suite {name!r}, row {row.name!r}: {error}") from None
     return suite
 
 
+def _check_row(row: SuiteRow) -> None:
+    """Make the game, the opponent and the oracle of a row once.
+
+    Raises:
+        ConfigError: one of them cannot be made, or does not fit the others.
+    """
+    game = row.make_game()
+    if row.kind == "coplay" and not game.cooperative:
+        raise ConfigError(f"co-play needs a game whose seats share one payoff, unlike {row.game!r}; write kind: match")
+    if row.kind == "solo" and game.num_seats > 1:
+        raise ConfigError(f"solo needs a game of one seat, and {row.game!r} has {game.num_seats}; write kind: match and an opponent")
+    if row.kind == "match" and game.num_seats == 1:
+        raise ConfigError(f"{row.game!r} has one seat and none for an opponent; write kind: solo, and leave opponent out")
+    if row.opponent is not None:
+        row.opponent.spec.make()
+    if row.oracle is not None:
+        reason = row.oracle.spec.make().covers(game)
+        if reason:
+            raise ConfigError(f"oracle {row.oracle.name!r} cannot judge {row.game!r}: {reason}")
+
+
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path`` of a suite: the whole, a row, or a row's opponent."""
+    """Return the keys of the section at ``path`` of a suite: the whole, a row, or a row's opponent or oracle."""
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     return list(sections[sum(isinstance(part, str) for part in path)].model_fields)
 
@@ -175,3 +210,28 @@ def with_opponents(suite: Suite, extra: Mapping[str, AgentSpec], games: int | No
 def _fresh(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
     """Return ``name`` unless a row has it."""
     return longer if any(row.name == name for row in rows) else name
+
+
+def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
+    """Return the suite with this oracle in every row that has none, and by the row's name why it can judge nothing there.
+
+    Raises:
+        ConfigError: it can judge none of these rows, or there are none.
+    """
+    oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
+    bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not bare:
+        raise ConfigError(
+            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle of their own; leave --oracle out."
+        )
+    reasons = {row.name: hindrance(oracle, row.make_game()) for row in bare}
+    if all(reasons.values()):
+        why = "; ".join({row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values())
+        raise ConfigError(f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}.")
+    rows = [row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row for row in suite.rows]
+    return suite.model_copy(update={"rows": rows}), {name: reason for name, reason in reasons.items() if reason}
+
+
+def without_oracles(suite: Suite) -> Suite:
+    """Return the suite with nobody to judge the turns."""
+    return suite.model_copy(update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]})

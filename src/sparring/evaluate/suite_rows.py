@@ -3,7 +3,8 @@
 A piece is some games from one seat. Every game has streams of its own, derived from (seed, row's name, seat, number), and
 pieces are cut alike whoever plays them, so the sum is the same for any number of processes and after any interruption.
 
-A tally counts what happened: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5, "illegal": 0, "replies": 40}``.
+A tally counts what happened: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5, "illegal": 0, "replies": 40}``, and
+with an oracle what it said of the turns, ``"judged": {"turns": 40, ...}``, see ``JudgedTurns.as_data``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.agents.base import Agent
-from sparring.evaluate.matches import AGENT, OPPONENT, match_spec, outcome
+from sparring.evaluate.matches import AGENT, OPPONENT, match_spec, outcome, succeeded
+from sparring.evaluate.regret import Judge, added_turns, judged_turns
 from sparring.evaluate.suite import SuiteRow
 from sparring.games.base import Game
 from sparring.ops.statistics import mean_interval, wilson_interval
+from sparring.oracles.base import Oracle
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.types import Episode, Interval
@@ -49,25 +52,31 @@ def pieces_of(place: int, row: SuiteRow, game: Game) -> list[Piece]:
     """Return the pieces that make up row number ``place``."""
     if row.kind == "exact":
         return [Piece(place, 0, 0, 0)]
-    seats = 1 if row.kind == "coplay" else game.num_seats
+    seats = game.num_seats if row.kind == "match" else 1
     begins = range(0, row.games_per_seat, PIECE)
     return [Piece(place, seat, begin, min(PIECE, row.games_per_seat - begin)) for seat in range(seats) for begin in begins]
 
 
-def play_piece(piece: Piece, row: SuiteRow, game: Game, agent: Agent, opponent: Agent | None, seed: int) -> Tally:
-    """Play a piece of a match or of co-play and return its tally.
+def play_piece(
+    piece: Piece, row: SuiteRow, game: Game, agent: Agent, opponent: Agent | None, seed: int, oracle: Oracle | None = None
+) -> Tally:
+    """Play a piece of a row and return its tally; the oracle, if there is one, judges every turn of the agent.
 
     Raises:
         GameError: an agent cannot play the game.
+        OracleError: the oracle refuses a state.
         ModelError: a conversation outgrows the model.
         RolloutError: an endpoint failed or its budget is spent, or every game failed.
     """
     stream = Stream.from_seed(seed).child("suite").child(row.name)
     specs = [match_spec(game, piece.seat, number, row.games_per_seat, stream) for number in range(piece.begin, piece.begin + piece.games)]
-    if row.kind == "coplay":
+    if row.kind != "match":
         specs = [_together(spec) for spec in specs]
     agents = {AGENT: agent} if opponent is None else {AGENT: agent, OPPONENT: opponent}
-    return tally(play(specs, agents))
+    episodes = play(specs, agents)
+    if oracle is None:
+        return tally(episodes)
+    return {**tally(episodes), "judged": judged_turns(game, episodes, AGENT, Judge(oracle=oracle, budget=None)).as_data()}
 
 
 def _together(spec: EpisodeSpec) -> EpisodeSpec:
@@ -92,20 +101,22 @@ def tally(episodes: Sequence[Episode]) -> Tally:
 
 
 def added(tallies: Iterable[Tally]) -> Tally:
-    """Return the sum of tallies."""
-    total: dict[str, Any] = dict.fromkeys(("wins", "draws", "losses", "illegal", "replies"), 0)
+    """Return the sum of tallies, judged if all of them are."""
+    parts = list(tallies)
+    total: Tally = {key: sum(part[key] for part in parts) for key in ("wins", "draws", "losses", "illegal", "replies")}
     returns: Counter[str] = Counter()
-    for item in tallies:
-        returns.update(item["returns"])
-        for key in total:
-            total[key] += item[key]
+    for part in parts:
+        returns.update(part["returns"])
+    if all("judged" in part for part in parts):
+        total["judged"] = added_turns([part["judged"] for part in parts]).as_data()
     return {**total, "returns": dict(returns)}
 
 
-def figures(counts: Tally, row: SuiteRow, *, level: float = 0.95) -> dict[str, Any]:
+def figures(counts: Tally, row: SuiteRow, game: Game, *, level: float = 0.95) -> dict[str, Any]:
     """Return the figures of a tally as plain data: games, outcomes, and intervals as {"mean", "low", "high"}.
 
-    A win is the single highest return. In co-play all share one return, so there are no outcomes.
+    A win is the single highest return, in matches alone. Success is the most that the game pays, in games of one seat and with an
+    oracle; regret and the share of optimal moves are there if turns were judged, and "oracle" says how many were.
     """
     mean = mean_return(counts, level=level)
     games = mean.count
@@ -117,6 +128,13 @@ def figures(counts: Tally, row: SuiteRow, *, level: float = 0.95) -> dict[str, A
         found["win"] = as_data(wilson_interval(wins, games, level=level))
         found["win_or_draw"] = as_data(wilson_interval(wins + draws, games, level=level))
     found["score"] = as_data(_clipped(score(mean, row.normalise))) if row.normalise is not None else None
+    if game.num_seats == 1 or row.oracle is not None:
+        most = sum(count for value, count in counts["returns"].items() if succeeded(game, float(value)))
+        found["success"] = as_data(wilson_interval(most, games, level=level))
+    if row.oracle is not None:
+        judged = added_turns([counts["judged"]]).regret(row.oracle.name, level=level)
+        found |= {name: as_data(interval) for name, interval in judged.intervals.items()}
+        found["oracle"] = judged.facts
     return found
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.table import Table
+from rich.box import SIMPLE
+from rich.table import Column, Table
 
+JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
 SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
@@ -21,14 +23,42 @@ def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return what oracles say of the moves; None where none was asked."""
+    table = Table("game", "opponent", "seat", *JUDGED, title="Moves as an oracle judges them, 95 % intervals by game")
+    for row in rows:
+        if "oracle" in row:
+            found, judged = row["oracle"], f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}"
+            cells = (_name(found), row.get("optimal", "-"), row.get("regret", "-"), judged)
+            table.add_row(row["game"], row["opponent"] or "-", row["role"], *cells)
+    return table if table.row_count else None
+
+
+def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return success, and what oracles say of the moves, of the rows of a suite's report that have either; None where none has."""
+    heads = ("row", "seat", "success", *JUDGED)
     table = Table(
-        *("game", "opponent", "seat", "oracle", "optimal moves", "regret per turn", "judged"),
-        title="Moves as an oracle judges them, 95 % intervals by game",
+        *(Column(head, no_wrap=head != "oracle") for head in heads),
+        title="Success, and moves as an oracle judges them",
+        box=SIMPLE,
+        pad_edge=False,
     )
     for row in rows:
-        found = row.get("oracle")
-        if found is not None:
-            regret, judged = row.get("regret", "-"), f"{found['judged_share']:.1%} of {found['turns']}"
-            name = found["name"] + (f" (± {found['bound']:.2g})" if found["bound"] else "")
-            table.add_row(row["game"], row["opponent"] or "-", row["role"], name, row.get("optimal", "-"), regret, judged)
+        if row["measured"] and "success" in row.get("overall", {}):
+            seats = row["seats"] if len(row["seats"]) > 1 else []
+            for found in (row["overall"], *seats):
+                oracle = found.get("oracle")
+                digits = {"success": 2, "optimal": 2, "regret": 3}
+                shown = [interval_text(found[name], number) if name in found else "-" for name, number in digits.items()]
+                cells = [_name(oracle), *shown[1:], f"{oracle['judged_share']:.1%}"] if oracle else ["-"] * len(JUDGED)
+                table.add_row("" if "role" in found else row["name"], found.get("role", "all" if seats else "-"), shown[0], *cells)
     return table if table.row_count else None
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    """Return the name of who judged, with how far its values may be from the truth; ``found`` is ``Regret.facts``."""
+    return str(found["name"]) + (f" ±{found['bound']:.2g}" if found["bound"] else "")
+
+
+def interval_text(value: Mapping[str, Any], digits: int) -> str:
+    """Return an interval of plain data as people read it; ends that could not be estimated are dashes."""
+    shown = ["-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")]
+    return f"{shown[0]} [{shown[1]}, {shown[2]}]"

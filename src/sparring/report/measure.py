@@ -112,10 +112,8 @@ def _match_row(record: Record) -> dict[str, Any]:
     """Return a record as plain data: intervals as text and as numbers, and what an oracle judged."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {"games": record.games, **{key: as_text(value) for key, value in intervals.items()}, "intervals": as_data(intervals)}
-    judged = record.regret
-    if judged is not None:
-        counts = {"turns": judged.turns, "asked": judged.asked, "judged": judged.judged}
-        row["oracle"] = {"name": judged.oracle, **counts, "judged_share": judged.judged_share, "bound": judged.bound}
+    if record.regret is not None:
+        row["oracle"] = record.regret.facts
     return row
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from sparring.errors import ConfigError
 from sparring.evaluate.opponents import AgentSpec, labels
-from sparring.evaluate.suite import Suite, SuiteRow, load_suite, with_opponents
+from sparring.evaluate.oracle_choice import OracleSpec
+from sparring.evaluate.suite import Suite, SuiteRow, load_suite, with_opponents, with_oracle, without_oracles
 from sparring.evaluate.suite_rows import Piece, added, figures, pieces_of, total
 from sparring.games.base import Game
 from sparring.ops.pool import WorkerPool
@@ -32,19 +33,35 @@ class SuiteEvaluation:
         games: games per seat of every row; None leaves each row its own.
         seed: of deals and draws; equal seeds deal equal games to all players.
         folder: where ``evaluation-SUITE.json`` is kept.
+        oracle: judges the rows that name none, where it can.
+        judged: False: nobody judges, not even the oracles that rows name.
 
     Raises:
         UnknownNameError: no such suite, or a name in it that nothing has.
-        ConfigError: the suite or an opponent is wrong.
+        ConfigError: the suite or an opponent is wrong, or the oracle can judge nothing.
         RunError: the file of results cannot be read.
     """
 
     def __init__(
-        self, name: str, player: Player, *, opponents: Sequence[AgentSpec] = (), games: int | None = None, seed: int = 0, folder: Path
+        self,
+        name: str,
+        player: Player,
+        *,
+        opponents: Sequence[AgentSpec] = (),
+        games: int | None = None,
+        seed: int = 0,
+        folder: Path,
+        oracle: OracleSpec | None = None,
+        judged: bool = True,
     ) -> None:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
+        self.unjudged: dict[str, str] = {}  # by row's name, why the oracle that was asked for says nothing
+        if not judged:
+            self.suite = without_oracles(self.suite)
+        elif oracle is not None:
+            self.suite, self.unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
         self.games: list[Game] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
@@ -167,7 +184,7 @@ class SuiteEvaluation:
         """Return the report of one row."""
         row, game = self.suite.rows[place], self.games[place]
         opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
-        about = row.model_dump(mode="json", include={"name", "game", "options", "role", "kind", "normalise", "in_totals"})
+        about = row.model_dump(mode="json", include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"})
         found = {**about, "opponent": opponent, "trained_by_this_run": self.player.trained_on(row), "notes": self._notes(place)}
         if not self._is_whole(place):
             return {**found, "measured": False}
@@ -175,8 +192,8 @@ class SuiteEvaluation:
             (answer,) = self.results.pieces(self.keys[place]).values()
             return {**found, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
-        per_seat = [{"role": game.roles[seat], **figures(self._tally(place, seat), row)} for seat in seats]
-        return {**found, "measured": True, "seats": per_seat, "overall": figures(self._tally(place), row)}
+        per_seat = [{"role": game.roles[seat], **figures(self._tally(place, seat), row, game)} for seat in seats]
+        return {**found, "measured": True, "seats": per_seat, "overall": figures(self._tally(place), row, game)}
 
     def _notes(self, place: int) -> list[str]:
         """Return what a reader of a row must know."""
@@ -186,6 +203,8 @@ class SuiteEvaluation:
             notes.append(f"{len(unknown)} of {count} words of this game are unknown to the model and read as <unknown>.")
         if self._is_remote(place) and self.games[place].brief:
             notes.append("The endpoint is told the game in the brief words of a tiny model, which explain nothing.")
+        if self.suite.rows[place].name in self.unjudged:
+            notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[place].name]}")
         why = [answer["unmeasured"] for answer in self.results.pieces(self.keys[place]).values() if "unmeasured" in answer]
         return [*notes, *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason)]
 

@@ -11,11 +11,12 @@ from sparring.agents.base import Agent
 from sparring.agents.policy import PolicyAgent
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
-from sparring.errors import GameError, ModelError
+from sparring.errors import GameError, ModelError, OracleError
 from sparring.evaluate.opponents import AgentSpec
-from sparring.evaluate.suite import MAX_STATES, OpponentEntry, SuiteRow
+from sparring.evaluate.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
 from sparring.evaluate.suite_rows import Piece, play_piece
 from sparring.games.base import Game
+from sparring.oracles.base import Oracle
 from sparring.report.measure import exact_figures
 from sparring.report.suite_player import REMOTE
 
@@ -36,6 +37,7 @@ class Bench:
         self._agent: Agent | None = None
         self._games: dict[int, Game] = {}
         self._opponents: dict[str, Agent] = {}
+        self._oracles: dict[str, Oracle] = {}
 
     def answer(self, job: list[Any]) -> dict[str, Any]:
         """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured": why} of one that this player cannot do.
@@ -51,8 +53,9 @@ class Bench:
             if row.kind == "exact":
                 return {"figures": _exact(game, agent)}
             opponent = self._opponent(row.opponent) if row.opponent is not None else None
-            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed)}
-        except (GameError, ModelError) as error:
+            oracle = self._oracle(row.oracle) if row.oracle is not None else None
+            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle)}
+        except (GameError, ModelError, OracleError) as error:
             return {"unmeasured": str(error)}
 
     def agent(self) -> Agent:
@@ -74,6 +77,13 @@ class Bench:
         if key not in self._opponents:
             self._opponents[key] = _kept(entry.spec, self._answers).make()
         return self._opponents[key]
+
+    def _oracle(self, entry: OracleEntry) -> Oracle:
+        """Return an oracle; one with the same options is one oracle in all rows, which solves a game once."""
+        key = entry.model_dump_json()
+        if key not in self._oracles:
+            self._oracles[key] = entry.spec.make()
+        return self._oracles[key]
 
 
 def make_bench(settings: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]]:

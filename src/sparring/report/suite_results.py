@@ -25,7 +25,8 @@ def row_key(row: SuiteRow, player: Any, seed: int) -> str:
         player: plain data that identifies the player, weights included.
         seed: of the games.
     """
-    settings = row.model_dump(mode="json", exclude={"role", "games_per_seat", "normalise", "in_totals"})
+    unread = {"role", "games_per_seat", "normalise", "in_totals"} | ({"oracle"} if row.oracle is None else set())
+    settings = row.model_dump(mode="json", exclude=unread)  # without an oracle as it was before there were any, so that files stay good
     if row.opponent is not None:
         settings["opponent"]["options"] = without_traffic(row.opponent.options)
     return sha256_hex(json.dumps([FORMAT, __version__, PIECE, settings, player, seed], sort_keys=True, default=str).encode())

@@ -73,6 +73,12 @@ def test_helpers_are_not_plugins():
     assert "reduction" not in registry.names("losses")
 
 
+def test_what_a_file_offers_besides_its_plugin():
+    assert set(registry.offering("oracles.puzzles", "reference")) >= {"sokoban", "sudoku", "zebra"}
+    assert registry.offering("oracles.puzzles", "sudoku") == ("sudoku",)
+    assert registry.offering("oracles.beliefs", "reference") == ()
+
+
 def test_what_a_module_declares():
     plugin = registry.load("credit", "sample")
     assert (plugin.needs, plugin.summary) == ({"values"}, "Return its options.")

@@ -293,7 +293,7 @@ class RunConfig(Strict):
         return self
 
     def _check_needs(self, plugin: registry.Plugin) -> None:
-        """Refuse a reward that reads verdicts where a game has no oracle to give them, or playouts where there are none."""
+        """Refuse a reward that reads verdicts, playouts or references where a game has none."""
         if "playouts" in plugin.needs and not self.rollout.playouts:
             raise ConfigError(f"rewards: {plugin.name!r} needs games played on from every turn; write rollout.playouts: 4 (any number).")
         missing = [game.known_as for game in self.games if game.weight and game.oracle is None]
@@ -301,6 +301,13 @@ class RunConfig(Strict):
             raise ConfigError(
                 f"rewards: {plugin.name!r} needs an oracle for every game trained on, and {missing[0]!r} has none; "
                 "write oracle: {name: minimax} below the game, or another of `sparring list oracles`."
+            )
+        solved = registry.offering("oracles.puzzles", "reference") if "reference" in plugin.needs else ()
+        other = [game.known_as for game in self.games if game.weight and game.name not in solved]
+        if "reference" in plugin.needs and other:
+            raise ConfigError(
+                f"rewards: {plugin.name!r} needs a reference solution of every game trained on, and {other[0]!r} has none; "
+                f"play {', '.join(solved)}, or use the reward best_action with an oracle."
             )
 
     def check_plugins(self) -> RunConfig:

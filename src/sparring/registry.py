@@ -120,6 +120,11 @@ def _is_support(slot: str, name: str) -> bool:
     return f"\n{SUPPORT} = True" in (source or "")
 
 
+def offering(slot: str, function: str) -> tuple[str, ...]:
+    """Return the names of the plug-ins of a slot whose file has a function of this name too, sorted."""
+    return tuple(name for name in names(slot) if hasattr(load(slot, name).module, function))
+
+
 @cache
 def load(slot: str, name: str) -> Plugin:
     """Return a plug-in by slot and name.

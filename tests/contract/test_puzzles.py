@@ -8,6 +8,7 @@ import pytest
 
 from sparring import registry
 from sparring.games.catalogue import make_game
+from sparring.oracles.reference import has_reference, reference_of
 from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
@@ -68,3 +69,18 @@ def test_forced_moves_are_right(name):
             assert list(one.values) == list(two.values)
             top = max(one.values)
             assert two.best is None or all(value == top for value, ok in zip(two.values, two.best, strict=True) if ok)
+
+
+@pytest.mark.parametrize("name", registry.offering("oracles.puzzles", "reference"))
+def test_a_reference_solves_the_game_whenever_it_is_asked_for(name):
+    game = make_game(name)
+    for seed in range(6):
+        state = game.reset(Stream.from_seed(seed))
+        assert has_reference(game)
+        plan = reference_of(state)
+        for number, word in enumerate(plan):
+            assert not state.done
+            if number == 1:
+                assert reference_of(state) == plan
+            state.apply(word)
+        assert state.done and state.returns == (game.max_utility,)

@@ -34,8 +34,8 @@ def match_tir(
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
     Options: ``gamma`` (the paper's lambda), ``turn_share`` (0.5 is the paper's), ``divide_by_std`` false leaves differences.
     Pitfalls: positions at one turn index need not be alike. Where games end early few are left to compare with: a turn
-    that one member alone reached gets 0 from the second part (its raw value in released code). The paper's
-    rewards come from matching calls with a reference's; here they are whatever the turns earn.
+    that one member alone reached gets 0 from the second part (its raw value in released code). Turns earn
+    what ``rewards`` of the run say; the paper's reward, calls matched with a reference's, is ``reference_match``.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/credit/test_match_tir.py.
 

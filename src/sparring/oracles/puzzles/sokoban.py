@@ -59,6 +59,19 @@ def sokoban(
     return Judgement(values=values, best=_shortest(ways) if right == "forced" else keeps)
 
 
+def reference(state: State) -> tuple[str, ...] | None:
+    """Return a shortest plan for the room, of several the first in the order of the moves; None if there are too many positions."""
+    table = _table(state, "backtracking").opened()
+    boxes = table.boxes.bit_count()
+    found = solutions(table.floor, boxes, boxes)
+    if found is None:
+        return None
+    while not table.solved:
+        children = [table.after(index) for index in table.legal()]
+        table = children[_shortest([found.of(child.agent, child.boxes) for child in children]).index(True)]
+    return tuple(table.name_of(0, move) for move in table.moves)
+
+
 @lru_cache(maxsize=KEPT_ROOMS)
 def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
     """Return from every position the least moves until ``number`` of the boxes are on goals; None if there are too many positions."""

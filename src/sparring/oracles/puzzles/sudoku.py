@@ -8,7 +8,7 @@ from typing import Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.sudoku_table import SudokuTable, board_text
+from sparring.games.sudoku_table import SudokuTable, board_text, word_of
 from sparring.ops.sudoku import Board, frame, hidden_singles, naked_singles, solutions
 from sparring.oracles.base import Judgement
 from sparring.oracles.puzzles.filling import filling
@@ -52,6 +52,13 @@ def sudoku(
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
         forced = [ok and singles.get(cell) == digit + 1 for ok, (cell, digit) in zip(good, legal, strict=True)]
     return filling(table, good, wrong, forced, lost)
+
+
+def reference(state: State) -> tuple[str, ...]:
+    """Return the digits that solve the puzzle, in reading order."""
+    table: SudokuTable = state.spiel.table
+    truth = solution(table.size, table.givens)
+    return tuple(word_of(table.size, cell * table.size + truth[cell] - 1) for cell, digit in enumerate(table.givens) if not digit)
 
 
 @lru_cache(maxsize=KEPT_SOLUTIONS)

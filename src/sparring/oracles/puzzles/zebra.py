@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.zebra_table import ZebraTable, clues_text
+from sparring.games.zebra_table import ZebraTable, clues_text, word_of
 from sparring.ops.zebra import Board, Clue, deduced, solutions
 from sparring.oracles.base import Judgement
 from sparring.oracles.puzzles.filling import filling
@@ -53,6 +53,13 @@ def zebra(
         known = deduced(table.houses, table.attributes, table.clues, table.cells) or (0,) * len(truth)
         forced = [ok and known[cell] == value + 1 for ok, (cell, value) in zip(good, legal, strict=True)]
     return filling(table, good, wrong, forced, lost)
+
+
+def reference(state: State) -> tuple[str, ...]:
+    """Return the values that solve the puzzle, house by house."""
+    table: ZebraTable = state.spiel.table
+    truth = solution(table.houses, table.attributes, table.clues)
+    return tuple(word_of(table.houses, table.attributes, cell * table.houses + value - 1) for cell, value in enumerate(truth))
 
 
 @lru_cache(maxsize=KEPT_SOLUTIONS)

@@ -1,0 +1,74 @@
+"""Process reward: how well the action matches one of a reference solution's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from sparring.games.base import Game
+from sparring.ops.calls import calls_of, likenesses
+from sparring.ops.matching import exact_matching, greedy_matching, transport_plan
+from sparring.oracles.reference import has_reference, reference_of
+from sparring.rollout.replay import replay
+from sparring.types import Episode, FloatArray
+
+NEEDS = {"game", "reference"}
+PRESETS = {
+    "as_released": {"matching": "greedy"},
+}
+
+Matching = Literal["km", "greedy", "optimal_transport"]
+
+
+def reference_match(
+    episode: Episode, game: Game, *, matching: Matching = "km", regularisation: Annotated[float, Field(ge=0.01)] = 0.1
+) -> tuple[float | None, ...]:
+    """Match what an episode did with a reference solution, and pay each turn how alike its match is: MatchTIR's reward of turns.
+
+    What: actions are read as calls, a name with parameters, and matched one to one with those of a solution from the start of the game.
+    When to use: where a solution is known and the order of its steps is free, as in sudoku and zebra; with credit ``match_tir`` it
+    is the published method.
+    Mathematics: s(a, b) = [1 + |P_a & P_b| / |P_a | P_b| + number of equal values] / (2 + |P_b|) for an action's call a and the
+    reference's b with parameters P; 0 where the names differ. With a matching m of the largest sum over i of s(a_i, b_m(i)), where only
+    positive s are matched, r_t is the mean of s(a_i, b_m(i)) over the calls of turn t, those without a match counting 0.
+    Shapes: one number per turn, in [0, 1]; None where the game has no reference.
+    Options: ``matching``: "km" is exact (of equally good matchings the one that pays earlier turns more); "greedy" takes the most
+    alike pair first and can miss the largest sum; "optimal_transport" spreads each call over the reference, r = sum_j T_ij s_ij with
+    T by Sinkhorn for equal weights, 1 / calls and 1 / references, and ``regularisation``. Preset ``as_released`` is greedy,
+    which the released code calls Hungarian.
+    Pitfalls: the order of actions does not count, so a plan (sokoban) is a bag of moves: up pays once for every up of the plan,
+    wherever the agent stands. There ``best_action`` is the reward to use. Of several solutions one alone is the reference, in sokoban a
+    shortest plan, the first in the order of the moves' names; another one as good is paid less. In sudoku and zebra a name is a cell or
+    a house: a wrong value in it gets 2/3, so the reward is that of ``best_action``, squeezed into 2/3 to 1. With
+    "optimal_transport" the turns of a game share 1 among them, and the more there are the less each gets. The rule that reads
+    actions is in ops/calls.py. A reply that is no legal action is matched with nothing and gets 0 (metric ``legal_rate`` counts
+    them). The paper's reward of the turn that gives the answer, token F1, is not here: games have no such turn, and pay their outcome
+    themselves. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, tool.py.
+    Verified by: tests/rewards/test_reference_match.py, tests/ops/test_matching.py, tests/ops/test_calls.py.
+    """
+    turns = episode.turns
+    if not turns or not has_reference(game):
+        return (None,) * len(turns)
+    reference = reference_of(replay(game, episode)[0])
+    if reference is None:
+        return (None,) * len(turns)
+    wanted = [call for action in reference for call in calls_of(action)]
+    made = [(number, call) for number, turn in enumerate(turns) if turn.event == "ok" for call in calls_of(turn.action or "")]
+    paid = _paid(likenesses([call for _, call in made], wanted), matching, regularisation)
+    owners = np.array([number for number, _ in made], dtype=np.int64)
+    total, calls = np.bincount(owners, paid, len(turns)), np.bincount(owners, minlength=len(turns))
+    return tuple((total / np.maximum(calls, 1)).tolist())
+
+
+def _paid(similarity: FloatArray, matching: Matching, regularisation: float) -> FloatArray:
+    """Return what each call gets, [calls]."""
+    if not similarity.size:
+        return np.zeros(len(similarity))
+    if matching == "optimal_transport":
+        return np.asarray((transport_plan(similarity, regularisation) * similarity).sum(1), dtype=np.float64)
+    column = (exact_matching if matching == "km" else greedy_matching)(similarity)
+    found = similarity[np.arange(len(similarity)), np.maximum(column, 0)]
+    return np.asarray(np.where(column >= 0, found, 0.0), dtype=np.float64)

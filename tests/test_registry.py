@@ -85,6 +85,15 @@ def test_what_a_module_declares():
     assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]
 
 
+def test_needs_may_depend_on_an_option():
+    module = registry.load("credit", "sample").module
+    module.NEEDS_BY = {"kind": {"fancy": {"old_logprobs"}}, "rounds": {3: {"action_values"}}}
+    assert registry.bind("credit", "sample").needs == {"values", "action_values"}
+    assert registry.bind("credit", "sample", {"kind": "fancy"}).needs == {"values", "old_logprobs", "action_values"}
+    assert registry.bind("credit", "sample", {"kind": "fancy"}, preset="wide").needs == {"values", "old_logprobs"}
+    assert registry.bind("credit", "needy", {"count": 1}).needs == {"values"}
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

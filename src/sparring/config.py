@@ -165,6 +165,16 @@ class LearnerConfig(Strict):
     average: float = Field(0.0, ge=0, lt=1, description="decay per update of the averaged weights that are evaluated and exported; 0: off")
 
 
+class ProcessConfig(Strict):
+    """The process model, trained beside the policy on pairs of games where the estimator reads its step rewards (`oprl`)."""
+
+    learning_rate: Number | None = Field(None, description="AdamW's step size; a number or a schedule; null: the learner's")
+    updates: Positive = Field(1, description="optimiser updates per step, each on all pairs of the step, before credit")
+    pairs: Literal["one_to_one", "all"] = Field(
+        "one_to_one", description="no game in two pairs, best with worst; or every better game with every worse one of its start and role"
+    )
+
+
 class WarmupConfig(Strict):
     """Optional supervised start: imitate random legal play for a few seconds."""
 
@@ -274,6 +284,7 @@ class RunConfig(Strict):
     credit: PluginConfig = PluginConfig(name="mars")
     losses: list[LossConfig] = Field(default_factory=lambda: [LossConfig(name="ppo_clip")], min_length=1, description="terms of the loss")
     learner: LearnerConfig = LearnerConfig()
+    process: ProcessConfig = ProcessConfig()
     warmup: WarmupConfig = WarmupConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()

@@ -5,6 +5,7 @@ entry; the function's keyword-only parameters are its options. Adding a plug-in 
 
 A plug-in module may also declare:
     NEEDS      set of features it wants computed, e.g. {"values"}
+    NEEDS_BY   option -> value -> set of further features, where they depend on an option
     PRESETS    name -> options that reproduce a published variant
     SUMMARY    one line for lists (otherwise the first line of the docstring)
 """
@@ -88,6 +89,12 @@ class Bound:
     plugin: Plugin
     options: Mapping[str, Any]
     schedules: Mapping[str, Schedule]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Features that the plug-in wants computed with these options."""
+        further: Mapping[str, Mapping[Any, set[str]]] = getattr(self.plugin.module, "NEEDS_BY", {})
+        return self.plugin.needs.union(*(wanted.get(self.options.get(option), ()) for option, wanted in further.items()))
 
     def at(self, progress: float) -> dict[str, Any]:
         """Return the options at ``progress`` in [0, 1]."""

@@ -138,6 +138,7 @@ class TurnTable:
     token_value: FloatArray | None = None  # [sum of n_tokens] critic's value before each sampled token; NEEDS "token_values"
     old_logprob: FloatArray | None = None  # as ``logprob``, by the learner before its update; NEEDS "old_logprobs"
     reference_logprob: FloatArray | None = None  # as ``logprob``, by the policy the run was made from; NEEDS "reference_logprobs"
+    process_logprob: FloatArray | None = None  # as ``logprob``, by the process model after this step's training; NEEDS "process_logprobs"
     action_value: FloatArray | None = None  # exact Q(state, action), all seats following the policy; NEEDS "action_values"
     state_value: FloatArray | None = None  # exact V(state), all seats following the policy; NEEDS "action_values"
     default_value: FloatArray | None = None  # mean over legal actions of the exact Q(state, action); NEEDS "action_values"

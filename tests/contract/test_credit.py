@@ -53,6 +53,7 @@ def random_table(lengths, seed):
         value_after=generator.normal(size=size),
         old_logprob=-generator.random(size),
         reference_logprob=-generator.random(size),
+        process_logprob=-generator.random(size),
         action_value=generator.normal(size=size),
         state_value=generator.normal(size=size),
         default_value=generator.normal(size=size),

@@ -25,6 +25,7 @@ OPTIONAL = (
     "value_after",
     "old_logprob",
     "reference_logprob",
+    "process_logprob",
     "action_value",
     "state_value",
     "default_value",

@@ -44,6 +44,7 @@ def batch(run):
 def test_nothing_is_computed_that_nobody_needs():
     _, turns = batch(engine_that_needs())
     assert [turns.value, turns.value_after, turns.token_value, turns.old_logprob, turns.reference_logprob, turns.action_value] == [None] * 6
+    assert turns.process_logprob is None
 
 
 def test_the_learners_and_the_references_log_probabilities_are_the_samplers_until_the_first_update():

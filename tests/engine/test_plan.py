@@ -32,6 +32,16 @@ def test_the_tiny_model_has_a_plan_of_memory_too():
     assert activations[1] == pytest.approx(2 * activations[0], abs=0.02) and activations[0] > 0
 
 
+def test_a_process_model_is_counted():
+    """Its weights, their gradient and two moments; a reference that the estimator reads is a copy of the weights, as one of a loss is."""
+    credit = ("{name: rloo}", "{name: oprl}", "{name: oprl, preset: policy}")
+    configs = [resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"credit={text}"])) for text in credit]
+    plain, trained, reference = (plan.memory_to_train(config, 1000) for config in configs)
+    assert (trained - plain, reference - plain) == (4 * 4000, 4000)
+    plans = [json.loads(plan.describe(config)) for config in configs]
+    assert [found.get("updates_of_process_model") for found in plans] == [None, 600, None]
+
+
 def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
     needs = model_of(recipe="mars/multi-game-paper")["needs"]
     assert "A GPU is needed" in needs and "one of 141 GB" in needs

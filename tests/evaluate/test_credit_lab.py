@@ -169,7 +169,7 @@ def test_batches_come_in_order_with_the_state_carried_on_and_the_burn_in_left_ou
 def test_columns_are_the_truth():
     lab = lab_of("leduc_poker", episodes=512)
     turns, played = lab.played.turns, lab.played
-    assert all(getattr(turns, field.name) is not None for field in fields(turns))
+    assert all((getattr(turns, field.name) is None) == (field.name == "process_logprob") for field in fields(turns))
     for row in range(0, len(turns.reward), 37):
         index, choice = played.state[row], played.choice[row]
         probabilities = lab.policy.rows[index]
@@ -289,6 +289,11 @@ def test_estimators_with_a_perfect_judge_are_measured(name):
     assert row.refused is None
     assert row.gradient.cosine.mean > 0.5
     assert row.seconds is not None
+
+
+def test_a_process_model_is_trained_in_runs_only(kuhn):
+    assert "only a run trains" in kuhn.row("oprl").refused and "oprl:policy" in kuhn.row("oprl").refused
+    assert kuhn.row("oprl:policy").refused is None
 
 
 def test_all_other_estimators_see_the_games_own_rewards(kuhn):

@@ -10,6 +10,7 @@ from sparring.report import credit_race, credit_race_page
 from sparring.report.credit_race import RacePlan, cell_config, curve, race, run_cell
 from sparring.report.credit_race_page import correlations, lab_rows, verdicts, write_page
 from sparring.run import checkpoint
+from sparring.run.events import read_lines
 
 SMALL = ("steps=3", "rollout.games_per_step=16", "rollout.group_size=4", "evaluation.every=2", "model.hidden_size=8", "model.heads=1")
 
@@ -52,6 +53,12 @@ def test_estimators_of_judged_turns_are_given_a_judge_and_run(estimator, tmp_pat
     assert config.reorder_outcomes
     assert not cell_config(one, "outcome", 0).rewards
     assert len(run_cell(one, estimator, 0)["curve"]) == 3
+
+
+def test_a_process_model_is_trained_in_the_race(tmp_path):
+    one = plan(tmp_path, "oprl", seeds=1)
+    assert len(run_cell(one, "oprl", 0)["curve"]) == 3
+    assert sum(line["process/pairs"] for line in read_lines(tmp_path / "oprl-0" / "metrics.jsonl")) > 0
 
 
 def test_a_recipe_with_its_own_judge_keeps_it(tmp_path):

@@ -45,6 +45,12 @@ RUNS = {
         "credit": {"name": "grpo"},
     },
     "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
+    "process model": {
+        **RANDOM,
+        "credit": {"name": "oprl", "beta": 0.5},
+        "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},
+        "warmup": {"updates": 1, "games": 4},
+    },
     "tree of games": {
         **RANDOM,
         "credit": {"name": "spo_tree"},
@@ -113,6 +119,9 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     expected = fingerprint(tmp_path / "whole")
     if "replay" in changes:
         assert any(line.get("replayed_share", 0.0) > 0.0 for line in read_lines(tmp_path / "whole" / "metrics.jsonl"))
+    if "process" in changes:
+        assert any(line.get("process/pairs", 0.0) > 0.0 for line in read_lines(tmp_path / "whole" / "metrics.jsonl"))
+        assert expected[1]["process.safetensors"] != expected[1]["model.safetensors"]
     assert checkpoint.steps(tmp_path / "whole") == [1, 2, 3, 4]
     for step in (3, 1):
         for late in (tmp_path / "whole" / "checkpoints").iterdir():

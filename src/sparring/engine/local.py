@@ -31,6 +31,7 @@ from sparring.schedule import parse
 from sparring.train.critic import fitted_at
 from sparring.train.learner import Learner
 from sparring.train.pack import Pack, pack
+from sparring.train.process import ProcessLearner
 from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
@@ -46,7 +47,8 @@ class LocalEngine:
         self.root = Stream.from_seed(config.seed)
         self.games: list[tuple[Game, float]] = [(configured_game(section), section.weight) for section in config.games]
         losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
-        self.columns = config.credit.bind("credit").plugin.needs
+        credit = config.credit.bind("credit")
+        self.columns = credit.needs
         needs = self.columns.union(*(loss.bound.plugin.needs for loss in losses))
         with_values = bool(needs & {"values", "values_after", "token_values"})
         self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=with_values)
@@ -64,6 +66,7 @@ class LocalEngine:
             with_reference=reference,
             value_at=fitted_at(self.columns),
         )
+        self.process = ProcessLearner(self.model, config, credit) if "process_logprobs" in needs else None
         scales = {section.known_as: section.scale for section in config.games}
         exact = "action_values" in needs
         self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states, scales) if exact else None
@@ -113,7 +116,7 @@ class LocalEngine:
             columns["value_after"] = learner.turn_values(data, at="after")
         if "token_values" in needs:
             columns["token_value"] = learner.turn_values(data, at="token")
-        if "old_logprobs" in needs:
+        if needs & {"old_logprobs", "process_logprobs"}:
             columns["old_logprob"] = learner.turn_logprobs(data)
         if "reference_logprobs" in needs:
             columns["reference_logprob"] = learner.turn_logprobs(data, of_reference=True)
@@ -122,6 +125,13 @@ class LocalEngine:
             assert isinstance(player, PolicyAgent)
             columns.update(self.exact.of(turns, episodes, player))
         return replace(turns, **columns) if columns else turns
+
+    def train_process(self, turns: TurnTable, data: Pack, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
+        """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
+        if self.process is None:
+            return turns, {}
+        metrics = self.process.fit(data, turns, progress=progress)
+        return replace(turns, process_logprob=self.process.turn_logprobs(data)), metrics
 
     def update(
         self,
@@ -148,7 +158,10 @@ class LocalEngine:
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards these games' moves; return the loss."""
-        return self.learner.imitate(pack(episodes), self.config.warmup.learning_rate)
+        loss = self.learner.imitate(pack(episodes), self.config.warmup.learning_rate)
+        if self.process is not None:
+            self.process.follow(self.model)
+        return loss
 
     def take_member(self, name: str, keep: int) -> None:
         """Add a copy of the learner to the league; beyond ``keep`` members the one closest to its neighbours leaves."""
@@ -171,6 +184,9 @@ class LocalEngine:
         files = {"model.safetensors": _pack_tensors(self.model), "optimizer.safetensors": _pack_optimizer(learner.optimizer)}
         if learner.average is not None:
             files["average.safetensors"] = _pack_tensors(learner.average)
+        if self.process is not None:
+            files["process.safetensors"] = _pack_tensors(self.process.model)
+            files["process_optimizer.safetensors"] = _pack_optimizer(self.process.optimizer)
         for name, model in self._past.items():
             files[f"{name}.safetensors"] = _pack_tensors(model)
         versions = {name: model.version for name, model in self._past.items()}
@@ -189,6 +205,9 @@ class LocalEngine:
             if self.learner.average is not None:
                 self._read(folder / "average.safetensors", self.learner.average, meta["version"])
             _unpack_optimizer(self.learner.optimizer, (folder / "optimizer.safetensors").read_bytes())
+            if self.process is not None:
+                self._read(folder / "process.safetensors", self.process.model, meta["version"])
+                _unpack_optimizer(self.process.optimizer, (folder / "process_optimizer.safetensors").read_bytes())
             for name in list(self._past):
                 del self._past[name], self.agents[name]
             for name, version in meta["members"].items():

@@ -23,6 +23,7 @@ TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.cont
 TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
+PROCESS_COPIES = 4  # the process model's trained weights, their gradient, and AdamW's two moments
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -42,6 +43,7 @@ def describe(config: RunConfig) -> str:
         "sampled_tokens_per_step_at_most": _tokens(config),
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "credit": config.credit.name,
+        **_process(config),
         "rewards": [reward.name for reward in config.rewards],
         "losses": [loss.name for loss in config.losses],
         "matchmaker": config.matchmaker.name,
@@ -50,6 +52,12 @@ def describe(config: RunConfig) -> str:
         "model": _model(config),
     }
     return json.dumps(plan, indent=2)
+
+
+def _process(config: RunConfig) -> dict[str, int]:
+    """Return the most updates that the process model gets in a run; nothing where there is none."""
+    has_one = "process_logprobs" in config.credit.bind("credit").needs
+    return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
 
 def _settings(bound: Bound) -> dict[str, Any]:
@@ -170,8 +178,9 @@ def find_device(name: str) -> torch.device:
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights, activations left out."""
     chosen = config.model
-    reference = any("reference_logprobs" in loss.bind("losses").plugin.needs for loss in config.losses)
-    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
+    needs = config.credit.bind("credit").needs.union(*(loss.bind("losses").needs for loss in config.losses))
+    copies = (config.learner.average > 0) + ("reference_logprobs" in needs) + (config.league.keep if config.league.every else 0)
+    copies += PROCESS_COPIES * ("process_logprobs" in needs)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
     return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)

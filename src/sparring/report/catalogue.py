@@ -17,7 +17,7 @@ from sparring.run.health import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
 KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
-METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "train.learner")
+METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "train.learner", "train.process")
 
 
 def entries(kind: str) -> list[dict[str, str]]:

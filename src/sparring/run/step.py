@@ -22,7 +22,7 @@ Metrics:
 Timing, in timing.jsonl:
     seconds/play            playing the games, judging and shaping them
     seconds/oracle          judging alone, where a game has an oracle
-    seconds/credit          turn table, values, advantages, packing
+    seconds/credit          turn table, values, process model, advantages, packing
     seconds/update          updating the weights
     seconds/round           the three together
     seconds/evaluation      measuring, in steps that do
@@ -80,6 +80,10 @@ class Engine(Protocol):
 
     def annotate(self, turns: TurnTable, episodes: list[Episode], data: Any) -> TurnTable:
         """Return the turn table of these episodes with the columns that the estimator NEEDS."""
+        ...
+
+    def train_process(self, turns: TurnTable, data: Any, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
+        """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
         ...
 
     def update(
@@ -155,7 +159,7 @@ def play_round(
         progress=progress,
     )
     data = engine.pack(batch)
-    turns = engine.annotate(turn_table(batch), batch, data)
+    turns, processed = engine.train_process(engine.annotate(turn_table(batch), batch, data), data, progress=progress)
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())
@@ -168,6 +172,7 @@ def play_round(
         **oracle_metrics(played.episodes, methods.oracles),
         **played.metrics,
         **replayed,
+        **processed,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
         **learned,
         "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,

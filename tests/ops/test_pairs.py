@@ -1,0 +1,55 @@
+"""Pairs of a better and a worse member of one group."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.ops.pairs import every_pair, one_to_one
+
+MEMBERS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=14)
+
+
+def arrays(members):
+    return np.array([m[0] for m in members], dtype=np.float64), np.array([m[1] for m in members], dtype=np.int64)
+
+
+def named(pairs):
+    return sorted(zip(*(side.tolist() for side in pairs), strict=True))
+
+
+def test_by_hand():
+    values, ids = np.array([3.0, 0.0, 1.0, 2.0, 1.0, 5.0]), np.array([7, 7, 7, 7, 2, 2])
+    assert named(one_to_one(values, ids)) == [(0, 1), (3, 2), (5, 4)]
+    assert named(every_pair(values, ids)) == [(0, 1), (0, 2), (0, 3), (2, 1), (3, 1), (3, 2), (5, 4)]
+
+
+@given(MEMBERS)
+def test_every_pair_is_every_pair(members):
+    values, ids = arrays(members)
+    size = range(len(values))
+    assert named(every_pair(values, ids)) == sorted((a, b) for a in size for b in size if ids[a] == ids[b] and values[a] > values[b])
+
+
+@given(MEMBERS)
+def test_one_to_one_pairs_nobody_twice_and_the_best_with_the_worst(members):
+    values, ids = arrays(members)
+    better, worse = one_to_one(values, ids)
+    assert (ids[better] == ids[worse]).all()
+    assert (values[better] > values[worse]).all()
+    assert len(set(better) | set(worse)) == 2 * len(better)
+    for group in set(ids.tolist()):
+        own = sorted(values[ids == group])
+        expected = sorted((high, low) for low, high in zip(own[: len(own) // 2], own[::-1], strict=False) if high > low)
+        assert sorted((values[a], values[b]) for a, b in zip(better, worse, strict=True) if ids[a] == group) == expected
+
+
+@given(st.lists(st.integers(0, 1), max_size=12))
+def test_of_won_and_lost_there_are_as_many_as_of_the_rarer(outcomes):
+    better, _ = one_to_one(np.array(outcomes, dtype=np.float64), np.zeros(len(outcomes), dtype=np.int64))
+    assert len(better) == min(outcomes.count(0), outcomes.count(1))
+
+
+def test_what_differs_by_rounding_is_a_tie():
+    values = np.array([0.1 + 0.2, 0.3, 1e6 / 3, 1e6 / 3 + 1e-7])
+    for pairs in (one_to_one, every_pair):
+        assert named(pairs(values, np.array([0, 0, 1, 1]))) == []

@@ -106,6 +106,8 @@ def test_the_order_of_the_pieces_changes_nothing_not_even_the_last_bit():
     game = row.make_game()
     assert figures(sums[0], row, game)["regret"] == figures(sums[1], row, game)["regret"]
     assert sums[0]["judged"]["turns"] == sum(part["replies"] for part in parts)
+    judged = [part["judged"] for part in parts]
+    assert added_turns(judged) == added_turns(judged[::-1])
 
 
 def test_perfect_play_loses_nothing():

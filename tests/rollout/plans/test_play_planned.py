@@ -1,6 +1,7 @@
 """Games played by a plan: none is play as it was, branches take over what they share, failures and orders change nothing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from planned import Reader, bound, moves, planned, walks
@@ -183,10 +184,20 @@ def test_where_nothing_branches_the_games_are_those_without_a_plan(plan):
 
 def test_blocks_that_share_a_start_are_planned_each_for_itself():
     """Fixed starts make one group of several blocks; each has its own budget."""
-    import dataclasses
-
     game = make_game("needle_chain", options=SHORT)
-    asked = [dataclasses.replace(spec, group_id=0) for spec in specs(game, 8, name="reader", group_size=4)]
+    asked = [replace(spec, group_id=0) for spec in specs(game, 8, name="reader", group_size=4)]
     episodes, figures, waves = planned(bound("tree", branching=(2, 2)), asked, {"reader": Reader(["red"] * 99)}, group_size=4)
     assert ([len(wave) for wave in waves], len(episodes), figures["branches"]) == ([4, 4], 8, 2.0)
     assert math.isclose(figures["shared_turns"], 4 / 16)
+
+
+def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_finished():
+    def plan(left, games, stream, progress):
+        return [FRESH] * (left if stream.key == first else 1)
+
+    game = Breaking(make_game("needle_chain", options=SHORT), lambda play: play == 5)  # the second block's second wave
+    asked = [replace(spec, group_id=spec.group_id // 2) for spec in specs(game, 6, name="r", group_size=2)]
+    first = asked[0].stream.child("plan").key
+    episodes, _, waves = planned(plan, asked, {"r": random()}, group_size=2, retries=0)
+    assert [len(wave) for wave in waves] == [4, 2] and [spec.group_id for spec in waves[0]] == [0, 0, 0, 1]
+    assert [episode.group_id for episode in episodes] == [1] * 2

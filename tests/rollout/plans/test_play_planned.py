@@ -201,3 +201,10 @@ def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_fi
     episodes, _, waves = planned(plan, asked, {"r": random()}, group_size=2, retries=0)
     assert [len(wave) for wave in waves] == [4, 2] and [spec.group_id for spec in waves[0]] == [0, 0, 0, 1]
     assert [episode.group_id for episode in episodes] == [1] * 2
+
+
+def test_every_branch_draws_on_streams_of_its_own():
+    game = make_game("needle_chain", options={"length": 12})
+    episodes, _, _ = planned(bound("tree", branching=(1, 16)), specs(game, 16, name="r", group_size=16), {"r": random()}, group_size=16)
+    assert len({episode.turns[0].action for episode in episodes}) == 1
+    assert len({tuple(turn.action for turn in episode.turns) for episode in episodes}) == 16

@@ -29,6 +29,8 @@ MORE = {
     "minesweeper": [{"rows": 3, "columns": 5, "mines": 4, "flags": True, "pay": "share"}],
     "twenty_questions": [{"objects": 5, "attributes": 2, "questions": 3, "noise": 0.2, "cost": 0.05, "tables": 1}],
     "urn": [{"urns": 3, "colours": 3, "draws": 4, "sets": 1}],
+    "sokoban": [{"rows": 4, "columns": 5, "boxes": 2, "walls": 3, "moves": 10, "blocked": "waits", "pay": "share", "cost": 0.01}],
+    "battleship_hunt": [{"rows": 3, "columns": 5, "fleet": "3 2", "shots": 9, "touch": False, "pay": "share"}],
     "mastermind": [{"pegs": 2, "colours": 5, "guesses": 3, "pay": "left", "codes": 12}],
     "nim": [{"pile_sizes": "2;3", "is_misere": False}],
 }

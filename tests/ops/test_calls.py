@@ -28,6 +28,8 @@ MOVE = (Call("move", {"x": "1", "y": "2"}),)
         ("x(0,1)", (Call("x", {"1": "0", "2": "1"}),)),
         ("say('a, b', to=bob, loud=true)", (Call("say", {"1": '"a, b"', "to": '"bob"', "loud": "true"}),)),
         ("say(a=[1, 'x'], **more)", (Call("say", {"a": '[1, "x"]', "**": '"more"'}),)),
+        ("say(a={'to': 1, 'by': 2})", (Call("say", {"a": '{"by": 2, "to": 1}'}),)),
+        ("a1,b2", (Call("a1", {"1": '"b2"'}),)),
         ("say(a={1, 2})", (Call("say", {"a": "{1, 2}"}),)),
         ('{"name": "go", "arguments": ["north", 2]}', (Call("go", {"1": '"north"', "2": "2"}),)),
         ('{"name": "go", "arguments": "north"}', (Call("go", {"1": '"north"'}),)),

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from sparring import registry
-from sparring.errors import OracleError
+from sparring.errors import ConfigError, OracleError, UnknownNameError
 from sparring.games.catalogue import make_game
 from sparring.games.minesweeper_table import mines_of, order_of
 from sparring.rng import Stream
@@ -129,3 +129,16 @@ def test_other_games_are_refused():
     state = make_game("sudoku").reset(Stream.from_seed(0))
     with pytest.raises(OracleError, match="posterior"):
         oracle().judge([state])
+
+
+def test_options_reach_the_games_file_and_are_checked():
+    made = game(rows=3, columns=4, mines=2)
+    state = made.reset(Stream.from_seed(0))
+    assert oracle(options={"worlds": 55}).judge([state])[0].best == {"r1c1", "r1c4", "r2c2", "r2c3", "r3c1", "r3c4"}
+    assert oracle(options={}).judge([state]) == oracle().judge([state])
+    with pytest.raises(UnknownNameError, match="worlds"):
+        oracle(options={"world": 55}).covers(made)
+    with pytest.raises(ConfigError, match="worlds"):
+        oracle(options={"worlds": -1}).covers(made)
+    with pytest.raises(ConfigError, match="beside options"):
+        oracle(options={"prior": "bank"})

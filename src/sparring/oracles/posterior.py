@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from sparring import registry
+from sparring.errors import ConfigError
 from sparring.games.base import Game, State
-from sparring.oracles.base import Judgement, Oracle, verdict_of
+from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
+from sparring.registry import Bound
 from sparring.types import Verdict
 
 SLOT = "oracles.beliefs"
@@ -17,16 +19,21 @@ SLOT = "oracles.beliefs"
 class PosteriorOracle(CachedOracle):
     """Judges by what the game's file in the slot of beliefs says."""
 
-    def __init__(self, prior: Literal["uniform", "bank"]) -> None:
+    def __init__(self, prior: Literal["uniform", "bank"], options: Mapping[str, Any]) -> None:
         super().__init__("posterior")
-        self.prior = prior
-        self._believe: Callable[..., Judgement] | None = None
+        self.prior, self.options = prior, dict(options)
+        self._believe: Bound | None = None
         self._key: Callable[..., str] | None = None
 
     def covers(self, game: Game) -> str:
-        """Return why this game cannot be judged, or ""."""
+        """Return why this game cannot be judged, or "".
+
+        Raises:
+            ConfigError: an option that the game's file does not have, or a wrong value.
+        """
         known = registry.names(SLOT)
         if game.spiel.get_type().short_name in known:
+            self._bound(game)
             return ""
         return f"its hidden part is not one that is counted here; play {', '.join(known)}, or use oracle cfr."
 
@@ -39,8 +46,8 @@ class PosteriorOracle(CachedOracle):
         if game is self._game:
             return
         super().enter(game)
-        plugin = registry.load(SLOT, game.spiel.get_type().short_name)
-        self._believe, self._key = plugin.function, getattr(plugin.module, "key", None)
+        self._believe = self._bound(game)
+        self._key = getattr(self._believe.plugin.module, "key", None)
 
     def key(self, state: State) -> str:
         """Return what the ``key`` of the game's file says decides the verdict, else all that the seat knows."""
@@ -49,10 +56,14 @@ class PosteriorOracle(CachedOracle):
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state."""
         believe = self._believe
-        return [] if believe is None else [verdict_of(state.legal_actions(), believe(state, prior=self.prior)) for state in states]
+        return [] if believe is None else [verdict_of(state.legal_actions(), believe(state)) for state in states]
+
+    def _bound(self, game: Game) -> Bound:
+        """Return the game's file with its options."""
+        return registry.bind(SLOT, game.spiel.get_type().short_name, {"prior": self.prior, **self.options})
 
 
-def posterior(*, prior: Literal["uniform", "bank"] = "uniform") -> Oracle:
+def posterior(*, prior: Literal["uniform", "bank"] = "uniform", options: Mapping[str, Any] | None = None) -> Oracle:
     """Exact values under the probabilities of what is hidden, given what the seat has seen, by counting the worlds that agree.
 
     What: the posterior over what is hidden, what each legal action is worth under it, and its entropy. What a value is depends on the
@@ -61,9 +72,17 @@ def posterior(*, prior: Literal["uniform", "bank"] = "uniform") -> Oracle:
     Mathematics: P(world | seen) proportional to prior(world) * P(seen | world, actions), summed over all worlds, exactly;
     entropy = -sum P log P, in nats.
     Options: ``prior``: "uniform": every world that the rules allow is equally likely, the model of the game, which knows nothing of a
-    bank of instances; "bank": only the worlds of the bank are possible, as for one who has learned it by heart.
+    bank of instances; "bank": only the worlds of the bank are possible, as for one who has learned it by heart. ``options`` of the
+    game's file, such as ``worlds`` of minesweeper.
     Pitfalls: not every file can value best play exactly; one that cannot says so by ``bound`` or a certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable stochastic domains", 1998.
     Verified by: tests/oracles/test_posterior.py, tests/contract/test_beliefs.py.
+
+    Raises:
+        ConfigError: ``prior`` is among the options.
     """
-    return PosteriorOracle(prior)
+    if "prior" in (options or {}):
+        raise ConfigError(
+            "oracle 'posterior': options has the key 'prior', which stands beside options, not among them; write prior: bank."
+        )
+    return PosteriorOracle(prior, options or {})

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb, log
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from sparring.errors import OracleError
 from sparring.games.base import State
 from sparring.games.minesweeper_table import Minefield, mines_of, neighbours, order_of
-from sparring.ops.mines import mine_counts
+from sparring.ops.mines import Constraint, mine_counts
+from sparring.ops.sweeping import LongSearchError, Sweeper, layouts_of
 from sparring.oracles.base import Judgement
 
 
@@ -19,26 +22,42 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
     return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
 
 
-def minesweeper(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
+def minesweeper(
+    state: State,
+    *,
+    prior: Literal["uniform", "bank"] = "uniform",
+    worlds: Annotated[int, Field(ge=0)] = 0,
+    beliefs: Annotated[int, Field(ge=1)] = 2000,
+) -> Judgement:
     """Exact probability that each action of minesweeper survives, by counting the layouts that agree with the board.
 
-    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the best actions are the safest.
+    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the best actions are the safest. With
+    ``worlds``, where few enough layouts are left, a reveal is worth what best play after it gets: then it counts what a cell tells.
     When to use: through oracle ``posterior``, on game ``minesweeper``.
     Mathematics: P(mine in c | board) = n_c / n, with n the layouts that agree with all counts, flags and the number of mines, and n_c
     those with a mine in c. Closed cells that the same counts touch are one group; groups that counts connect are a component; each
     component gives a polynomial in its number of mines, and the mines left over lie in the U untouched cells in C(U, k) ways. All
     integers, so exact. value = s + (1 - s) * l with s the probability to survive and l what a loss pays now (0, or the share open).
-    entropy = log n.
+    entropy = log n. Best play: V(B) = max_c sum_a V(B_c=a), summed over the layouts in B and what c shows in them, a mine or the counts
+    that open; a cell that is safe in all of B is revealed at once, for it has to be.
     Options: ``prior``: "uniform": every set of mines outside the first cell revealed is equally likely, the model of the game, which
-    knows nothing of its bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart.
-    Pitfalls: safest first is not best play: a riskier cell can tell more. The value is an upper bound, as if nothing were lost
+    knows nothing of its bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart. ``worlds``: most
+    layouts for which best play is worked out; 0, as in the paper, never. ``beliefs``: most beliefs that are looked at per verdict
+    before the probability is given instead, so that a verdict depends on nothing but the state.
+    Pitfalls: safest first is not best play: a riskier cell can tell more. The value is then an upper bound, as if nothing were lost
     later; ``bound`` is its distance from the loss, and 0 where the board is fully known. A flag of a sure mine is as good as a safe
-    reveal. Before the first reveal every cell is best. With "bank" time grows with the number of layouts.
+    reveal. Before the first reveal every cell is best; ``worlds`` parts them (3x4, 2 mines: 55). Games with flags have no best play
+    here. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv 2605.10325.
-    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py, tests/ops/test_mines.py.
+    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py, tests/ops/test_mines.py,
+    tests/ops/test_sweeping.py.
     """
-    table = state.spiel.table
+    table: Minefield = state.spiel.table
     risk, layouts = mine_probabilities(table, prior)
+    if layouts <= worlds and not table.flags:
+        played = _best_play(table, prior, list(risk), beliefs)
+        if played is not None:
+            return Judgement(values=played, entropy=log(layouts))
     lost = len(table.opened) / (table.cells - table.mines) if table.share else 0.0
     values = []
     for index in state.legal_indices():
@@ -47,6 +66,30 @@ def minesweeper(state: State, *, prior: Literal["uniform", "bank"] = "uniform") 
         values.append(safe + (1.0 - safe) * lost)
     known = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
     return Judgement(values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts))
+
+
+def _best_play(table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int) -> list[float] | None:
+    """Return what best play after each reveal gets, in the game's units; None if that takes too long."""
+    around = neighbours(table.rows, table.columns)
+    opened = sum(1 << cell for cell in table.opened)
+    values: list[float] = []
+    for cell in closed:
+        if not values or not opened:  # the first reveal decides where mines can lie
+            sweeper = Sweeper(_layouts(table, prior, closed, cell), around, table.share, beliefs)
+        try:
+            total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
+        except LongSearchError:
+            return None
+        values.append(total / len(sweeper.mined) / sweeper.win)
+    return values
+
+
+def _layouts(table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int) -> list[int]:
+    """Return the layouts that agree with the board; before the first reveal those that do when ``cell`` is revealed."""
+    if prior == "bank":
+        return _agreeing(table) if table.opened else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
+    within = closed if table.opened else [other for other in closed if other != cell]
+    return list(layouts_of(_constraints(table, closed), within, table.mines))
 
 
 def mine_probabilities(table: Minefield, prior: Literal["uniform", "bank"]) -> tuple[dict[int, float], int]:
@@ -68,28 +111,37 @@ def mine_probabilities(table: Minefield, prior: Literal["uniform", "bank"]) -> t
 
 def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
     """Return the number of layouts with a mine in each closed cell, and of all layouts, among every set of mines."""
-    around = neighbours(table.rows, table.columns)
-    unknown = set(closed)
+    return mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
+
+
+def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:
+    """Return what the counts on the board say of the closed cells."""
+    around, unknown = neighbours(table.rows, table.columns), set(closed)
     constraints = []
     for cell in sorted(table.opened):
         flagged = sum(other in table.flagged for other in around[cell])
         near = tuple(other for other in around[cell] if other in unknown)
         if near:
             constraints.append((near, table.number(cell) - flagged))
-    return mine_counts(constraints, closed, table.mines - len(table.flagged))
+    return constraints
 
 
 def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
     """Return the same numbers among the layouts of the game's bank."""
+    agree = _agreeing(table)
+    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
+
+
+def _agreeing(table: Minefield) -> list[int]:
+    """Return the layouts of the game's bank that agree with the board."""
     around = neighbours(table.rows, table.columns)
     seen = [(sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened]
     opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
-    agree = [
+    return [
         mined
         for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
         if not mined & opened and mined & flagged == flagged and all((mined & near).bit_count() == number for near, number in seen)
     ]
-    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
 
 
 @lru_cache(maxsize=256)

@@ -197,6 +197,16 @@ def test_by_hand():
     assert belief(Held(lost)).values == [0.0] * 3 and belief(Held(lost), worlds=0).certainty == 1.0
 
 
+def test_beliefs_are_counted_once_each_and_only_where_there_is_something_to_find_out():
+    def least(table):
+        return next(number for number in range(60) if belief(Held(table), beliefs=number).certainty == 1.0)
+
+    hit = reached(Sea(1, 5, (2,), 3, 1, 0, touch=True, share=False, ships=(0b00110,)), 1)
+    assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
+    assert least(Sea(2, 2, (2, 2), 4, 1, 0, touch=True, share=False, ships=(0b0011, 0b1100))) == 0  # the ships fill the board
+    assert least(Sea(1, 6, (2,), 4, 1, 0, touch=True, share=False, ships=(0b000110,))) == 27  # 28 if no shot were passed over
+
+
 def test_the_likeliest_hit_need_not_be_the_best_shot():
     # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
     table = Sea(4, 4, (3, 2), 9, 1, 0, touch=True, share=False, ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
@@ -223,6 +233,12 @@ def test_sunk_tells_that_a_ship_ends_among_the_earlier_hits():
     assert posterior_of(sunk, "uniform", 9).some == [(0b000111, 0b011000)]
     late = reached(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
     assert posterior_of(late, "uniform", 9).some == [(0b000111, 0b011000)]
+
+
+def test_no_ship_is_sunk_twice():
+    sea = Sea(2, 4, (2, 2, 2), 8, 1, 0, touch=True, share=False, ships=(0b00000011, 0b00001100, 0b00110000))
+    sunk = reached(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
+    assert posterior_of(sunk, "uniform", 9).some == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
 
 
 def test_the_key_forgets_the_order_that_tells_nothing_and_keeps_what_does():

@@ -146,6 +146,14 @@ def test_the_share_of_boxes_that_can_still_be_brought_home():
     assert dict(zip(found.actions, found.values, strict=True)) == pytest.approx({"down": 0.1, "left": 0.1, "right": 0.6})
 
 
+@pytest.mark.parametrize(("pay", "numbers"), [("solved", {2}), ("share", {1, 2})])
+def test_ways_to_bring_some_boxes_home_are_sought_only_where_they_are_paid(monkeypatch, pay, numbers):
+    asked, seek = set(), puzzle.solutions
+    monkeypatch.setattr(puzzle, "solutions", lambda floor, boxes, number: asked.add(number) or seek(floor, boxes, number))
+    assert judged("-@$.-/--$.-/-----", moves=4, pay=pay).best == {"right"}
+    assert asked == numbers
+
+
 def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
     monkeypatch.setattr(puzzle, "MOST_POSITIONS", 19)
     puzzle.solutions.cache_clear()

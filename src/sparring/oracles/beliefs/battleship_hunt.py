@@ -90,17 +90,13 @@ class Search:
     def shooting(self, alive: int, shot: int, afloat: int, left: int, cell: int) -> int:
         """Return what a shot, and best play after it, will get."""
         hit, after = alive & self.inside[cell], shot | 1 << cell
-        total = hit.bit_count() if self.share else 0
-        if hit != alive:
-            total += self.value(alive & ~hit, after, afloat, left - 1)
         sunk = 0
         for ship, fleets in self.through[cell].items():
             if not ship & ~after:
                 sunk |= fleets
-        for part in (hit & sunk, hit & ~sunk):
-            if part:
-                total += self.value(part, after, afloat - 1, left - 1)
-        return total
+        total = self.value(alive & ~hit, after, afloat, left - 1)
+        total += self.value(hit & sunk, after, afloat - 1, left - 1) + self.value(hit & ~sunk, after, afloat - 1, left - 1)
+        return total + hit.bit_count() if self.share else total
 
     def value(self, alive: int, shot: int, afloat: int, left: int) -> int:
         """Return what best play will get.
@@ -108,13 +104,12 @@ class Search:
         Raises:
             LongSearchError: too many beliefs were looked at.
         """
-        number = alive.bit_count()
-        top = self.bound(number, afloat, left)
-        if not top or not afloat or number == 1:
-            return top
+        top = self.bound(alive.bit_count(), afloat, left)
+        if not top:
+            return 0
         hits = [alive & fleets for fleets in self.inside]
         options = [(cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1]
-        if len(options) == afloat:  # the fleets differ at most in which ship is which
+        if len(options) == afloat:  # there is one fleet, or they differ in which ship is which
             return top
         at = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), left
         found = self._known.get(at)

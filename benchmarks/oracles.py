@@ -26,8 +26,8 @@ from sparring.games.catalogue import make_game
 from sparring.oracles.base import Oracle
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
-from sparring.run.loop import warm_up
 from sparring.run.step import Methods, play_round
+from sparring.run.warmup import warm_up
 
 Row = dict[str, Any]
 

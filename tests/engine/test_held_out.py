@@ -8,8 +8,8 @@ from sparring.engine.plan import describe
 from sparring.league.starts import starts
 from sparring.report.suite_player import Player
 from sparring.run.evaluation import Evaluator
-from sparring.run.loop import warm_up
 from sparring.run.step import Methods, play_round
+from sparring.run.warmup import warm_up
 
 MINI, SIMPLE = {"name": "hanabi", "options": {"size": "mini"}}, {"name": "hanabi", "label": "large", "options": {"size": "simple"}}
 

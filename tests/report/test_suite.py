@@ -19,7 +19,7 @@ from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.loop import warm_up
+from sparring.run.warmup import warm_up
 
 GAMES = 60  # more than a piece
 FORFEITS = 1  # seat of leduc-mcts whose games end before the opponent, who refuses to play, is asked

@@ -13,8 +13,8 @@ from sparring.rewards import reference_match as module
 from sparring.rewards.best_action import best_action
 from sparring.rewards.reference_match import reference_match
 from sparring.rng import Stream
-from sparring.run.loop import warm_up
 from sparring.run.step import Methods, play_round
+from sparring.run.warmup import warm_up
 from sparring.types import Episode, Turn
 
 SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3=1, r2c4=2

@@ -18,9 +18,9 @@ from sparring.rollout import store
 from sparring.rollout.ledger import Ledger
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.table import turn_table
-from sparring.run.loop import warm_up
 from sparring.run.measures import rollout_metrics
 from sparring.run.step import Methods, play_round
+from sparring.run.warmup import warm_up
 from sparring.train.order import minibatches
 from sparring.train.pack import pack
 

@@ -178,7 +178,7 @@ def test_the_critics_values_match_a_direct_forward():
 
 
 def test_imitation_lowers_the_loss():
-    from sparring.run.loop import warm_up
+    from sparring.run.warmup import warm_up
 
     run = engine(warmup={"updates": 1, "games": 32})
     first = [run.imitate(batch_of_demonstrations(run)) for _ in range(8)]

@@ -17,8 +17,8 @@ from sparring.league.starts import starts
 from sparring.registry import bind
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
-from sparring.run.loop import warm_up
 from sparring.run.step import Methods, play_round
+from sparring.run.warmup import warm_up
 from sparring.train.process import gradient, mean_scores
 
 BASE = {

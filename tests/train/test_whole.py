@@ -18,7 +18,7 @@ from sparring.registry import Bound, Plugin
 from sparring.rng import Stream
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
-from sparring.run.loop import warm_up
+from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 from sparring.train.learner import Learner
 from sparring.train.order import LOG_RATIO_LIMIT, ReverseTurns, minibatches

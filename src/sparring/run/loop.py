@@ -19,7 +19,6 @@ from typing import Any, Protocol
 from sparring.config import RunConfig
 from sparring.league.matchmakers.base import PAST
 from sparring.league.starts import arms
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.evaluation import Evaluator
@@ -27,14 +26,14 @@ from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
-from sparring.run.step import Engine, Methods, play_round
+from sparring.run.step import Methods, play_round
+from sparring.run.warmup import ImitatingEngine, warm_up
 from sparring.selection.curricula.base import ArmBook
 from sparring.selection.replay.base import ReplayBuffer
-from sparring.types import Episode
 
 
-class SavingEngine(Engine, Protocol):
-    """An engine that can also save itself, keep past selves and imitate."""
+class SavingEngine(ImitatingEngine, Protocol):
+    """An engine that can also save itself and keep past selves."""
 
     def files(self) -> dict[str, bytes]:
         """Return everything to be saved, by file name."""
@@ -46,10 +45,6 @@ class SavingEngine(Engine, Protocol):
 
     def take_member(self, name: str, keep: int) -> None:
         """Add a copy of the learner to the league."""
-        ...
-
-    def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step towards these games' moves."""
         ...
 
     def agent(self, name: str) -> Any:
@@ -179,25 +174,3 @@ def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int
     engine.restore(found.path)
     state = {name: dict(found.state.get(name, {})) for name in ("credit", "curriculum")}
     return found.step, state, ReplayBuffer.restored(found.path), found.notes
-
-
-def warm_up(config: RunConfig, engine: SavingEngine) -> None:
-    """Imitate random legal play for ``warmup.updates`` updates."""
-    root = engine.root.child("warmup")
-    for update in range(config.warmup.updates):
-        specs = []
-        for number in range(config.warmup.games):
-            stream = root.child(update).child(number)
-            game = engine.games[number % len(engine.games)][0]
-            specs.append(
-                EpisodeSpec(
-                    game=game,
-                    episode_id=number,
-                    group_id=number,
-                    deal=stream.child("deal"),
-                    stream=stream.child("play"),
-                    seats=("demonstrator",) * game.num_seats,
-                    trained=(True,) * game.num_seats,
-                )
-            )
-        engine.imitate(engine.play(specs, RolloutCounts()))

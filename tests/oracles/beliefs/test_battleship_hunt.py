@@ -197,6 +197,14 @@ def test_by_hand():
     assert belief(Held(lost)).values == [0.0] * 3 and belief(Held(lost), worlds=0).certainty == 1.0
 
 
+def test_the_bound_of_the_short_cut_by_hand():
+    def bound(shots, share):
+        return belief(Held(Sea(1, 5, (2,), shots, 1, 0, touch=True, share=share, ships=(0b00110,))), worlds=0).bound
+
+    assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
+    assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
+
+
 def test_beliefs_are_counted_once_each_and_only_where_there_is_something_to_find_out():
     def least(table):
         return next(number for number in range(60) if belief(Held(table), beliefs=number).certainty == 1.0)

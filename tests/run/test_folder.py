@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from sparring.config import resolve
 from sparring.errors import LockedError, RunError
 from sparring.run.folder import RunFolder
 
@@ -57,6 +59,16 @@ def test_a_run_goes_on_only_as_itself(tmp_path):
     folder.check_same_config({"name": "y", "steps": 30, "seed": 0})
     with pytest.raises(RunError, match=r"seed differs \(0, now 1\)"):
         folder.check_same_config({"name": "x", "steps": 3, "seed": 1})
+
+
+def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
+    now = resolve({"games": [{"name": "kuhn_poker"}]}).model_dump(mode="json")
+    before = {key: value for key, value in now.items() if key != "process"}
+    before["rollout"] = {key: value for key, value in now["rollout"].items() if key != "plan"}
+    folder = RunFolder.create(tmp_path, yaml.safe_dump(before))
+    folder.check_same_config(now)
+    with pytest.raises(RunError, match=r"process.updates differs \(1, now 2\)"):
+        folder.check_same_config({**now, "process": {**now["process"], "updates": 2}})
 
 
 def test_every_key_that_differs_is_named_with_both_values(tmp_path):

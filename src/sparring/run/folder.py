@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from sparring.errors import LockedError, RunError
+from sparring.config import resolve
+from sparring.errors import ConfigError, LockedError, RunError
 from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic, write_json_atomic
 
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
@@ -96,12 +97,12 @@ class RunFolder:
         return data
 
     def check_same_config(self, config: dict[str, Any]) -> None:
-        """Check that a run may go on with this configuration.
+        """Check that a run may go on with this configuration; keys that did not exist when it was started count as their defaults.
 
         Raises:
             RunError: anything differs that would make it another run.
         """
-        changed = "; ".join(_differences(self.config(), config))
+        changed = "; ".join(_differences(_completed(self.config()), config))
         if changed:
             raise RunError(f"{self.path} was started with another configuration: {changed}. Resume without overrides.")
 
@@ -163,6 +164,14 @@ def _clear(path: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _completed(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with the keys that have come since, or as it is where it can no longer be read."""
+    try:
+        return resolve(config).model_dump(mode="json")
+    except ConfigError:
+        return config
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

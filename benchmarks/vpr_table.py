@@ -43,6 +43,11 @@ TASKS: dict[str, dict[str, Any]] = {
         "options": {"rows": 3, "columns": 3, "mines": 2, "layouts": 36},
         "oracle": {"name": "posterior"},
     },
+    "minesweeper3-best": {
+        "game": "minesweeper",
+        "options": {"rows": 3, "columns": 3, "mines": 2, "layouts": 36},
+        "oracle": {"name": "posterior", "options": {"worlds": 100}},
+    },
     "minesweeper4": {
         "game": "minesweeper",
         "options": {"rows": 4, "columns": 4, "mines": 3, "layouts": 64},
@@ -174,7 +179,7 @@ def measure(game, oracle, agents, setting) -> dict[str, float]:
     }
 
 
-TASKS_COMPARED = ("sudoku4", "minesweeper3", "tictactoe")
+TASKS_COMPARED = ("sudoku4", "minesweeper3", "minesweeper3-best", "tictactoe")
 PLAN = {  # what is varied -> (task, variants, sizes of groups)
     "kind of game": [(task, ("outcome", "vpr", "vpr_mixed"), (8,)) for task in TASKS_COMPARED],
     "horizon": [(f"sudoku{blanks}", ("outcome", "vpr"), (8,)) for blanks in (2, 4, 6, 8)],
@@ -198,10 +203,12 @@ def shown(values):
 
 
 def games_until(curves, level):
-    """Return after how many games the mean return over seeds stays at or above a level, or "never"."""
+    """Return after how many games the mean return over seeds stays at or above a level, or "never"; "-" where it is there at first."""
     reached = None
     for rows in zip(*curves, strict=True):
         value = float(np.mean([row["return"] for row in rows]))
+        if not rows[0]["games"] and value >= level:
+            return "-"
         reached = None if value < level else rows[0]["games"] if reached is None else reached
     return "never" if reached is None else reached
 

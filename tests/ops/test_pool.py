@@ -64,7 +64,11 @@ def test_a_worker_that_fails_is_an_error_here(make, job, message):
 
 
 def test_an_interrupt_ends_the_workers_at_once(make):
-    with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
-        for _ in pool.answers([["sleep"], [1], [2]]):
-            signal.raise_signal(signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in a job that a shell put into the background
+    try:
+        with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
+            for _ in pool.answers([["sleep"], [1], [2]]):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert multiprocessing.active_children() == []

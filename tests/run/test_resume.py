@@ -78,7 +78,7 @@ RUNS = {
         "rewards": [
             {"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}}
             for name in registry.names("rewards")
-            if name != "llm_judge"  # which asks an endpoint
+            if name not in ("llm_judge", "reference_match")  # which ask for an endpoint and for a puzzle
         ],
     },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},

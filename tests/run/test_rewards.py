@@ -22,7 +22,7 @@ from sparring.run.loop import train
 from sparring.run.step import Methods, play_round
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
-NAMES = [name for name in registry.names("rewards") if name != "llm_judge"]  # which asks an endpoint
+NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]  # which ask for an endpoint, a puzzle
 UNKNOWN = {"information_gain"}  # neither oracle knows entropies
 EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {

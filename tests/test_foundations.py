@@ -147,7 +147,7 @@ def test_explicit_options_win_over_the_preset_and_numbers_may_be_schedules():
 def test_the_nearest_name_never_fails(text):
     assert len(nearest(text, ["mars", "grpo", "rae"])) <= 3
     assert "Did you mean" in str(UnknownNameError("x", "marz", ["mars"]))
-    assert "Known: none" in str(UnknownNameError("x", "marz", []))
+    assert "There are none" in str(UnknownNameError("x", "marz", []))
 
 
 # -- configuration

@@ -35,7 +35,7 @@ class UnknownNameError(ConfigError):
     def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
         known = sorted(known)
         near = nearest(name, known)
-        advice = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(known[:20]) or 'none'}."
+        advice = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(known[:20])}." if known else " There are none."
         super().__init__(f"Unknown {what} {name!r}.{advice}{' ' + hint if hint else ''}")
         self.name, self.suggestions = name, near
 

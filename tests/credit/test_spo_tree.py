@@ -49,6 +49,46 @@ def test_by_hand():
     assert spo_tree(turns, {}, divide_by_std=True, epsilon=2.0).advantages[1] == pytest.approx(0.5)
 
 
+def test_segments_of_branches_by_hand():
+    # two games part at their second turn, of four; V: start 2, after the first turn 2, then each its own return
+    rewards, keys = [[0.0, 0.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.0]], [0, 1, 2, 3, 0, 1, 4, 5]
+    turns = acting(table(rewards, groups=[0, 0], keys=keys), [0, 0, 0, 0, 0, 1, 0, 0])
+    assert spo_tree(turns, {}).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
+    assert spo_tree(turns, {}, segments="branches").advantages == pytest.approx([0, 2, 2, 2, 0, -2, -2, -2])
+    alike = acting(table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8)  # nothing parts them: one segment each
+    assert spo_tree(alike, {}, segments="branches").advantages == pytest.approx([2] * 4 + [-2] * 4)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["trajectories", "children"]))
+@settings(max_examples=40, deadline=None)
+def test_segments_share_out_the_same_sums(seed, average):
+    turns, plain = grown(seed)
+    own = spo_tree(turns, {}, average=average).advantages
+    shared = spo_tree(turns, {}, average=average, segments="branches").advantages
+    ways = {}
+    for start, keys, actions, _ in plain:
+        for place, key in enumerate(keys):
+            ways.setdefault((start, place, key), set()).add(keys[place + 1] if place + 1 < len(keys) else ("end", actions[place]))
+    row = 0
+    for start, keys, *_ in plain:
+        segment = []
+        for place, key in enumerate([*keys, None]):
+            if segment and (key is None or len(ways[start, place, key]) > 1):
+                assert shared[segment] == pytest.approx([own[segment].sum()] * len(segment), abs=1e-9)
+                segment = []
+            segment.append(row + place)
+        row += len(keys)
+
+
+def test_segments_of_branches_with_nothing_and_one():
+    empty = acting(table([], groups=[], keys=[]), [])
+    assert len(spo_tree(empty, {}, segments="branches").advantages) == 0
+    alone = acting(table([[1.0, 2.0]], groups=[0], keys=[0, 1]), [0, 0])
+    assert spo_tree(alone, {}, segments="branches").advantages == pytest.approx([0, 0])
+    with pytest.raises(CreditError, match="action"):
+        spo_tree(table(**HAND), {}, segments="branches")
+
+
 def test_by_hand_over_children():
     turns = acting(table(**HAND), [0, 0, 0, 1, 0, 0])
     # key 1 has two ends, worth 4 and 0; the start has two children, worth 2 and 1, however often they were met

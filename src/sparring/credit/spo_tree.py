@@ -11,8 +11,8 @@ from pydantic import Field
 
 from sparring.credit.anchors import anchor_groups, positions
 from sparring.credit.base import check
-from sparring.ops.groups import group_ids, group_mean, group_std, leave_one_out_mean
-from sparring.ops.returns import discounted_returns
+from sparring.ops.groups import group_ids, group_mean, group_std, group_sum, leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 
@@ -22,6 +22,7 @@ def spo_tree(
     *,
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     average: Literal["trajectories", "children"] = "trajectories",
+    segments: Literal["turns", "branches"] = "turns",
     leave_one_out: bool = False,
     divide_by_std: bool = False,
     epsilon: Annotated[float, Field(gt=0)] = 1e-8,
@@ -36,15 +37,17 @@ def spo_tree(
     Nodes are the information states of a (group, role): with perfect recall an information state is a whole past. The advantages
     of a trajectory add up to R - V(start) (gamma 1).
     Shapes: advantages [N].
-    Options: ``average`` "children" takes V(s) as the mean over the distinct ways on from s, however often each was taken: the next
-    node, or the last action. ``leave_one_out`` takes the baseline V(s[t]) over the other trajectories ("children": the other ways
-    on). ``divide_by_std`` divides by the population deviation of r + gamma * V(next) at s.
-    Pitfalls: where a trajectory is alone in its nodes its turns get 0: after the last meeting, or the plan's last boundary, nothing is
-    learned. With ``leave_one_out`` and no plan a state's expected gradient is exact times the chance that another of the group
-    reaches it, without it it is smaller still; "children" is a biased baseline. On a plan's tree
-    with b ways on from a node (b - 1) / b of its turns' expected gradient is left, more where nodes meet by chance;
-    ``leave_one_out`` leaves out a game and not its branches, so that it is not exact there. Segments here are turns, and edges of
-    value 0 stay in the batch, where the released code drops them.
+    Options: ``segments`` "branches": a segment reaches from a node with several ways on to the next, or to the end, and all its turns
+    get the sum of their A, the change of value over the segment, as in the paper; "turns": every turn its own, so that a turn that
+    could not be compared gets 0. ``average`` "children" takes V(s) as the mean over the distinct ways on from s, however often each was
+    taken: the next node, or the last action. ``leave_one_out`` takes the baseline V(s[t]) over the other trajectories ("children": the
+    other ways on). ``divide_by_std`` divides by the population deviation of r + gamma * V(next) at s.
+    Pitfalls: with segments of turns, where a trajectory is alone in its nodes its turns get 0: after the last meeting, or the plan's
+    last boundary, nothing is learned; on a plan's tree write ``segments: branches``. With ``leave_one_out`` and no plan a state's
+    expected gradient is exact times the chance that another of the group reaches it, without it it is smaller still; "children" is a
+    biased baseline. On a plan's tree with b ways on from a node (b - 1) / b of its turns' expected gradient is left, more where nodes
+    meet by chance; ``leave_one_out`` leaves out a game and not its branches, so that it is not exact there. Segments here are whole
+    turns, and edges of value 0 stay in the batch, where the released code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
     Verified by: tests/credit/test_spo_tree.py, tests/rollout/plans/test_credit_on_trees.py.
 
@@ -62,7 +65,30 @@ def spo_tree(
         baseline = leave_one_out_mean(returns, nodes, count) if leave_one_out else values
         deviation = group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
     advantages = edge_values - baseline
-    return Credit(advantages=advantages / (deviation + epsilon) if divide_by_std else advantages, state=dict(state))
+    if divide_by_std:
+        advantages = advantages / (deviation + epsilon)
+    if segments == "branches":
+        ids, number = _segments(turns, nodes, count)
+        advantages = group_sum(advantages, ids, number)[ids]
+    return Credit(advantages=advantages, state=dict(state))
+
+
+def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
+    """Return the id of each row's segment, and their number: one begins with a trajectory and at every node with several ways on."""
+    ways, num_ways = group_ids(nodes, _ways_on(turns, nodes, count))
+    node_of = np.zeros(num_ways, dtype=np.int64)
+    node_of[ways] = nodes
+    begins = np.bincount(node_of, minlength=count)[nodes] > 1
+    begins[trajectory_starts(turns.trajectory)] = True
+    return np.cumsum(begins) - 1, int(begins.sum())
+
+
+def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
+    """Return what each row leads to: the next row's node, or, at the end of a trajectory, ``count`` + 1 + its action."""
+    check(turns, "spo_tree", columns=("action",))
+    assert turns.action is not None
+    last = np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
+    return np.where(last, count + 1 + turns.action, np.append(nodes[1:], 0)[: len(nodes)])
 
 
 def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
@@ -75,10 +101,8 @@ def _over_children(
     turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return per row the value of its way on, the baseline and the deviation of the ways on, from the deepest turns upwards."""
-    check(turns, "spo_tree", columns=("action",))
-    assert turns.action is not None
-    last = np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
-    child = np.where(last, count + 1 + turns.action, np.append(nodes[1:], 0)[: len(nodes)])
+    child = _ways_on(turns, nodes, count)
+    last = child >= count
     ways, num_ways = group_ids(nodes, child)  # by node, hence by depth
     node_of = np.zeros(num_ways, dtype=np.int64)
     node_of[ways] = nodes

@@ -37,6 +37,11 @@ def test_rounding_is_no_difference_and_an_empty_table_is_fine():
     assert equal_groups(tables.table([]), Stream.from_seed(0), policy="drop").shape == (0,)
 
 
+def test_a_group_of_nothing_but_zeros_is_equal_whatever_others_hold():
+    turns = tables.table([[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0])  # the batch's mean is 1/9
+    assert dropped(turns).tolist() == [False] * 5 + [True] * 3 + [False]
+
+
 ROUND = st.lists(
     st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=10
 )

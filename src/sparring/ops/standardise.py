@@ -20,8 +20,11 @@ def _deviations(centred: FloatArray, values: FloatArray, ids: IntArray, num_grou
     counts = group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
+    some = np.zeros(num_groups)
+    some[ids] = values  # one value of each group: where all are equal to it, centring may have left rounding of other groups' size
+    differ = group_sum(values != some[ids], ids, num_groups) > 0
     deviation = np.sqrt(variance)
-    return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
+    return np.where((counts > ddof) & differ & (deviation > ROUNDING * size), deviation, 0.0)
 
 
 def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring import config, recipe, registry, rng, schedule
+from sparring.config import resolve
 from sparring.errors import ConfigError, UnknownNameError, nearest
 from sparring.games.catalogue import configured_game
 from sparring.rng import Stream
@@ -31,6 +32,26 @@ def test_children_differ_from_each_other_and_from_their_parent(key, first, secon
     stream = Stream(key)
     assert len({stream.key, stream.child(first).key, stream.child(second).key}) == 3
     assert stream.child(first).key == Stream(key).child(first).key
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 2**64 + 1, 10**400])
+def test_a_seed_that_would_be_another_one_is_refused(seed):
+    with pytest.raises(ConfigError, match="is no number of 64 bits"):
+        Stream.from_seed(seed)
+    with pytest.raises(ConfigError, match=r"^seed: "):
+        resolve({"games": [{"name": "kuhn_poker"}], "seed": seed})
+
+
+def test_the_largest_seed_is_taken():
+    assert resolve({"games": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
+    assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
+def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
+    with pytest.raises(ConfigError, match=f"the tiny model runs on the CPU and not on device='{device}'"):
+        resolve({"games": [{"name": "kuhn_poker"}], "model": {"device": device}})
+    resolve({"games": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
 
 
 def test_seeds_and_numbers_give_unrelated_streams():

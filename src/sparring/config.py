@@ -6,59 +6,35 @@ name the nearest right one. ``Number`` fields take a schedule as well as a plain
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from sparring import registry, schedule
-from sparring.errors import ConfigError, UnknownNameError
+from sparring import names, registry
+from sparring.config_parts import (
+    Count,
+    Few,
+    FewOrNone,
+    FromOne,
+    NotNegative,
+    Number,
+    PluginConfig,
+    Positive,
+    Some,
+    SomeOrNone,
+    Strict,
+    Width,
+    config_error,
+    refuse_repeated,
+)
+from sparring.errors import ConfigError
+from sparring.guard import LIMIT
 from sparring.rng import Stream
 
+__all__ = ["CRITICS", "Count", "Number", "PluginConfig", "Positive", "RunConfig", "Strict", "refuse_repeated", "resolve"]
 
-def _is_number(value: Any) -> Any:
-    """Check that a value is a number or a schedule; keep it as written, so that the resolved config shows it."""
-    try:
-        schedule.parse(value)
-    except ConfigError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-Number = Annotated[Any, AfterValidator(_is_number)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-
-
-class Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, values are fixed after reading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
-    """Raise ValueError if a list has the same name twice; for validators."""
-    names = list(names)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{what} {twice[0]!r} is listed twice; {why}")
-
-
-class PluginConfig(BaseModel):
-    """A plug-in by name; every further key is one of its options."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = Field(description="the plug-in's name")
-    preset: str | None = Field(None, description="a named set of options of the plug-in")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The plug-in's options as written."""
-        return dict(self.__pydantic_extra__ or {})
-
-    def bind(self, slot: str) -> registry.Bound:
-        """Return the plug-in of ``slot`` with these options checked against its signature."""
-        return registry.bind(slot, self.name, self.options, preset=self.preset)
+Label = Annotated[str, AfterValidator(names.label)]
 
 
 class LossConfig(PluginConfig):
@@ -77,7 +53,7 @@ class GameConfig(Strict):
     """A game to train on, or to hold out: weight 0."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")
-    label: str | None = Field(None, description="its name in metrics and baselines; null: name. Two sizes of one game need two")
+    label: Label | None = Field(None, description="its name in metrics and baselines; null: name. Two sizes of one game need two")
     options: dict[str, Any] = Field(default_factory=dict, description="options of the game, e.g. {players: 3}")
     illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs: rule, penalty, retries, payoff")
     weight: float = Field(1.0, ge=0, description="share of the games played; 0 holds it out: only warmed up and measured")
@@ -85,7 +61,7 @@ class GameConfig(Strict):
     outcome_gap: float | None = Field(None, gt=0, description="smallest difference of two outcomes, bounds shaping; null: from the game")
 
     scale: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="factor of the game's payoffs in what credit sees; figures keep its units"
+        1.0, gt=0, description="factor of the game's payoffs in what credit sees; figures keep its units"
     )
 
     @property
@@ -97,7 +73,7 @@ class GameConfig(Strict):
 class LoraConfig(Strict):
     """Low-rank adapters: they alone are trained, and the model under them is frozen."""
 
-    rank: Positive = Field(16, description="inner width of the adapters")
+    rank: Width = Field(16, description="inner width of the adapters")
     alpha: float = Field(32.0, gt=0, description="their scale is alpha / rank")
     targets: list[str] = Field(default_factory=list, description="layers that get one, e.g. [q_proj, v_proj]; empty: all linear ones")
 
@@ -110,10 +86,10 @@ class ModelConfig(Strict):
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of a pretrained model's weights")
     lora: LoraConfig | None = Field(None, description="low-rank adapters; empty trains every weight")
     gradient_checkpointing: bool = Field(False, description="compute blocks again in the backward pass: less memory, more time")
-    hidden_size: Positive = Field(64, description="width of the tiny model")
-    layers: Positive = Field(2, description="blocks of the tiny model")
-    heads: Positive = Field(4, description="attention heads of the tiny model")
-    context: Positive | None = Field(None, description="longest conversation in tokens; null: 128 for the tiny model, else its limit")
+    hidden_size: Width = Field(64, description="width of the tiny model")
+    layers: Few = Field(2, description="blocks of the tiny model")
+    heads: Width = Field(4, description="attention heads of the tiny model")
+    context: Some | None = Field(None, description="longest conversation in tokens; null: 128 for the tiny model, else its limit")
 
     @model_validator(mode="after")
     def _heads_divide(self) -> ModelConfig:
@@ -121,23 +97,33 @@ class ModelConfig(Strict):
             raise ValueError(f"heads={self.heads} must divide hidden_size={self.hidden_size}")
         return self
 
+    @model_validator(mode="after")
+    def _tiny_is_on_the_cpu(self) -> ModelConfig:
+        if self.name == "tiny" and self.device not in ("auto", "cpu"):
+            raise ValueError(f"the tiny model runs on the CPU and not on device={self.device!r}; write auto, or name a pretrained model")
+        return self
+
 
 class RolloutConfig(Strict):
     """How games are played for training."""
 
-    games_per_step: Positive = Field(256, description="games played between two updates")
-    group_size: Positive = Field(1, description="games that share a deal, for group-relative estimators; divides games_per_step")
+    games_per_step: Some = Field(256, description="games played between two updates")
+    group_size: Some = Field(1, description="games that share a deal, for group-relative estimators; divides games_per_step")
     plan: PluginConfig = Field(PluginConfig(name="none"), description="where the games of a group begin: at the start, or as branches")
-    in_flight: Positive = Field(4096, description="games running at the same time")
-    max_new_tokens: Positive = Field(2, description="longest reply in tokens, the stop token included")
-    temperature: float = Field(1.0, gt=0, description="sampling temperature")
+    in_flight: Some = Field(4096, description="games running at the same time")
+    max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
+    temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
     top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
-    starts: Count = Field(0, description="fixed deals per game that are played again and again; 0: every group is dealt afresh")
-    max_turns: Number | None = Field(None, description="turns of all seats after which a game is cut; a number or a schedule")
-    refills: Count = Field(0, description="how often a step plays more games in place of those that selection drops (DAPO)")
-    playouts: Count = Field(0, description="games played on from after every trained turn, to estimate its value; 0 plays none")
-    retries: Count = Field(2, description="how often a failed game begins anew before its group is dropped")
+    starts: SomeOrNone = Field(0, description="fixed deals per game that are played again and again; 0: every group is dealt afresh")
+    max_turns: FromOne | None = Field(
+        None,
+        description="turns of all seats after which a game is cut: it keeps what was paid so far, "
+        "and estimators with a critic bootstrap (their option cut); a number or a schedule",
+    )
+    refills: FewOrNone = Field(0, description="how often a step plays more games in place of those that selection drops (DAPO)")
+    playouts: FewOrNone = Field(0, description="games played on from after every trained turn, to estimate its value; 0 plays none")
+    retries: FewOrNone = Field(2, description="how often a failed game begins anew before its group is dropped")
 
     @model_validator(mode="after")
     def _groups_fit(self) -> RolloutConfig:
@@ -146,16 +132,19 @@ class RolloutConfig(Strict):
         return self
 
 
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
 class LearnerConfig(Strict):
     """How the weights are updated."""
 
-    learning_rate: Number = Field(1e-3, description="AdamW's step size; a number or a schedule")
-    betas: tuple[float, float] = Field((0.9, 0.95), description="AdamW's moment decays")
+    learning_rate: NotNegative = Field(1e-3, description="AdamW's step size; a number or a schedule")
+    betas: tuple[Decay, Decay] = Field((0.9, 0.95), description="AdamW's moment decays")
     weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled weight decay")
     gradient_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
     order: Literal["together", "reverse_turns"] = Field("together", description="all turns at once, or last turns first (SeeUPO)")
-    epochs: Positive = Field(1, description="passes over the data of a step")
-    minibatches: Positive = Field(1, description="optimiser updates per pass")
+    epochs: Few = Field(1, description="passes over the data of a step")
+    minibatches: Few = Field(1, description="optimiser updates per pass")
     split: Literal["episodes", "sequences"] = Field(
         "episodes", description="what minibatches never part: a whole game, all its seats; or one seat's sequence"
     )
@@ -168,8 +157,8 @@ class LearnerConfig(Strict):
 class ProcessConfig(Strict):
     """The process model, trained beside the policy on pairs of games where the estimator reads its step rewards (`oprl`)."""
 
-    learning_rate: Number | None = Field(None, description="AdamW's step size; a number or a schedule; null: the learner's")
-    updates: Positive = Field(1, description="optimiser updates per step, each on all pairs of the step, before credit")
+    learning_rate: NotNegative | None = Field(None, description="AdamW's step size; a number or a schedule; null: the learner's")
+    updates: Few = Field(1, description="optimiser updates per step, each on all pairs of the step, before credit")
     pairs: Literal["one_to_one", "all"] = Field(
         "one_to_one", description="no game in two pairs, best with worst; or every better game with every worse one of its start and role"
     )
@@ -178,15 +167,15 @@ class ProcessConfig(Strict):
 class WarmupConfig(Strict):
     """Optional supervised start: imitate random legal play for a few seconds."""
 
-    updates: Count = Field(0, description="updates of supervised play; 0 is off")
-    games: Positive = Field(256, description="random games per update")
+    updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
+    games: Some = Field(256, description="random games per update")
     learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")
 
 
 class OpponentConfig(PluginConfig):
     """A bot to be measured against."""
 
-    games_per_seat: Positive = Field(100, description="games played from each seat")
+    games_per_seat: Some = Field(100, description="games played from each seat")
 
 
 class EvaluationConfig(Strict):
@@ -202,7 +191,7 @@ class LeagueConfig(Strict):
     """Past selves kept as opponents; which are met is the matchmaker's choice."""
 
     every: Count = Field(0, description="steps between past selves taken into the league; 0 keeps none")
-    keep: Positive = Field(8, description="past selves kept; beyond that the middle of the history thins out")
+    keep: Few = Field(8, description="past selves kept; beyond that the middle of the history thins out")
 
 
 class CheckpointConfig(Strict):
@@ -222,11 +211,14 @@ class HealthRule(Strict):
     """A metric and the bound beyond which it must not stay; a value that is no number counts as beyond."""
 
     metric: str = Field(min_length=1, description="a metric, or a pattern of the glossary such as seat_asymmetry/GAME")
-    above: float | None = Field(None, allow_inf_nan=False, description="values above this are unhealthy; give this or below")
-    below: float | None = Field(None, allow_inf_nan=False, description="values below this are unhealthy")
+    above: float | None = Field(None, description="values above this are unhealthy; give this or below")
+    below: float | None = Field(None, description="values below this are unhealthy")
     for_steps: Positive = Field(1, description="times in a row that the metric is recorded so before the rule acts")
-    after_step: float = Field(0.0, ge=0, allow_inf_nan=False, description="first steps not looked at; below 1: that share of the run")
+    after_step: float = Field(0.0, ge=0, description="first steps not looked at; below 1: that share of the run")
     times_start: bool = Field(False, description="whether the bound is a multiple of the mean of the metric's first 5 records in this run")
+    times_best: bool = Field(
+        False, description="whether the bound is a multiple of the lowest value recorded so far, with above; of the highest, with below"
+    )
     if_recorded: bool = Field(False, description="whether nothing is said where the metric never appears")
     action: Literal["warn", "stop"] = Field("warn", description="what the rule does, once per metric")
 
@@ -234,6 +226,8 @@ class HealthRule(Strict):
     def _one_bound(self) -> HealthRule:
         if (self.above is None) == (self.below is None):
             raise ValueError(f"the rule on {self.metric!r} needs exactly one of above and below")
+        if self.times_start and self.times_best:
+            raise ValueError(f"the rule on {self.metric!r} has times_start and times_best; write one of them")
         return self
 
 
@@ -249,6 +243,7 @@ def _health_rules() -> list[HealthRule]:
         HealthRule(metric="sampled_entropy", below=0.01, for_steps=10),
         HealthRule(metric="ratio_tail", above=0.1, for_steps=5),
         HealthRule(metric="gradient_norm", above=1000.0, for_steps=3),
+        HealthRule(metric="nash_conv/GAME", above=2.0, times_best=True, for_steps=5, after_step=0.1, if_recorded=True),
     ]
 
 
@@ -259,21 +254,27 @@ class HealthConfig(Strict):
     rules: list[HealthRule] = Field(default_factory=_health_rules, description="what is watched; a list of one's own replaces this one")
 
 
+CRITICS = frozenset({"values", "values_after", "token_values"})  # what an estimator NEEDS that reads a critic
+
+
 class RunConfig(Strict):
     """Everything a run depends on, besides the code."""
 
-    name: str = Field("run", description="name of the recipe")
+    name: Annotated[str, AfterValidator(names.path_name)] = Field("run", description="name of the recipe")
     summary: str = Field("", description="one line about it")
-    seed: int = Field(0, description="all randomness of the run is a function of this number")
+    seed: int = Field(0, ge=0, lt=2**64, description="all randomness of the run is a function of this number, 0 to 2^64 - 1")
     steps: Positive = Field(100, description="updates of the policy")
-    threads: Count = Field(0, description="CPU threads; 0 takes one per core")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0 takes one per core")
+    call_seconds: float = Field(
+        LIMIT, ge=0, allow_inf_nan=False, description="seconds after which one call of a plug-in (game, agent, oracle ...) hangs; 0: never"
+    )
     games: list[GameConfig] = Field(min_length=1, description="the games trained on")
     model: ModelConfig = ModelConfig()
     renderer: PluginConfig = PluginConfig(name="plain")
     sampler: PluginConfig = PluginConfig(name="in_process")
     rollout: RolloutConfig = RolloutConfig()
     matchmaker: PluginConfig = PluginConfig(name="mirror")
-    bots: dict[str, PluginConfig] = Field(default_factory=dict, description="agents with options that the matchmaker may seat, by a name")
+    bots: dict[Label, PluginConfig] = Field(default_factory=dict, description="agents with options that the matchmaker may seat, by a name")
     league: LeagueConfig = LeagueConfig()
     rewards: list[RewardConfig] = Field(default_factory=list, description="components added to the game's payoffs")
     outcome_weight: Number = Field(1.0, description="factor of the game's own payoffs in what credit sees; a number or a schedule")
@@ -321,6 +322,19 @@ class RunConfig(Strict):
                 f"play {', '.join(solved)}, or use the reward best_action with an oracle."
             )
 
+    def _check_losses(self) -> None:
+        """Refuse losses none of which trains the policy, and one that fits a critic where the estimator reads none."""
+        losses = [loss.bind("losses").plugin for loss in self.losses]
+        if not any(loss.trains for loss in losses):
+            named = ", ".join(loss.name for loss in losses)
+            raise ConfigError(f"losses: nothing trains the policy, as {named} cannot alone; add a line such as - {{name: ppo_clip}}.")
+        fitting = [loss.name for loss in losses if "values" in loss.needs]
+        if fitting and not self.credit.bind("credit").needs & CRITICS:
+            raise ConfigError(
+                f"losses: {fitting[0]!r} fits a critic, and credit {self.credit.name!r} reads none; leave it out, or write "
+                "credit: {name: gae}."
+            )
+
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {"render": self.renderer, "league.matchmakers": self.matchmaker, "selection": self.selection, "credit": self.credit}
@@ -328,15 +342,15 @@ class RunConfig(Strict):
         for slot, plugin in slots.items():
             plugin.bind(slot)
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))  # refuses what does not fit
-        for loss in self.losses:
-            loss.bind("losses")
+        self._check_losses()
         for reward in self.rewards:
             self._check_needs(reward.bind("rewards").plugin)
         for game in self.games:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
         for agent in (*self.evaluation.opponents, *self.bots.values()):
-            agent.bind("agents")
+            if "terminal" in agent.bind("agents").needs:
+                raise ConfigError(f"agent {agent.name!r} sits at a terminal, where a run asks nobody; meet it with `sparring play`.")
         return self
 
 
@@ -350,13 +364,7 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(dict(data)).check_plugins()
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            section, _, key = where.rpartition(".")
-            raise UnknownNameError(f"key of {section or 'the configuration'}", key, _keys_at(first["loc"][:-1])) from None
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where or 'configuration'}: {message}, got {first.get('input')!r}.") from None
+        raise config_error(error, _keys_at) from None
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:

@@ -12,13 +12,44 @@ SparringError
 ├── OracleError            an oracle was asked what it cannot judge
 ├── RewardError            a reward plug-in gave no usable numbers
 ├── CreditError            a turn table an estimator cannot work on
+├── DivergedError          training met what is no finite number; the last checkpoint is good
+├── PluginError            a plug-in raised, or gave what cannot be used
+│   └── HungError          a plug-in did not come back within call_seconds
 └── RolloutError           episodes failed beyond the retry budget
 """
 
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable
+from typing import Any
+
+DEBUG = "SPARRING_DEBUG"  # the environment variable that shows the traces of errors
+_LONGEST = 120  # characters of a value in a message
+
+
+class _Short(reprlib.Repr):
+    """Values as messages quote them: a few parts of a few levels, and never the whole of a large one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 6, 8, 8
+        self.maxstring = self.maxother = _LONGEST
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a whole number, or its size where it has more digits than anyone reads."""
+        return repr(x) if x.bit_length() < 200 else f"<a whole number of {x.bit_length()} bits>"
+
+
+_SHORT = _Short()
+
+
+def quoted(value: Any, limit: int = _LONGEST) -> str:
+    """Return a value as a message quotes it: like ``repr``, on one line, cut in the middle where it is long."""
+    text = _SHORT.repr(value)
+    half = limit // 2 - 2
+    return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
 
 
 class SparringError(ValueError):
@@ -30,13 +61,27 @@ class ConfigError(SparringError):
 
 
 class UnknownNameError(ConfigError):
-    """A name that nothing has; the message lists the nearest right names."""
+    """A name that nothing has; the message names the nearest right ones, and all of them.
 
-    def __init__(self, what: str, name: str, known: Iterable[str], hint: str = "") -> None:
+    Args:
+        what: kind of thing.
+        name: what was asked for.
+        known: all right names.
+        hint: where to find more, as a sentence.
+        every: whether all are listed; of hundreds of many kinds the hint says where they are.
+    """
+
+    def __init__(
+        self, what: str, name: str, known: Iterable[str], hint: str = "", *, every: bool = True
+    ) -> None:
         known = sorted(known)
         near = nearest(name, known)
-        advice = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(known[:20])}." if known else " There are none."
-        super().__init__(f"Unknown {what} {name!r}.{advice}{' ' + hint if hint else ''}")
+        advice = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        if not known:
+            advice = " There are none."
+        elif every and len(known) > len(near):
+            advice += f" Known: {', '.join(known)}."
+        super().__init__(f"Unknown {what} {quoted(name)}.{advice}{' ' + hint if hint else ''}")
         self.name, self.suggestions = name, near
 
 
@@ -76,6 +121,18 @@ class CreditError(SparringError):
     """A turn table that an estimator cannot work on."""
 
 
+class DivergedError(SparringError):
+    """Training met a loss, gradient, weight or probability that is not finite; nothing of it was saved."""
+
+
+class PluginError(SparringError):
+    """A plug-in raised an exception, or gave what cannot be used."""
+
+
+class HungError(PluginError):
+    """A plug-in did not come back within the limit on one call."""
+
+
 class RolloutError(SparringError):
     """Episodes failed beyond the retry budget."""
 
@@ -83,4 +140,6 @@ class RolloutError(SparringError):
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Return up to three of ``known`` that look most like ``name``, best first."""
     by_lower = {item.lower(): item for item in known}
+    if len(name) > _LONGEST:
+        return []
     return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import os.path
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sparring.config import RunConfig
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError, UnknownNameError, nearest, quoted
+from sparring.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -30,35 +31,51 @@ def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
 
     Raises:
         UnknownNameError: neither a recipe nor a file.
-        ConfigError: not a YAML mapping.
+        ConfigError: not a YAML mapping, or it extends itself.
     """
+    return _load(name, (), part_of_another)
+
+
+def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
+    """Return a recipe, or a ``part`` of one; ``extending`` are those that extend it, the first one first."""
+    what = f"Recipe {quoted(name)}"
+    if name in extending:
+        raise ConfigError(f"{what} extends itself: {' -> '.join([*extending, name])}. Leave one `extends` out.")
     path = Path(name)
-    if path.suffix in (".yaml", ".yml") and path.is_file():
-        text = path.read_text(encoding="utf-8")
-    elif name in recipe_names() or (part_of_another and (FOLDER / f"{name}.yaml").is_file()):
-        text = (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
-    data = parse_yaml(text, f"Recipe {name!r}")
+    if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
+        built_in = FOLDER / f"{name}.yaml"
+        if name not in recipe_names() and not (part and _is_part(built_in)):
+            if path.suffix in (".yaml", ".yml"):
+                raise _no_file(name)
+            raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
+        path = built_in
+    data = parse_yaml(read_text(path, what), what)
     if not isinstance(data, dict):
-        raise ConfigError(f"Recipe {name!r} must be a mapping of keys to values, got {type(data).__name__}.")
+        raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
     bases = data.pop("extends", [])
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
+        raise ConfigError(f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; write extends: kuhn-tiny.")
     result: dict[str, Any] = {}
-    for base in [bases] if isinstance(bases, str) else bases:
-        result = merge(result, load_recipe(base, part_of_another=True))
+    for base in bases:
+        result = merge(result, _load(base, (*extending, name), True))
     return merge(result, data)
 
 
-def parse_yaml(text: str, what: str) -> Any:
-    """Return what a YAML text says; ``what`` names it in the error.
+def _no_file(name: str) -> ConfigError:
+    """Return the error of a recipe's file that is not there, with what to write into it."""
+    near = nearest(Path(name).stem, recipe_names())
+    meant = f" Did you mean the recipe {near[0]!r}?" if near else ""
+    lines = r"extends: kuhn-tiny\nsteps: 200\n"
+    return ConfigError(
+        f"There is no file {quoted(name)}.{meant} To write one, begin from a recipe and change keys: "
+        f"printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; `sparring list recipes` names all."
+    )
 
-    Raises:
-        ConfigError: not YAML.
-    """
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{what} is not valid YAML: {' '.join(str(error).split())}") from None
+
+def _is_part(path: Path) -> bool:
+    """Return whether a path is a file in the folder of recipes."""
+    return os.path.isfile(path) and path.resolve().is_relative_to(FOLDER.resolve())
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,30 +96,31 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     result = copy.deepcopy(dict(data))
     for override in overrides:
         path, separator, text = override.partition("=")
+        what = f"Override {quoted(override, 80)}"
         if not separator or not path:
-            raise ConfigError(f"Override {override!r} must look like learner.learning_rate=0.001.")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise ConfigError(f"Override {override!r}: {text!r} is not a valid value.") from None
-        _assign(result, path.split("."), value, override)
+            raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
+        value = parse_value(text, what, path)
+        if path.count(".") >= MAX_DEPTH:
+            raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
+        _assign(result, path.split("."), value, what)
     return result
 
 
-def _assign(target: Any, path: list[str], value: Any, override: str) -> None:
+def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
     """Set the item at ``path`` below ``target``, making mappings on the way."""
     for depth, part in enumerate(path):
         last = depth + 1 == len(path)
         if isinstance(target, list):
-            if not part.isdigit() or int(part) >= len(target):
-                raise ConfigError(f"Override {override!r}: {part!r} is not an index of a list of {len(target)} items.")
+            if not part.isdecimal() or len(part) > 9 or int(part) >= len(target):
+                raise ConfigError(f"{what}: {quoted(part)} is not an index of a list of {len(target)} items.")
             index: Any = int(part)
         elif isinstance(target, dict):
             index = part
             if not last:
                 target.setdefault(index, {})
         else:
-            raise ConfigError(f"Override {override!r}: {'.'.join(path[:depth])!r} is a plain value and has no part {part!r}.")
+            whole = quoted(".".join(path[:depth]))
+            raise ConfigError(f"{what}: {whole} is a plain value and has no part {quoted(part)}.")
         if last:
             target[index] = value
         target = target[index]
@@ -110,4 +128,4 @@ def _assign(target: Any, path: list[str], value: Any, override: str) -> None:
 
 def to_yaml(config: RunConfig) -> str:
     """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    return dump_yaml(config.model_dump(mode="json"))

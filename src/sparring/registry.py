@@ -7,6 +7,7 @@ A plug-in module may also declare:
     NEEDS      set of features it wants computed, e.g. {"values"}
     NEEDS_BY   option -> value -> set of further features, where they depend on an option
     PRESETS    name -> options that reproduce a published variant
+    TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the critic's
     SUMMARY    one line for lists (otherwise the first line of the docstring)
 """
 
@@ -26,7 +27,8 @@ from typing import Any
 
 import pydantic
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.guard import Call
 from sparring.schedule import Schedule, is_schedule, parse
 
 SLOTS = {
@@ -47,6 +49,23 @@ SLOTS = {
     "league.matchmakers": "matchmaker",
     "rollout.plans": "rollout plan",
 }
+KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
+    "games": "games.N",
+    "render": "renderer",
+    "samplers": "sampler",
+    "agents": "bots, evaluation.opponents",
+    "oracles": "games.N.oracle",
+    "oracles.beliefs": "games.N.oracle",
+    "oracles.puzzles": "games.N.oracle",
+    "rewards": "rewards.N",
+    "credit": "credit",
+    "losses": "losses.N",
+    "selection": "selection",
+    "selection.curricula": "curriculum",
+    "selection.replay": "replay",
+    "league.matchmakers": "matchmaker",
+    "rollout.plans": "rollout.plan",
+}
 SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in
 
 
@@ -63,6 +82,11 @@ class Plugin:
     def needs(self) -> frozenset[str]:
         """Features this plug-in wants computed."""
         return frozenset(getattr(self.module, "NEEDS", ()))
+
+    @property
+    def trains(self) -> bool:
+        """Whether a loss has a gradient of its own towards the policy."""
+        return bool(getattr(self.module, "TRAINS", True))
 
     @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
@@ -101,8 +125,25 @@ class Bound:
         return {**self.options, **{name: schedule(progress) for name, schedule in self.schedules.items()}}
 
     def __call__(self, *args: Any, progress: float = 0.0) -> Any:
-        """Call the plug-in with these positional arguments and its options at ``progress``."""
-        return self.plugin.function(*args, **self.at(progress))
+        """Call the plug-in with these positional arguments and its options at ``progress``.
+
+        Raises:
+            PluginError: it raised an exception that is none of Sparring's, or gave what ``check_output`` of its slot refuses.
+        """
+        with Call(self):
+            given = self.plugin.function(*args, **self.at(progress))
+            check = _output_check(self.plugin.slot)
+            if check is not None:
+                check(self, given, *args)
+        return given
+
+    def __str__(self) -> str:
+        return named(self.plugin.slot, self.plugin.name)
+
+
+def named(slot: str, name: str) -> str:
+    """Return a plug-in in words, with the configuration's key that names it."""
+    return f"{SLOTS[slot]} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
@@ -130,6 +171,16 @@ def _is_support(slot: str, name: str) -> bool:
 def offering(slot: str, function: str) -> tuple[str, ...]:
     """Return the names of the plug-ins of a slot whose file has a function of this name too, sorted."""
     return tuple(name for name in names(slot) if hasattr(load(slot, name).module, function))
+
+
+@cache
+def _output_check(slot: str) -> Callable[..., None] | None:
+    """Return the function ``check_output(bound, given, *args)`` of a slot's base module, if it has one."""
+    base = f"sparring.{slot}.base"
+    if importlib.util.find_spec(base) is None:
+        return None
+    found: Callable[..., None] | None = getattr(importlib.import_module(base), "check_output", None)
+    return found
 
 
 @cache
@@ -196,7 +247,7 @@ def _check_limits(schedule: Schedule, hint: Any, where: str) -> None:
         try:
             adapter.validate_python(value)
         except pydantic.ValidationError as error:
-            raise ConfigError(f"{where}: {error.errors()[0]['msg']}, got {value!r} in its schedule.") from None
+            raise ConfigError(f"{where}: {error.errors()[0]['msg']}, got {quoted(value)} in its schedule.") from None
 
 
 def _checked(
@@ -215,4 +266,4 @@ def _checked(
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}, option {key!r}: {first['msg']}, got {first.get('input')!r}.") from None
+        raise ConfigError(f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}.") from None

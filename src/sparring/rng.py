@@ -12,6 +12,8 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
+from sparring.errors import ConfigError
+
 _MASK = (1 << 64) - 1
 _SALT = 0x5851F42D4C957F2D  # keeps children apart from draws
 _GAMMA = 0x9E3779B97F4A7C15  # the increment of SplitMix64 (Steele, Lea and Flood, 2014)
@@ -39,7 +41,13 @@ class Stream:
 
     @classmethod
     def from_seed(cls, seed: int) -> Stream:
-        """Return the root stream of a run."""
+        """Return the root stream of a run.
+
+        Raises:
+            ConfigError: the seed is no number of 64 bits, so that another seed would give the same stream.
+        """
+        if not 0 <= seed <= _MASK:
+            raise ConfigError(f"seed={seed!r:.40} is no number of 64 bits; write one from 0 to {_MASK}.")
         return cls(_mix((seed * _GAMMA + _GAMMA) & _MASK))
 
     def child(self, name: str | int) -> Stream:

@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, quoted
 
 Kind = Literal["constant", "linear", "cosine", "staircase"]
+LARGEST = 3.4e38  # size of a number; single precision ends there
 _OPTIONAL = {"until", "rise"}
 _FIELDS = {"linear": {"start", "end", *_OPTIONAL}, "cosine": {"start", "end", *_OPTIONAL}, "staircase": {"values", "at"}}
 
@@ -64,22 +65,23 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
         ConfigError: the mapping has an unknown kind, unknown or missing fields, or values out of order.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return Schedule(kind="constant", values=(float(value),))
+        return Schedule(kind="constant", values=_numbers([value], where))
     if not is_schedule(value):
         example = "{schedule: linear, start: 0.1, end: 0.0}"
-        raise ConfigError(f"{where}: {value!r} is neither a number nor a schedule; write 0.1 or {example}.")
-    kind, fields = value["schedule"], set(value) - {"schedule"}
+        raise ConfigError(f"{where}: {quoted(value)} is neither a number nor a schedule; write 0.1 or {example}.")
+    kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:
-        return parse(value["value"], where)
-    if kind not in _FIELDS:
-        raise ConfigError(f"{where}: unknown schedule {kind!r}; write one of constant, linear, cosine, staircase.")
+        return Schedule(kind="constant", values=_numbers([value["value"]], where))
+    if str(kind) not in _FIELDS:  # as text: what is given may be a list, which no mapping can look up
+        raise ConfigError(f"{where}: unknown schedule {quoted(kind)}; write one of constant, linear, cosine, staircase.")
     required = _FIELDS[kind] - _OPTIONAL
     if fields - _FIELDS[kind] or required - fields:
-        raise ConfigError(f"{where}: a {kind} schedule takes {sorted(_FIELDS[kind])}, got {sorted(fields)}.")
+        raise ConfigError(f"{where}: a {kind} schedule takes {sorted(_FIELDS[kind])}, got {quoted(sorted(fields))}.")
     if kind == "staircase":
         values, at = _numbers(value["values"], where), _numbers(value["at"], where)
         if len(values) != len(at) + 1 or list(at) != sorted(at):
-            raise ConfigError(f"{where}: a staircase needs one more value than steps, and steps in order; got values={values}, at={at}.")
+            got = f"got values={quoted(values)}, at={quoted(at)}"
+            raise ConfigError(f"{where}: a staircase needs one more value than steps, and steps in order; {got}.")
         return Schedule(kind=kind, values=values, at=at)
     until, rise = _numbers([value.get("until", 1.0), value.get("rise", 0.0)], where)
     if not 0.0 < until <= 1.0:
@@ -90,7 +92,10 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
 
 
 def _numbers(values: Any, where: str) -> tuple[float, ...]:
-    """Return a list of numbers as floats, or raise ConfigError."""
+    """Return a list of finite numbers as floats, or raise ConfigError."""
     if not isinstance(values, (list, tuple)) or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values):
-        raise ConfigError(f"{where}: {values!r} must be a list of numbers.")
+        raise ConfigError(f"{where}: {quoted(values)} must hold numbers and nothing else.")
+    if not all(abs(v) <= LARGEST for v in values):
+        largest = next(v for v in values if not abs(v) <= LARGEST)
+        raise ConfigError(f"{where}: {quoted(largest)} is not a finite number of at most {LARGEST:g} in size; write for example 0.1.")
     return tuple(float(v) for v in values)

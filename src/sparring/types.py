@@ -104,6 +104,7 @@ class Episode:
     turns: tuple[Turn, ...]
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
     forfeited_by: int | None = None
+    cut: bool = False  # rollout.max_turns ended it, not its rules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,6 +129,7 @@ class TurnTable:
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
+    cut: BoolArray | None = None  # last turn of its trajectory in a game that was cut (rollout.max_turns); present if any was
     action: IntArray | None = None  # index into action_names of what was played; -1 where nothing was
     view: IntArray | None = None  # index into view_names: equal exactly when the seat saw the same, within a game
     logprob: FloatArray | None = None  # sum of the sampler's log-probabilities over the turn's sampled tokens, nats

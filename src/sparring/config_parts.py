@@ -1,0 +1,99 @@
+"""What the sections of the configuration are made of: numbers with limits, plug-ins with options, errors on one line.
+
+Limits of sizes are far beyond any use; they turn slips of the keyboard into one line instead of hours or gigabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from sparring import registry, schedule
+from sparring.errors import ConfigError, UnknownNameError, quoted
+
+LARGEST_COUNT = 10**9  # of anything that is counted
+
+
+def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
+    """Return a check that a value is a number or a schedule, nowhere below ``low``; what is written is kept, to be quoted."""
+
+    def check(value: Any) -> Any:
+        try:
+            lowest = min(schedule.parse(value).values)
+        except ConfigError as error:
+            raise ValueError(str(error).removeprefix("schedule: ")) from None
+        if lowest < low:
+            raise ValueError(f"{lowest:g} is too small; write {low:g} or more")
+        return value
+
+    return check
+
+
+Number = Annotated[Any, AfterValidator(_number())]
+NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
+FromOne = Annotated[Any, AfterValidator(_number(1.0))]
+Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+Some = Annotated[int, Field(ge=1, le=10**6)]  # of what is held in memory all at once: games, tokens of a reply
+SomeOrNone = Annotated[int, Field(ge=0, le=10**6)]
+Few = Annotated[int, Field(ge=1, le=10**4)]  # of what is done over and over before anything is quoted or saved
+FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
+Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
+
+
+class Strict(BaseModel):
+    """Base of all sections: unknown keys are errors, values are fixed after reading, numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
+    """Raise ValueError if a list has the same name twice; for validators."""
+    names = list(names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{what} {quoted(twice[0])} is listed twice; {why}")
+
+
+class PluginConfig(BaseModel):
+    """A plug-in by name; every further key is one of its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
+    name: str = Field(description="the plug-in's name")
+    preset: str | None = Field(None, description="a named set of options of the plug-in")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The plug-in's options as written."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def bind(self, slot: str) -> registry.Bound:
+        """Return the plug-in of ``slot`` with these options checked against its signature."""
+        return registry.bind(slot, self.name, self.options, preset=self.preset)
+
+
+def config_error(found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = "") -> ConfigError:
+    """Return the error of the first thing that pydantic found wrong, on one line.
+
+    Args:
+        found: pydantic's ValidationError.
+        keys_at: from the path of a section to its keys.
+        of: names the whole, in front of the path; empty for the configuration of a run.
+    """
+    first = found.errors(include_url=False)[0]
+    parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in first["loc"]]
+    where = ".".join(parts) or ("suite" if of else "configuration")
+    if first["type"] == "extra_forbidden":
+        section = ".".join(parts[:-1]) or ("the suite" if of else "the configuration")
+        what = f"key of {section} in {of}" if of else f"key of {section}"
+        return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
+    message = first["msg"].removeprefix("Value error, ").rstrip(".")
+    given = first.get("input")
+    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"  # a section, of which the message names a part
+    if first["type"] != "missing" and not whole and quoted(given) not in message:
+        message += f", got {quoted(given)}"
+        if first["type"] == "string_type" and isinstance(given, (int, float)):
+            message += "; write it in quotes, as in label: '12e5'"
+    return ConfigError(f"{of + ': ' if of else ''}{where}: {message}.")

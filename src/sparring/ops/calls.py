@@ -13,6 +13,7 @@ import numpy as np
 
 from sparring.types import FloatArray
 
+LONGEST = 10_000  # characters of code; its parser takes long over more, and none is a move
 _PARTED = re.compile(r"[\s=:,]+")
 _UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 
@@ -30,7 +31,8 @@ def calls_of(text: str) -> tuple[Call, ...]:
 
     JSON is read as a call, or a list of calls: {"name": "move", "arguments": {"x": 1}}; "parameters" says the same as "arguments".
     move(x=1, y=2) is a call as in code. Of any other text the words between spaces, "=", ":" and "," count: the first is the name, the
-    others are parameters without a name, so that "r1c2=3" calls r1c2 with 3. A text without any word makes no call.
+    others are parameters without a name, so that "r1c2=3" calls r1c2 with 3. A text without any word makes no call. A text of more than
+    10,000 characters is not read as code.
     """
     return _from_json(text) or _from_code(text) or _from_words(text)
 
@@ -79,6 +81,8 @@ def _arguments(given: Any) -> Mapping[str, str]:
 
 def _from_code(text: str) -> tuple[Call, ...]:
     """Return the call of a text such as move(x=1, y=2); none if it is something else."""
+    if len(text) > LONGEST:
+        return ()
     try:
         node = ast.parse(text.strip(), mode="eval").body
         if not isinstance(node, ast.Call):

@@ -51,11 +51,10 @@ def group_sum(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
 
 
 def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the mean of each group, [G]; 0 for groups without rows. Exact to rounding for values near 1e6."""
-    shift = float(values.mean()) if len(values) else 0.0
-    counts = np.maximum(group_counts(ids, num_groups), 1)
-    means = group_sum(values - shift, ids, num_groups) / counts + shift
-    return np.where(group_counts(ids, num_groups) > 0, means, 0.0)
+    """Return the mean of each group, [G]; 0 for groups without rows. Exact to rounding for values near 1e6, and where all are equal."""
+    some = np.zeros(num_groups)
+    some[ids] = values  # one value of each group: sums are taken relative to it, so that no other group's size leaves rounding here
+    return some + group_sum(values - some[ids], ids, num_groups) / np.maximum(group_counts(ids, num_groups), 1)
 
 
 def centre(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:

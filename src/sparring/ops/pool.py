@@ -6,17 +6,21 @@ import contextlib
 import json
 import logging
 import multiprocessing
+import os
 import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sparring.errors import RolloutError, SparringError
+from sparring.errors import DEBUG, RolloutError, SparringError
 
 log = logging.getLogger(__name__)
+
+SILENCE = 86_400.0  # seconds without an answer after which workers count as hung, where nothing else is said
 
 Job = list[Any]
 """Plain data, as JSON holds it; so is an answer."""
@@ -59,23 +63,30 @@ class WorkerPool:
         """End the processes: after the jobs they have, or ``at_once``; a context does."""
         for pipe in self._pipes:
             pipe.close()
+        for process in self._processes if at_once else ():
+            process.kill()  # nothing of a worker outlives it but its answers; one that is stopped or deaf ends by this alone
         for process in self._processes:
-            if at_once:
-                process.terminate()  # nothing of a worker outlives it but its answers
             process.join()
 
-    def answers(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Any]]:
+    def answers(self, jobs: Iterable[Job], *, seconds: float = SILENCE) -> Iterator[tuple[Job, Any]]:
         """Yield every job with its answer, in the order in which answers come.
 
+        Args:
+            jobs: what is asked.
+            seconds: how long no worker may answer while there is work; 0 is no limit.
+
         Raises:
-            RolloutError: a worker raised or died; what was wrong is in the message.
+            RolloutError: a worker raised, died, hangs or is stopped; what was wrong is in the message.
         """
         waiting = iter(jobs)
         busy: dict[Connection, Job] = {}
         for pipe in self._pipes:
             _feed(pipe, waiting, busy)
         while busy:
-            ready = wait(list(busy))
+            ready = wait(list(busy), seconds or None)
+            if not ready:
+                pids = ", ".join(str(self._processes[self._pipes.index(pipe)].pid) for pipe in busy)
+                raise RolloutError(f"No worker process has answered for {seconds:g} seconds: pid {pids} hang or have been stopped.")
             for pipe in [pipe for pipe in self._pipes if pipe in ready]:
                 job = busy.pop(pipe)
                 answer = self._answer(pipe)
@@ -136,7 +147,11 @@ def _work(pipe: Connection, make: Callable[[dict[str, Any]], Callable[[Job], Any
         except SparringError as error:
             reply = ["failed", str(error)]
         except Exception as error:
-            reply = ["failed", f"A worker process failed: {error!r} {traceback.format_exc()}"]
+            if os.environ.get(DEBUG, "") not in ("", "0"):
+                log.exception("A worker process failed.")
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(frame.filename).name}:{frame.lineno}"
+            reply = ["failed", f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace."]
         try:
             pipe.send_bytes(json.dumps(reply).encode())
         except OSError:

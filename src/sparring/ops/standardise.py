@@ -12,19 +12,11 @@ ROUNDING = 1e-13  # a deviation below this share of the group's mean size is wha
 
 def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
     """Return the standard deviation of each group, [G]; exactly 0 for groups that are equal up to rounding or too small."""
-    return _deviations(centre(values, ids, num_groups), values, ids, num_groups, ddof)
-
-
-def _deviations(centred: FloatArray, values: FloatArray, ids: IntArray, num_groups: int, ddof: int) -> FloatArray:
-    """Return what ``deviations`` does, from values whose group's mean is known already."""
-    counts = group_counts(ids, num_groups)
+    centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
-    some = np.zeros(num_groups)
-    some[ids] = values  # one value of each group: where all are equal to it, centring may have left rounding of other groups' size
-    differ = group_sum(values != some[ids], ids, num_groups) > 0
     deviation = np.sqrt(variance)
-    return np.where((counts > ddof) & differ & (deviation > ROUNDING * size), deviation, 0.0)
+    return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
 
 
 def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
@@ -33,16 +25,31 @@ def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
 
 
 def over_deviation(
-    centred: FloatArray, values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6
+    differences: FloatArray,
+    values: FloatArray,
+    ids: IntArray,
+    num_groups: int,
+    *,
+    ddof: int = 1,
+    epsilon: float = 1e-6,
 ) -> FloatArray:
-    """Return centred values over their group's deviation + epsilon, [N]; exactly 0 in groups of one or of equal values.
+    """Return differences over the deviation of their group's values, [N].
+
+    Equation:
+        result[i] = differences[i] / (std of values[j] over j in the group of i + epsilon)
+
+    It is exactly 0 in groups of one or of equal values.
 
     Args:
-        centred: float64 [N], ``values`` minus their group's mean.
-        values: float64 [N]; for others see ``standardise``.
+        differences: float64 [N], ``values`` minus any baseline.
+        values: float64 [N], whose deviation divides; for values minus their mean see ``standardise``.
+        ids: int64 [N], group of each row.
+        num_groups: number of groups G.
+        ddof: 1 for the sample deviation, 0 for the population's.
+        epsilon: added to the deviation.
     """
-    deviation = _deviations(centred, values, ids, num_groups, ddof)
-    quotient: FloatArray = centred / np.where(deviation > 0.0, deviation + epsilon, np.inf)[ids]
+    deviation = deviations(values, ids, num_groups, ddof=ddof)
+    quotient: FloatArray = differences / np.where(deviation > 0.0, deviation + epsilon, np.inf)[ids]
     return quotient
 
 

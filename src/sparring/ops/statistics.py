@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from sparring.rng import Stream
 from sparring.types import FloatArray, Interval
@@ -44,6 +44,34 @@ def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) 
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
     half = float(stdtrit(len(data) - 1, (1 + level) / 2)) * float(data.std(ddof=1)) / math.sqrt(len(data))
     return Interval(mean=mean, low=mean - half, high=mean + half, count=len(data), level=level)
+
+
+def zero_probability(found: Interval) -> float:
+    """Return the two-sided p that a mean is 0, from its interval by ``mean_interval``.
+
+    p = 2 P(T > |mean| / standard error), T Student's t with count - 1 degrees of freedom; 1 where
+    fewer than two values leave no estimate.
+    """
+    if found.count < 2 or not math.isfinite(found.high - found.low):
+        return 1.0
+    degrees = found.count - 1
+    error = (found.high - found.low) / 2 / float(stdtrit(degrees, (1 + found.level) / 2))
+    if error == 0:
+        return 1.0 if found.mean == 0 else 0.0
+    return float(2 * stdtr(degrees, -abs(found.mean) / error))
+
+
+def holm(probabilities: Sequence[float]) -> list[float]:
+    """Return p values corrected for their number (Holm, 1979), in the order given.
+
+    With p_(1) <= ... <= p_(m): corrected p_(k) = max over j <= k of min(1, (m - j + 1) p_(j)).
+    """
+    order = sorted(range(len(probabilities)), key=lambda index: probabilities[index])
+    corrected, least = [0.0] * len(order), 0.0
+    for place, index in enumerate(order):
+        least = max(least, min(1.0, (len(order) - place) * probabilities[index]))
+        corrected[index] = least
+    return corrected
 
 
 def clustered_mean_interval(sums: FloatArray, sizes: FloatArray, *, level: float = 0.95) -> Interval:

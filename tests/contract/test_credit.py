@@ -58,6 +58,7 @@ def random_table(lengths, seed):
         state_value=generator.normal(size=size),
         default_value=generator.normal(size=size),
         token_value=generator.normal(size=int(n_tokens.sum())),
+        cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),
         game_names=("a", "b"),

@@ -17,20 +17,50 @@ contract = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(contract)
 NAMES, LENGTHS = contract.NAMES, [2, 3, 1, 2, 2, 1, 3, 2]
 CALLS = [(name, preset) for name in NAMES for preset in (None, *registry.load("credit", name).presets)]
-OPTIONAL = (
-    "action",
-    "view",
-    "logprob",
-    "value",
-    "value_after",
-    "old_logprob",
-    "reference_logprob",
-    "process_logprob",
-    "action_value",
-    "state_value",
-    "default_value",
-    "token_value",
-)
+ASKED_FOR = {  # optional columns that are filled where a plug-in NEEDS them
+    "value": "values",
+    "value_after": "values_after",
+    "token_value": "token_values",
+    "old_logprob": "old_logprobs",
+    "reference_logprob": "reference_logprobs",
+    "process_logprob": "process_logprobs",
+    "action_value": "action_values",
+    "state_value": "action_values",
+    "default_value": "action_values",
+}
+OPTIONAL = ("action", "view", "logprob", *ASKED_FOR)
+COMPONENTS = ("game", "process", "best_action")
+COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, by default and with a preset; the others need nothing
+    "bi_level_gae": {"token_value"},
+    "branch_grpo": {"action"},
+    "coma": {"action", "view"},
+    "difference_rewards": {"action_value", "default_value"},
+    "exact_advantage": {"action_value", "state_value"},
+    "gae": {"value"},
+    "gigpo": {"view"},
+    "hgpo": {"view"},
+    "hiper": {"value"},
+    "mage": {"view"},
+    "mars2": {"action"},
+    "oprl": {"old_logprob", "process_logprob"},
+    "oprl:policy": {"old_logprob", "reference_logprob"},
+    "ppr": {"game", "best_action"},
+    "salt": {"action", "view"},
+    "spa": {"value_after"},
+    "spae": {"logprob", "best_action"},
+    "ssl": {"best_action"},
+    "vpr": {"best_action"},
+    "vtrace": {"logprob", "value", "old_logprob"},
+    "xrpo": {"logprob"},
+}
+BY_OPTION = [
+    ("gigpo", {"anchor": "state_key"}, set()),
+    ("salt", {"anchor": "state_key"}, {"action"}),
+    ("hiper", {"segments": "view"}, {"value", "view"}),
+    ("spo_tree", {"segments": "branches"}, {"action"}),
+    ("spo_tree", {"average": "children"}, {"action"}),
+    ("vpr", {"process": "process"}, {"process"}),
+]
 DECAYS = ("gamma", "gamma_turn", "gamma_token", "gamma_episode", "lam", "lam_turn", "lam_token", "lam_segment", "decay", "smoothing")
 
 
@@ -54,36 +84,50 @@ def options_of(name):
     return [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
 
-@pytest.mark.parametrize(("name", "preset"), CALLS)
-@pytest.mark.parametrize("column", OPTIONAL)
-def test_a_column_that_is_missing_or_not_finite_is_named_or_not_needed(name, preset, column):
-    estimate = registry.bind("credit", name, preset=preset)
-    try:
-        assert np.isfinite(estimate(table(**{column: None}), {}).advantages).all()
-    except CreditError as error:
-        assert column in str(error) and name in str(error)
-    values = getattr(table(), column).astype(np.float64)
-    values[1] = np.nan
-    try:
-        assert np.array_equal(estimate(table(**{column: values}), {}).advantages, estimate(table(), {}).advantages)
-    except CreditError as error:
-        assert "row 1" in str(error) or "entry 1" in str(error) or "token 1" in str(error)
+def with_entry(turns, name, entry):
+    """Return the table with this column or component missing (None), or with an entry 1 that is no number (NaN)."""
+    if name in COMPONENTS:
+        changed = {other: column.copy() for other, column in turns.components.items() if other != name or entry is not None}
+        if entry is not None:
+            changed[name][1] = entry
+        return dataclasses.replace(turns, components=changed)
+    column = None if entry is None else getattr(turns, name).astype(np.float64)
+    if column is not None:
+        column[1] = entry
+    return dataclasses.replace(turns, **{name: column})
 
 
-@pytest.mark.parametrize(("name", "preset"), CALLS)
-def test_a_component_that_is_missing_or_not_finite_is_named_or_not_needed(name, preset):
-    estimate = registry.bind("credit", name, preset=preset)
-    try:
-        assert np.isfinite(estimate(table(components={}), {}).advantages).all()
-    except CreditError as error:
-        assert "component" in str(error) and name in str(error)
-    for component in table().components:
-        turns = table()
-        turns.components[component][1] = np.nan
-        try:
-            assert np.array_equal(estimate(turns, {}).advantages, estimate(table(), {}).advantages)
-        except CreditError as error:
-            assert component in str(error) and "row 1" in str(error)
+def check_columns(name, estimate, needed):
+    """Assert that what is needed is asked for by name, and that nothing else changes the result."""
+    plain = estimate(table(), {}).advantages
+    for column in (*OPTIONAL, *COMPONENTS):
+        missing, broken = with_entry(table(), column, None), with_entry(table(), column, np.nan)
+        if column not in needed:
+            assert np.array_equal(estimate(missing, {}).advantages, plain), (column, "missing")
+            assert np.array_equal(estimate(broken, {}).advantages, plain), (column, "not finite")
+            continue
+        with pytest.raises(CreditError, match=rf"'{name}'.*'{column}'"):
+            estimate(missing, {})
+        with pytest.raises(CreditError, match=rf"'{name}'.*{column}.*(row|entry|token) 1\b"):
+            estimate(broken, {})
+    asked_for = {need for column, need in ASKED_FOR.items() if column in needed}
+    assert asked_for == estimate.needs & set(ASKED_FOR.values()), "NEEDS"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_estimator_asks_for_the_columns_it_needs_and_reads_no_others(name):
+    for preset in (None, *registry.load("credit", name).presets):
+        needed = COLUMNS.get(f"{name}:{preset}", COLUMNS.get(name, set()))
+        check_columns(name, registry.bind("credit", name, preset=preset), needed)
+
+
+@pytest.mark.parametrize(("name", "options", "needed"), BY_OPTION, ids=[f"{name}-{options}" for name, options, _ in BY_OPTION])
+def test_an_option_may_change_what_is_needed(name, options, needed):
+    check_columns(name, registry.bind("credit", name, options), needed)
+
+
+def test_the_table_of_what_is_needed_names_estimators_that_are_there():
+    assert {key.partition(":")[0] for key in COLUMNS} <= set(NAMES)
 
 
 @pytest.mark.parametrize(("name", "preset"), CALLS)

@@ -140,7 +140,7 @@ def released(trajectories, seats, tokens, gamma, games=None):
             out.append(running)
         summed.append(out[::-1])
     for seat in set(seats):
-        distinct = {round(value, 9) for values, own in zip(summed, seats, strict=True) if own == seat for value in values}
+        distinct = {round(value, 9) for values, own in zip(summed, seats, strict=True) if own == seat for value in values} | {0.0}
         mean = sum(distinct) / len(distinct)
         summed = [[v - mean for v in values] if own == seat else values for values, own in zip(summed, seats, strict=True)]
     return [value for values in whiten(summed) for value in values]
@@ -154,6 +154,47 @@ def test_as_released_equals_an_independent_derivation(gamma):
     credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(turns, {})
     assert credit.level == "token"
     assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-9)
+
+
+def as_matrices(rewards, seats, tokens, told, length):
+    """The released estimator in its own shape, [rows, length]: told tokens before each turn, padding after the last."""
+    rows = len(rewards)
+    reward, mask, ends = np.zeros((rows, length)), np.zeros((rows, length)), np.zeros((rows, length), dtype=bool)
+    number = 0
+    for row, own in enumerate(rewards):
+        place = 0
+        for value in own:
+            place += told
+            mask[row, place : place + tokens[number]] = 1
+            place += tokens[number]
+            reward[row, place - 1], ends[row, place - 1] = value, True
+            number += 1
+    seats = np.array(seats)
+    for seat in set(seats):
+        of_seat = ends & (seats == seat)[:, None]
+        reward[of_seat] -= reward[of_seat].mean()
+
+    def whiten(values):
+        mean = (values * mask).sum() / (mask.sum() + 1e-8)
+        centred = values - mean
+        variance = (centred**2 * mask).sum() / (mask.sum() + 1e-8) * mask.sum() / (mask.sum() - 1)
+        return centred / np.sqrt(variance + 1e-8)
+
+    returns = np.cumsum((whiten(reward) * mask)[:, ::-1], axis=1)[:, ::-1].copy()
+    for seat in set(seats):
+        found = returns[seats == seat]
+        returns[seats == seat] = found - np.unique(found.round(9)).mean()  # over all positions, padding too
+    return whiten(returns)[mask.astype(bool)]
+
+
+@given(st.integers(0, 500), st.integers(0, 3))
+def test_as_released_equals_the_release_s_padded_matrices(seed, told):
+    generator = np.random.Generator(np.random.Philox(seed))
+    rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(6)]
+    tokens = generator.integers(1, 4, sum(map(len, rewards)))
+    seats = [0, 1] * 3
+    found = mars(table(rewards, seats=seats, tokens=tokens), {}, variant="as_released").advantages
+    assert found == pytest.approx(as_matrices(rewards, seats, tokens, told, length=30), abs=1e-6)
 
 
 def test_as_released_tells_games_apart_at_first_and_pools_them_later():

@@ -38,6 +38,27 @@ def test_by_hand():
     assert vpr(turns, {}, baseline="none", divide_by_std=False).advantages.tolist() == turns.components["best_action"].tolist()
 
 
+def test_by_hand_a_pair_without_its_own_reward_in_the_mean():
+    # (1 - 0) / deviation of (1, 0) = 1 / 2^-0.5, and the negative of it
+    found = vpr(judged([[1.0], [0.0]]), {}, leave_one_out=True).advantages
+    assert found == pytest.approx([2**0.5, -(2**0.5)], abs=1e-5)
+
+
+@given(REWARDS, st.booleans(), st.booleans())
+def test_by_definition(rewards, leave_one_out, divide_by_std):
+    groups = [index // 4 for index in range(len(rewards))]
+    turns = judged(rewards, groups=groups)
+    found = vpr(turns, {}, leave_one_out=leave_one_out, divide_by_std=divide_by_std, epsilon=0.5)
+    alike = list(zip(turns.group.tolist(), turns.turn_index.tolist(), strict=True))
+    for row, reward in enumerate(turns.reward):
+        members = [other for other in range(len(alike)) if alike[other] == alike[row]]
+        others = [other for other in members if other != row] if leave_one_out else members
+        expected = reward - turns.reward[others].mean() if others else 0.0
+        if divide_by_std and len(members) > 1:
+            expected /= turns.reward[members].std(ddof=1) + 0.5
+        assert found.advantages[row] == pytest.approx(expected, abs=1e-9)
+
+
 def test_by_hand_what_follows_and_the_outcome():
     turns = judged([[1.0, 0.0], [0.0, 1.0], [0.0], [1.0]], game=[1.0, 0.0, 0.0, 1.0])
     plain = {"divide_by_std": False}

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparring.credit.base import check, start_groups
 from sparring.errors import ConfigError
-from sparring.ops.groups import group_counts, group_ids
+from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.returns import trajectory_starts
 from sparring.types import FloatArray, IntArray, TurnTable
 
@@ -70,10 +70,7 @@ def mean_over_trajectories(values: FloatArray, ids: IntArray, count: int, trajec
         trajectory: int64 [N].
     """
     first = _first_of_pair(ids, trajectory)
-    shift = float(values.mean()) if len(values) else 0.0
-    totals = np.bincount(ids[first], weights=values[first] - shift, minlength=count)
-    means: FloatArray = totals / np.maximum(group_counts(ids[first], count), 1) + shift
-    return means
+    return group_mean(values[first], ids[first], count)
 
 
 def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:

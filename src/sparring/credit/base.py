@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from sparring.errors import CreditError
+from sparring.errors import CreditError, PluginError
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import trajectory_starts, trajectory_sums
-from sparring.types import FloatArray, IntArray, TurnTable
+from sparring.registry import Bound
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 SUPPORT = True
+
+LARGEST = 1e30  # advantages beyond it leave no room in float32
 
 
 def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()) -> None:
@@ -20,11 +24,11 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
-        needs_value: whether the critic's values must be there.
+        needs_value: whether the critic's values must be there, and be finite.
         columns: optional columns of the table that must be there, and be finite.
 
     Raises:
-        CreditError: a reward, value or needed column is not finite, a needed column is missing, or a group mixes games.
+        CreditError: a reward or needed column is not finite, a needed column is missing, or a group mixes games.
     """
     _check_groups(turns, method)
     for name in columns:
@@ -38,11 +42,37 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
         raise CreditError(f"credit {method!r}: {where} is not finite; mend the game or reward that gave it.")
-    if needs_value and turns.value is None:
+    if not needs_value:
+        return
+    if turns.value is None:
         raise CreditError(f"credit {method!r} needs the column 'value'; declare NEEDS = {{'values'}} so that the critic is asked.")
-    if turns.value is not None and not np.isfinite(turns.value).all():
-        row = int(np.flatnonzero(~np.isfinite(turns.value))[0])
-        raise CreditError(f"credit {method!r}: the critic's value in row {row} is not finite; lower the learning rate.")
+    bad = np.flatnonzero(~np.isfinite(turns.value))
+    if len(bad):
+        raise CreditError(f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the learning rate.")
+
+
+def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -> None:
+    """Check what an estimator has given for a turn table; every call of one ends here.
+
+    Raises:
+        PluginError: its advantages or value targets are not one finite number per turn, or per token.
+    """
+    if not isinstance(credit, Credit):
+        raise PluginError(f"The {estimator} must return a Credit; it returned {type(credit).__name__}.")
+    tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
+    by_token = "token_values" in estimator.needs and "values" not in estimator.needs
+    _check_column(estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows)
+    if credit.value_targets is not None:
+        _check_column(estimator, "value_targets", credit.value_targets, tokens if by_token else rows)
+
+
+def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
+    """Raise PluginError unless a column is so many numbers that the learner's precision can hold."""
+    if np.shape(column) != (length,):
+        raise PluginError(f"The {estimator} must give {name} of shape ({length},) here; it gave {np.shape(column)}.")
+    wrong = np.flatnonzero(~(np.abs(column) <= LARGEST))
+    if len(wrong):
+        raise PluginError(f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be finite, at most {LARGEST:g}.")
 
 
 def _check_groups(turns: TurnTable, method: str) -> None:

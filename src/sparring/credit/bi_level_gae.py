@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check
+from sparring.credit.cuts import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
@@ -24,6 +25,7 @@ def bi_level_gae(
     gamma_token: Annotated[float, Field(ge=0, le=1)] = 1.0,
     lam_token: Annotated[float, Field(ge=0, le=1)] = 1.0,
     whiten: bool = False,
+    cut: Cut = "bootstrap",
 ) -> Credit:
     """Estimate how good a turn was among turns first, then how good each of its tokens was within it.
 
@@ -36,6 +38,10 @@ def bi_level_gae(
     the critic's target is A[t, j] + V[t, j].
     Shapes: advantages and value_targets [sum of n_tokens].
     Options: the four decays, 1 for none; ``whiten`` gives the batch's tokens mean 0 and deviation 1, as the releases do.
+    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so r + gamma_turn V_next of
+    its last turn is taken to be V before that turn's last token: what the seat would be asked next is
+    not known. Turns before look ahead to it, its other tokens learn of the differences within the turn.
+    "zero": it counts as ended.
     Pitfalls: with all decays 1 every token gets the turn's return minus its own value: no bias, whatever the critic. Discounting by turns
     alone keeps long replies from being discounted. One release finds the ends of turns by rewards that are not 0, so a turn
     that earned nothing is none; here turns are turns. What a turn without tokens (nothing fitted the context) earned counts to the
@@ -51,13 +57,15 @@ def bi_level_gae(
     assert turns.token_value is not None
     reward, trajectory, n_tokens = _spoken(turns)
     value, last = turns.token_value, np.cumsum(n_tokens) - 1
+    unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (np.diff(trajectory, append=-1) != 0)
+    reward = continued(reward, value[last], unknown)
     turn = np.repeat(np.arange(len(reward)), n_tokens)
     delta = gamma_token * next_values(value, turn) - value
     delta[last] = generalised_advantages(reward, value[last], trajectory, gamma=gamma_turn, lam=lam_turn)
     advantages = backward_recurrence(delta, gamma_token * lam_token, turn)
     targets = advantages + value
-    if whiten and len(advantages) > 1:
-        advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+    if whiten:
+        advantages = whitened(advantages, np.isin(np.arange(len(value)), last[unknown]))
     return Credit(advantages=advantages, state=dict(state), level="token", value_targets=targets)
 
 

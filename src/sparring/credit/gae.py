@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring.credit.base import check
+from sparring.credit.cuts import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import generalised_advantages
 from sparring.types import Credit, TurnTable
 
@@ -21,6 +22,7 @@ def gae(
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     lam: Annotated[float, Field(ge=0, le=1)] = 0.95,
     whiten: bool = False,
+    cut: Cut = "bootstrap",
 ) -> Credit:
     """Compare what followed a turn with what the critic expected there.
 
@@ -32,6 +34,9 @@ def gae(
     Shapes: advantages and value_targets [N].
     Options: ``lam`` 1 is the return minus the value (no bias), 0 the one-step difference; ``whiten`` gives the batch
     mean 0 and deviation 1.
+    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so
+    r + gamma V_next of its last turn is taken to be V there: what the seat would be asked next is not
+    known. That turn has no advantage, those before look ahead to it. "zero": it counts as ended.
     Pitfalls: with ``lam`` < 1 an unfitted critic biases the gradient.
     Reference: Schulman et al., 2016, at the level of turns.
     Verified by: tests/credit/test_gae.py.
@@ -41,8 +46,10 @@ def gae(
     """
     check(turns, "gae", needs_value=True)
     assert turns.value is not None
-    advantages = generalised_advantages(turns.reward, turns.value, turns.trajectory, gamma=gamma, lam=lam)
+    last = cut_turns(turns, cut)
+    reward = continued(turns.reward, turns.value, last)
+    advantages = generalised_advantages(reward, turns.value, turns.trajectory, gamma=gamma, lam=lam)
     targets = advantages + turns.value
-    if whiten and len(advantages) > 1:
-        advantages = (advantages - advantages.mean()) / (advantages.std(ddof=1) + 1e-8)
+    if whiten:
+        advantages = whitened(advantages, last)
     return Credit(advantages=advantages, state=dict(state), value_targets=targets)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check
+from sparring.credit.cuts import Cut, continued, cut_turns
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import backward_recurrence, discounted_returns, next_values, trajectory_starts
 from sparring.ops.standardise import standardise
@@ -28,6 +29,7 @@ def hiper(
     lam_turn: Annotated[float, Field(ge=0, le=1)] = 0.95,
     lam_segment: Annotated[float, Field(ge=0, le=1)] = 0.95,
     normalise: bool = True,
+    cut: Cut = "bootstrap",
 ) -> Credit:
     """Credit the turns of a stretch of play up to its end, and the turn that opened it with how the whole stretch went.
 
@@ -41,6 +43,9 @@ def hiper(
     Shapes: advantages and value_targets [N].
     Options: ``segments`` are runs of ``segment_turns`` own turns, or of turns with the same view ("view"). ``normalise`` gives A_low over
     the batch's turns, and A_high over its openings, mean 0 and deviation 1. ``gamma``, ``lam_turn``, ``lam_segment``: the decays.
+    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so
+    r + gamma V_next of its last turn is taken to be V there: what the seat would be asked next is not
+    known. That turn has no advantage, those before look ahead to it. "zero": it counts as ended.
     Pitfalls: the published method lets the policy say where a segment starts, and gives A_high to the tokens of the subgoal and a third
     advantage to the switch; games here have no such tokens, so segments are given and levels are mixed: literal
     reading, no reproduction. Its two critics are one here, V_low = V_high = V, with the same mixture for its targets;
@@ -56,10 +61,13 @@ def hiper(
     assert turns.value is not None
     opens = _openings(turns, segments, segment_turns)
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
-    low, high = hierarchical_advantages(turns.reward, turns.value, turns.value[opens], opens, turns.trajectory, **decays)
+    last = cut_turns(turns, cut)
+    reward = continued(turns.reward, turns.value, last)
+    low, high = hierarchical_advantages(reward, turns.value, turns.value[opens], opens, turns.trajectory, **decays)
     targets = turns.value + _mixed(low, high, opens, high_share)
     if normalise:
-        low, high = (standardise(level, np.zeros(len(level), dtype=np.int64), 1) for level in (low, high))
+        unknown = last.astype(np.int64)  # a group of their own, all 0
+        low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
     return Credit(advantages=_mixed(low, high, opens, high_share), state=dict(state), value_targets=targets, metrics=metrics)
 

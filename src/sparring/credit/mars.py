@@ -43,8 +43,11 @@ def mars(
     game: the paper's two ablations. ``variant`` "as_released" does what the published
     code does: subtract the mean per player from turn rewards before summing, whiten token rewards over the batch,
     sum backwards over tokens, subtract per player the mean of the distinct values over all games, whiten again.
+    Its rows are padded to a fixed length, so the 0 that is earned after a row's last reply is one of these
+    values; it is always counted here, as no row is expected to fill the length.
     Pitfalls: the mean over turns weighs long games more. The released variant's credit depends on the number of
-    tokens that follow, and mixes games; it is there to compare with.
+    tokens that follow, and mixes games; it is there to compare with. With ``gamma`` below 1 the release also
+    discounts over what a seat is told between its turns, which is not copied.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
     Verified by: tests/credit/test_mars.py, tests/credit/test_bias.py.
 
@@ -91,14 +94,14 @@ def _whiten(values: FloatArray) -> FloatArray:
 
 
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
-    """Return values minus, per seat, the mean of their distinct values; a seat with a single value gets 0.
+    """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
 
     Values that differ by rounding alone count as one: else the order in which games are summed would decide.
     """
     result = np.empty_like(values)
     for seat in np.unique(seats):
         own = seats == seat
-        ordered = np.sort(values[own])
+        ordered = np.sort(np.append(values[own], 0.0))
         step = 1e-9 * max(1.0, abs(ordered[0]), abs(ordered[-1]))
         result[own] = values[own] - ordered[np.append(True, np.diff(ordered) > step)].mean()
     return result

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.credit.base import check
+from sparring.credit.cuts import Cut, continued, cut_turns
 from sparring.ops.returns import backward_recurrence, next_values
 from sparring.types import Credit, TurnTable
 
@@ -25,6 +26,7 @@ def vtrace(
     rho_bar: Annotated[float, Field(gt=0)] = 1.0,
     c_bar: Annotated[float, Field(gt=0)] = 1.0,
     weigh_policy: bool = True,
+    cut: Cut = "bootstrap",
 ) -> Credit:
     """Compare what followed with the critic, weighing turns by how likely today's policy still is to take them.
 
@@ -38,6 +40,9 @@ def vtrace(
     Options: ``rho_bar`` decides which policy's value is learnt (infinite: the learner's own), ``c_bar`` how far what came later reaches
     back; ``weigh_policy`` false leaves rho_t out of A_t, for losses that weigh by the ratio themselves (``truncated_is``, ``ppo_clip``
     with stale log-probabilities): weighing twice is wrong.
+    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so
+    r + gamma V_next of its last turn is taken to be V there: what the seat would be asked next is not
+    known. That turn has no advantage, those before look ahead to it. "zero": it counts as ended.
     Pitfalls: a turn's ratio is the product over its tokens, so long replies are truncated or vanish after little change; log-ratios are
     clamped to 20. Where the weights have not moved all ratios are 1 and, with lam = 1, this is ``gae`` with lam = 1. As in ``gae`` a
     reward of other seats' turns belongs to the own turn before; their policies are not corrected for.
@@ -53,8 +58,9 @@ def vtrace(
     assert turns.logprob is not None
     ratio = np.exp(np.clip(turns.old_logprob - turns.logprob, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
     rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
-    delta = rho * (turns.reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
+    reward = continued(turns.reward, turns.value, cut_turns(turns, cut))
+    delta = rho * (reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
     targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
-    advantages = turns.reward + gamma * next_values(targets, turns.trajectory) - turns.value
+    advantages = reward + gamma * next_values(targets, turns.trajectory) - turns.value
     metrics = {"ratio_mean": float(ratio.mean()), "truncated_share": float((ratio > rho_bar).mean())} if len(ratio) else {}
     return Credit(advantages=rho * advantages if weigh_policy else advantages, state=dict(state), value_targets=targets, metrics=metrics)

@@ -7,7 +7,9 @@ from torch import Tensor
 
 
 def centred_logit(logits: Tensor) -> Tensor:
-    """Return each logit less the mean of those that are finite, [M, V], of logits [M, V]; 0 for entries at -inf.
+    """How far each token's logit lies above the mean logit (NeuRD reads it).
+
+    Each logit less the mean of the finite ones, [M, V], of logits [M, V]; 0 for entries at -inf.
 
     A feature with a column per token is read at the token that was sampled.
     """

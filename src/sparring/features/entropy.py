@@ -6,6 +6,9 @@ from torch import Tensor
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Return H = -sum over v of p_v log p_v in nats, [M], of logits [M, V]; entries at -inf count as probability 0."""
+    """How undecided the model was at each sampled token: the entropy of its distribution, in nats.
+
+    H = -sum over v of p_v log p_v, [M], of logits [M, V]; entries at -inf count as probability 0.
+    """
     log_p = logits.log_softmax(-1)
     return -(log_p.exp() * log_p.clamp(min=-1e9)).sum(-1)

@@ -44,11 +44,13 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     )
     own["logprobs"].requires_grad_(True)
     features["entropy"] = own["entropy"].requires_grad_(True)
+    legal = {name: draw(size).abs().requires_grad_(True) for name in ("forward", "reverse")}
     return LossBatch(
         sequence=place,
         turn=place,
         num_sequences=(size + 1) // 2,
         features=features,
+        legal=legal,
         whole=whole,
         index=index,
         values=values.requires_grad_(True),

@@ -86,6 +86,25 @@ def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(mak
     assert torch.allclose(through, torch.autograd.grad(divergence, logits)[0], atol=1e-9)
 
 
+@given(st.lists(st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)), min_size=2, max_size=5))
+def test_summed_over_the_policy_k3_has_the_gradient_of_the_other_direction(make_batch, rows):
+    logits = torch.tensor([row[0] for row in rows], dtype=torch.float64, requires_grad=True)
+    reference = torch.tensor([row[1] for row in rows], dtype=torch.float64).log_softmax(-1)
+    log_p = logits.log_softmax(-1)
+    other = (reference.exp() * (reference - log_p)).sum()  # KL(pi_ref || pi)
+    batch = make_batch(log_p.tolist(), reference_logprobs=reference)
+    (log_p.detach().exp() * kl_penalty(batch, estimator="k3").values).sum().backward()
+    (through,) = torch.autograd.grad(log_p, logits, batch.logprobs.grad, retain_graph=True)
+    assert torch.allclose(through, torch.autograd.grad(other, logits)[0], atol=1e-12)
+
+
+def test_where_the_clamp_acts_the_mean_of_k3_is_below_the_divergence(make_batch):
+    policy, reference = torch.tensor([0.99, 0.01]), torch.tensor([0.1, 0.9])  # d = 4.5 for the second
+    batch = make_batch(policy.log().tolist(), reference_logprobs=reference.log().double())
+    mean = (policy * kl_penalty(batch, estimator="k3").values).sum()
+    assert mean.item() < (policy * (policy / reference).log()).sum().item() - 0.1
+
+
 def test_no_tokens_and_a_wrong_estimator(make_batch):
     assert penalty(make_batch, [], "k3").shape == (0,)
     with pytest.raises(ConfigError, match="estimator"):

@@ -1,5 +1,7 @@
 """The deduplicated learner against one row per game."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +106,49 @@ def test_top_p_sampling_is_replayed_over_the_kept_set():
     data = pack(batch(run))
     metrics = run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
     assert metrics["logprob_difference_max"] < 1e-5
+
+
+def test_games_that_went_alike_keep_the_sets_they_were_drawn_from():
+    run = engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
+    drawn = batch(run)
+    again = [with_kept(episode, 100 + episode.episode_id, lambda said: ()) for episode in drawn]
+    last = [with_kept(episode, 200 + episode.episode_id, lambda said: ((said,),)) for episode in drawn]
+    data = pack([*drawn, *again, *last])
+    logprobs, count = run.learner._logprobs(data, run.model), len(data.turn_of) // 3
+    assert logprobs[:count] == pytest.approx(data.logprobs[:count], abs=1e-5)
+    assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # one token to choose from
+    plain = run.learner._logprobs(pack(again), run.model)
+    assert logprobs[count : 2 * count] == pytest.approx(plain, abs=1e-6)
+    assert (logprobs[:count] - plain).min() > 0.01  # a smaller set to choose from
+
+
+def with_kept(episode, number, sets):
+    """Return the episode under another number, as if each sampled token was drawn from these sets."""
+
+    def changed(segment):
+        if segment.kind != "sampled":
+            return segment
+        return replace(segment, kept=tuple(ids for said in segment.ids for ids in sets(said)))
+
+    turns = [turn._replace(segments=tuple(map(changed, turn.segments))) for turn in episode.turns]
+    return replace(episode, episode_id=number, turns=tuple(turns))
+
+
+def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
+    run = engine(
+        games=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        rollout={"games_per_step": 64, "top_p": 0.5},
+        learner={"learning_rate": 0.03},
+    )
+    old = batch(run)
+    data = pack(old)
+    run.update(data, np.where(data.turn_of % 2, 1.0, -1.0), None, step=0, progress=0.0)
+    fresh = [replace(episode, episode_id=1000 + episode.episode_id) for episode in batch(run, seed=1)]
+    data = pack([*old, *fresh])
+    said = np.repeat(data.episode, data.tokens) >= 1000
+    logprobs = run.learner._logprobs(data, run.model)
+    assert logprobs[said] == pytest.approx(data.logprobs[said], abs=1e-5)
+    assert np.abs(logprobs - data.logprobs)[~said].max() > 0.1  # the weights have moved
 
 
 def test_minibatches_and_epochs_take_as_many_updates():

@@ -7,6 +7,8 @@ import types
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.config import LearnerConfig, resolve
@@ -14,6 +16,7 @@ from sparring.credit.base import start_groups, trajectory_returns
 from sparring.engine.local import LocalEngine
 from sparring.league.starts import starts
 from sparring.losses.base import LossTerm
+from sparring.losses.reduction import reduce
 from sparring.registry import Bound, Plugin
 from sparring.rng import Stream
 from sparring.rollout.play import RolloutCounts
@@ -21,6 +24,7 @@ from sparring.rollout.table import turn_table
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 from sparring.train.learner import Learner
+from sparring.train.legal import LegalReplies
 from sparring.train.order import LOG_RATIO_LIMIT, ReverseTurns, minibatches
 from sparring.train.pack import pack
 from sparring.train.targets import WeightedLoss
@@ -37,7 +41,7 @@ def played():
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     episodes = run.play(specs, RolloutCounts())
-    return run, pack(episodes), turn_table(episodes)
+    return run, pack(episodes, LegalReplies(run.renderer.reply)), turn_table(episodes)
 
 
 def learner_with(run, function, needs=("whole",), **config):
@@ -146,7 +150,7 @@ def test_seeupo_s_first_update_is_that_of_the_plain_gradient_on_the_last_turns(p
 def test_the_weights_of_the_reverse_order_by_hand():
     index, trajectory = np.array([0, 0, 1, 0]), np.array([0, 0, 0, 1])
     table = types.SimpleNamespace(turn_index=index, trajectory=trajectory)
-    order = ReverseTurns(table, np.arange(4))
+    order = ReverseTurns(table, np.arange(4), np.array([0, 0, 0, 1]))
     ones = np.array([2.0, 2.0, 2.0, 3.0])
     assert order.indices == [1, 0]
     assert order.advantages(ones, 1).tolist() == [0, 0, 8.0, 0]  # one token of four
@@ -154,6 +158,53 @@ def test_the_weights_of_the_reverse_order_by_hand():
     assert order.advantages(ones, 0) == pytest.approx(np.array([3.0, 3.0, 0.0, 3.0]) * 4 / 3)
     order.moved(0, np.full(4, 500.0))
     assert order.advantages(ones, 0)[0] == pytest.approx(2.0 * math.exp(LOG_RATIO_LIMIT) * 4 / 3)
+
+
+# one sequence of one turn of two tokens, and one of three such turns: turn 0 has tokens of both, turns 1 and 2 of the second alone
+WEIGHTS = [
+    ("token_mean", 0, 1 / 4, 1 / 4),
+    ("sequence_mean", 0, 1 / 4, 1 / 4),
+    ("constant", 0, 1 / 2, 1 / 2),
+    ("token_mean", 2, 0, 1 / 2),
+    ("sequence_mean", 2, 0, 1 / 2),
+    ("constant", 2, 0, 1 / 2),
+]
+
+
+@pytest.mark.parametrize(("reduction", "index", "short", "long"), WEIGHTS)
+def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(reduction, index, short, long):
+    turn_of, sequence = np.repeat(np.arange(4), 2), np.array([0] * 2 + [1] * 6)
+    table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]))
+    order = ReverseTurns(table, turn_of, sequence, reduction)
+    weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction)
+    own = table.turn_index[turn_of] == index
+    assert weights == pytest.approx(np.where(own, np.where(sequence == 0, short, long), 0.0))
+
+
+def weights_of(advantages, sequence, reduction):
+    """Return what each token's loss counts for in the loss of a step."""
+    losses = torch.ones(len(sequence), dtype=torch.float64, requires_grad=True)
+    weighted = losses * torch.from_numpy(advantages)
+    reduce(weighted, torch.from_numpy(sequence), int(sequence.max()) + 1, reduction, 1.0).backward()
+    return losses.grad.numpy()
+
+
+@given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "constant"]))
+def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
+    generator = np.random.Generator(np.random.Philox(seed))
+    sizes = [generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)]  # tokens of each turn of each sequence
+    sequence = np.repeat(np.arange(4), [own.sum() for own in sizes])
+    index = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
+    order = ReverseTurns(types.SimpleNamespace(turn_index=index, trajectory=sequence), np.arange(len(index)), sequence, reduction)
+    for turn in order.indices:
+        own = index == turn
+        found = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction)
+        _, alone = np.unique(sequence[own], return_inverse=True)
+        expected = weights_of(np.ones(own.sum()), alone, reduction)
+        if reduction == "constant":  # the constant stands for tokens per sequence, of all sequences
+            expected = expected * (alone.max() + 1) / 4
+        assert found[own] == pytest.approx(expected)
+        assert not found[~own].any()
 
 
 def test_one_turn_games_are_trained_as_they_always_are():

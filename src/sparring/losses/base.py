@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
+
+from sparring.errors import PluginError
+from sparring.registry import Bound
 
 SUPPORT = True
 LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
@@ -36,7 +39,7 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossBatch:
-    """The sampled tokens of a batch. Only ``logprobs``, ``features``, ``entropy`` and ``values`` carry gradients.
+    """The sampled tokens of a batch. Only ``logprobs``, ``features``, ``entropy``, ``legal`` and ``values`` carry gradients.
 
     A loss that wants one of the optional fields names it in its NEEDS.
     """
@@ -51,6 +54,7 @@ class LossBatch:
     entropy: Tensor | None = None  # [M] of the distribution at each token, nats
     reference_logprobs: Tensor | None = None  # [M]
     features: Mapping[str, Tensor] = field(default_factory=dict)  # [M] each, of the slot ``features``, by name
+    legal: Mapping[str, Tensor] = field(default_factory=dict)  # [M] each: "forward" and "reverse", with NEEDS "legal_replies"
     whole: Whole | None = None  # with NEEDS "whole"
     index: Tensor | None = None  # [M] int64, where the tokens are in ``whole``
     values: Tensor | None = None  # [N']
@@ -70,6 +74,16 @@ class LossTerm:
     level: Literal["token", "turn", "sum", "weight"] = "token"
     weighted: bool = False
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
+
+
+def check_output(loss: Bound, term: Any, *batch: Any) -> None:
+    """Check that a loss has given a term; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(term, LossTerm):
+        raise PluginError(f"The {loss} must return a LossTerm; it returned {type(term).__name__}.")
 
 
 def log_ratio(new: Tensor, old: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from sparring.losses.base import LossBatch, LossTerm
 from sparring.losses.minibatch import whole_of
 
 NEEDS = {"whole", "entropy"}
+TRAINS = False
 
 
 def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.5) -> LossTerm:

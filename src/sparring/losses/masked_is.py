@@ -9,6 +9,7 @@ from pydantic import Field
 from sparring.losses.base import LossBatch, LossTerm, log_ratio
 
 NEEDS = {"old_logprobs"}
+TRAINS = False
 PRESETS = {
     "icepop": {"low": 0.5, "high": 5.0, "keep_ratio": True},
 }

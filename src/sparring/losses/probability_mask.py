@@ -8,6 +8,8 @@ from pydantic import Field
 
 from sparring.losses.base import LossBatch, LossTerm
 
+TRAINS = False
+
 
 def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] = 0.9) -> LossTerm:
     """Train only on tokens that the policy gave less than this probability when it said them.

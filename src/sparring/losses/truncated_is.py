@@ -6,6 +6,7 @@ from sparring.errors import ConfigError
 from sparring.losses.base import LossBatch, LossTerm, log_ratio
 
 NEEDS = {"old_logprobs"}
+TRAINS = False
 
 
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparring.losses.base import LossBatch, LossTerm
 
 NEEDS = {"values"}
+TRAINS = False
 
 
 def value_loss(batch: LossBatch) -> LossTerm:

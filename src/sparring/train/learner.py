@@ -17,7 +17,7 @@ Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,21 +29,22 @@ from sparring.config import LearnerConfig
 from sparring.losses.base import LossBatch, Whole
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
-from sparring.models.prefixes import prefix_tree
-from sparring.registry import load, names
+from sparring.registry import names
 from sparring.rng import Stream
-from sparring.samplers.truncation import restrict
 from sparring.schedule import parse
 from sparring.train.critic import Place, num_values, read_at
+from sparring.train.finite import descend, finite_loss
+from sparring.train.gradients import GradientCheck
 from sparring.train.means import Means
 from sparring.train.order import ReverseTurns, minibatches
 from sparring.train.pack import Pack
-from sparring.train.slices import PADDED, Slice, at_samples, chunks, slices
+from sparring.train.reader import Reader
+from sparring.train.slices import Slice
 from sparring.train.targets import Targets, WeightedLoss, whole
 from sparring.types import FloatArray, IntArray, TurnTable
 
 
-class Learner:
+class Learner(Reader):
     """Holds the optimiser and applies updates. ``average`` is the averaged copy of the weights, if asked for."""
 
     def __init__(
@@ -56,41 +57,27 @@ class Learner:
         with_reference: bool | None = None,
         value_at: Place = "before",
     ) -> None:
-        self.model, self.config, self.losses, self.temperature = model, config, losses, temperature
-        self.value_at = value_at
         self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
-        self.features = sorted(self.needs & set(names("features")))
+        with_reference = "reference_logprobs" in self.needs if with_reference is None else with_reference
+        super().__init__(
+            model,
+            temperature=temperature,
+            micro_tokens=config.micro_tokens,
+            features=sorted(self.needs & set(names("features"))),
+            reference=model.clone() if with_reference else None,
+        )
+        self.config, self.losses, self.value_at = config, losses, value_at
+        self.gradients = GradientCheck(model, reads_values="values" in self.needs)
         self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=self.learning_rate(0.0), betas=config.betas, weight_decay=config.weight_decay, fused=True
         )
         self.average = model.clone() if config.average else None
-        with_reference = "reference_logprobs" in self.needs if with_reference is None else with_reference
-        self.reference = model.clone() if with_reference else None
-
-    @property
-    def _padded(self) -> int:
-        """Padded positions per distinct prefix that a forward pass may have."""
-        return PADDED if self.model.forward.shares_prefixes else 1
 
     @property
     def policy(self) -> LanguageModel:
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average or self.model
-
-    @torch.no_grad()
-    def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
-        """Return the value head's estimates: [N] before each turn or after it, or [M] before each sampled token; see ``critic.py``."""
-        sequence, position = read_at(data, at, np.arange(len(data.turn_of if at == "token" else data.ask)))
-        values = np.zeros(len(sequence))
-        for rows in chunks(data, np.arange(len(data.sequences)), self.config.micro_tokens, padded=self._padded):
-            tree = prefix_tree([data.sequences[row] for row in rows])
-            place = {row: index for index, row in enumerate(rows.tolist())}
-            own = np.flatnonzero(np.isin(sequence, rows))
-            row = torch.tensor([place[index] for index in sequence[own].tolist()], dtype=torch.int64)
-            asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
-            values[own] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
-        return values
 
     def update(
         self,
@@ -138,7 +125,8 @@ class Learner:
     def _backwards(self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool) -> None:
         """One optimiser update per turn index, the last first; see ``order.py``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
-        order = ReverseTurns(targets.turns, data.turn_of)
+        sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
+        order = ReverseTurns(targets.turns, data.turn_of, sequence, self.config.reduction)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
             self._step(data, data.spoken, replace(targets, advantages=advantages), progress, metrics, first and not number)
@@ -153,8 +141,9 @@ class Learner:
         for part in self._parts(data, data.within(self.model.context)):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() / len(data.turn_of)
-            torch.autograd.backward(loss)
+            self.gradients.backward(loss, logprobs)
             total += float(loss.detach())
+        self.gradients.check(imitating=True)
         self._apply()
         self.model.version += 1
         return total
@@ -172,13 +161,14 @@ class Learner:
             share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
             turn_share = num_values(data, self.value_at, part.tokens) / total_values
             loss, named = self._total_loss(batch, progress, share, turn_share)
-            torch.autograd.backward(loss * share)
-            metrics.add({"loss": float(loss.detach()), **named}, share)
+            self.gradients.backward(loss * share, batch.logprobs)
+            metrics.add({"loss": finite_loss(loss, batch, self.losses, progress), **named}, share)
             difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
             metrics.log_ratios.append(difference.double().cpu().numpy())
             if first:
                 metrics.add_once("logprob_difference_mean", float(difference.mean()), share)
                 metrics.maximum("logprob_difference_max", float(difference.max()))
+        self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 
     def _total_loss(self, batch: LossBatch, progress: float, share: float, turn_share: float) -> tuple[Tensor, dict[str, float]]:
@@ -206,34 +196,13 @@ class Learner:
 
     def _apply(self) -> float:
         """Clip the gradient, update weights and their average; return the gradient norm before clipping."""
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.gradient_norm)
-        self.optimizer.step()
+        norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             with torch.no_grad():
-                pairs = zip(self.average.parameters(), self.model.parameters(), strict=True)
-                for averaged, current in pairs:
+                for averaged, current in zip(self.average.parameters(), self.model.parameters(), strict=True):
                     averaged.lerp_(current, 1.0 - self.config.average)
             self.average.version += 1
-        return float(norm)
-
-    def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
-        """Yield the chosen sequences in forward passes, where the model is."""
-        for part in slices(data, chosen, self.config.micro_tokens, padded=self._padded):
-            yield part.to(self.model.device)
-
-    def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
-        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the reference policy, [N]."""
-        model = self.reference if of_reference else self.model
-        assert model is not None, "made without a reference"
-        return np.bincount(data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)).astype(np.float64)
-
-    @torch.no_grad()
-    def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
-        """Return a model's log-probabilities of all sampled tokens, [M]."""
-        logprobs = np.empty(len(data.turn_of))
-        for part in self._parts(data, data.spoken):
-            logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
-        return logprobs
+        return norm
 
     @torch.no_grad()
     def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
@@ -263,7 +232,8 @@ class Learner:
             for column in (data.logprobs, targets.old, targets.advantages)
         )
         features = {name: extra[name][part.spread] for name in self.features}
-        fields: dict[str, Any] = {"features": features, "entropy": features.get("entropy")}
+        legal = {name: extra[name][part.spread] for name in part.legal.names}
+        fields: dict[str, Any] = {"features": features, "entropy": features.get("entropy"), "legal": legal}
         if view is not None:
             fields["whole"], fields["index"] = view[1], torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
         turns = data.turn_of[part.tokens]
@@ -285,13 +255,3 @@ class Learner:
             reference_logprobs=reference,
             **fields,
         )
-
-    def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the distributions they came from."""
-        hidden = model.hidden(part.tree)
-        logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
-        if part.kept:
-            logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
-        logprobs = at_samples(logits.log_softmax(-1), place, part.target)
-        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in self.features}
-        return logprobs, {**extra, "hidden": hidden}

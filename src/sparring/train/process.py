@@ -97,7 +97,8 @@ class ProcessLearner(Learner):
         for part in self._parts(data, chosen):
             logprobs, _ = self._forward(self.model, part)
             own = torch.from_numpy(weights[part.tokens]).to(logprobs.device, logprobs.dtype)
-            torch.autograd.backward((own * logprobs[part.spread]).sum())
+            self.gradients.backward((own * logprobs[part.spread]).sum(), logprobs)
+        self.gradients.check(imitating=True)
         self._apply()
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from sparring.models.prefixes import PrefixTree, prefix_tree, shared_lengths
+from sparring.train.legal import Magnet, magnet
 from sparring.train.pack import Pack
 from sparring.types import IntArray
 
@@ -30,6 +31,7 @@ class Slice:
     place: Tensor  # [K] which of the U prefixes it was sampled after
     target: Tensor  # [K] the token itself
     kept: list[tuple[int, ...]]  # [K], or empty
+    legal: Magnet  # of the K tokens
     spread: Tensor  # [M] distinct sampled token of each sampled token
     tokens: IntArray  # [M] index of each sampled token in the pack
     sequence: Tensor  # [M] number of each token's sequence within this slice
@@ -38,7 +40,8 @@ class Slice:
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
         named = ("asked", "row", "place", "target", "spread", "sequence")
-        return replace(self, tree=self.tree.to(device), **{name: getattr(self, name).to(device) for name in named})
+        moved = {name: getattr(self, name).to(device) for name in named}
+        return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
 
 
 def slices(data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED) -> Iterator[Slice]:
@@ -93,12 +96,20 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
         row=row,
         place=place,
         target=tree.ids[tree.node[row, position]],
-        kept=[ids for row in rows for ids in data.kept[row]],
+        kept=_kept(data, rows, counts),
+        legal=magnet([found for row in rows for found in data.legal[row]]),
         spread=torch.from_numpy(_ranges(offset[which], lengths)),
         tokens=_ranges(begin[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
         num_sequences=len(sequences),
     )
+
+
+def _kept(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
+    """Return the kept set of each sampled token; an empty one where its sequence was not truncated, none where none was."""
+    if not any(data.kept[row] for row in rows):
+        return []
+    return [ids for row, count in zip(rows, counts, strict=True) for ids in data.kept[row] or ((),) * int(count)]
 
 
 def _ranges(start: IntArray, length: IntArray) -> IntArray:

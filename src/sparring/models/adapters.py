@@ -25,7 +25,7 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
         stream: the adapters' weights are drawn from this stream alone.
 
     Raises:
-        ModelError: peft is not installed, or the network has no layer of these names.
+        ModelError: peft is not installed, the network has no layer of these names, or one is tied to another.
     """
     try:
         from peft import LoraConfig, get_peft_model
@@ -35,23 +35,41 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
     config = LoraConfig(**options, task_type="CAUSAL_LM")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of libraries to each other
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")  # peft sets it right by itself
         try:
             adapted = get_peft_model(network, config)
         except ValueError as error:
             raise ModelError(f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}") from None
+    _check_tied(adapted.get_base_model())
     _draw(adapted, stream)
     adapted.eval()
     return adapted
 
 
+def _check_tied(base: Any) -> None:
+    """Refuse adapters on one of two tied layers: merged into the weights they share, it would change both."""
+    if not base.config.tie_word_embeddings:
+        return
+    if any(hasattr(layer, "lora_A") for layer in (base.get_input_embeddings(), base.get_output_embeddings())):
+        raise ModelError(
+            f"model.lora.targets: {type(base).__name__} has one matrix for its input embeddings and its head, "
+            "so an adapter on either cannot be merged. Leave both out; empty targets are all linear layers but the head."
+        )
+
+
 @torch.no_grad()
 def _draw(adapted: Any, stream: Stream) -> None:
-    """Draw the inner matrices A anew from ``stream``, uniform within 1 / sqrt(fan-in) as peft does; B stays zero."""
+    """Draw anew from ``stream`` what peft draws, as peft does; the other factor of each pair stays zero.
+
+    The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard normal and A zero.
+    """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     for name, parameter in adapted.named_parameters():
         if "lora_A" in name:
             bound = parameter.shape[1] ** -0.5
             parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
+        elif "lora_embedding_B" in name:
+            parameter.copy_(torch.empty(parameter.shape).normal_(generator=generator))
 
 
 def base_of(network: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import Gemma3ForCausalLM, GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers.pytorch_utils import Conv1D
 
 
 class Architecture(Protocol):
@@ -82,6 +83,35 @@ class Gpt2:
     def window(self, layer: int) -> int | None:
         """Look back without limit."""
         return None
+
+
+class AdaptedGpt2(Gpt2):
+    """GPT-2 with other modules in place of its own, such as low-rank adapters around them: all are called."""
+
+    def __init__(self, network: GPT2LMHeadModel) -> None:
+        super().__init__(network)
+        body = network.transformer
+        self._embeddings = body.wte, body.wpe
+        self._layers = [(b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
+
+    def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
+        """Add the embeddings of tokens and positions; padding beyond the last position reads the last."""
+        tokens, positions = self._embeddings
+        return tokens(ids) + positions(position.clamp(max=self._positions.shape[0] - 1)), None
+
+    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+        """Normalise, then one product for queries, keys and values."""
+        norm = self._blocks[layer][0]
+        mixed: Tensor = self._layers[layer][0](F.layer_norm(x, self.width, *norm, self.epsilon))
+        return mixed.view(len(x), -1, self.head_width)
+
+    def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
+        """Add attention's output, then the feed-forward layer's."""
+        _, out, up, down = self._layers[layer]
+        norm = self._blocks[layer][3]
+        x = x + out(mixed)
+        inner: Tensor = down(self._activation(up(F.layer_norm(x, self.width, *norm, self.epsilon))))
+        return x + inner
 
 
 class Llama:
@@ -174,6 +204,14 @@ class Gemma3(Llama):
         return cosine, sine
 
 
+def _gpt2(network: GPT2LMHeadModel) -> Gpt2:
+    """Return the parts of a GPT-2: over its parameters where its modules are its own, which is faster, else over the modules."""
+    body = network.transformer
+    own = all(type(module) is Conv1D for b in body.h for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj))
+    plain = own and type(body.wte) is type(body.wpe) is nn.Embedding
+    return Gpt2(network) if plain else AdaptedGpt2(network)
+
+
 def architecture(network: Any) -> Architecture | None:
     """Return the position-wise parts of a network, or None if its family or a setting of it is not known here."""
     config: Any = getattr(network, "config", None)
@@ -181,7 +219,7 @@ def architecture(network: Any) -> Architecture | None:
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
         known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
-        return Gpt2(network) if known else None
+        return _gpt2(network) if known else None
     if isinstance(network, LlamaForCausalLM | Qwen2ForCausalLM | Qwen3ForCausalLM):
         return Llama(network) if config.attention_dropout == 0.0 else None
     if isinstance(network, Gemma3ForCausalLM):

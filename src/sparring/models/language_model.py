@@ -6,21 +6,28 @@ Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M cho
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from sparring.errors import ModelError
+from sparring.errors import ModelError, RunError
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
 from sparring.models.lean import KeyValueCache, LeanForward
 from sparring.models.prefixes import PrefixTree, prefix_tree
-from sparring.models.pretrained import load_pretrained
+from sparring.models.pretrained import first_line, load_pretrained
+from sparring.models.rotations import check_rotations
 from sparring.models.whole import WholeForward
+from sparring.ops.files import disk_errors
 
+WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
+LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
 TOLERANCE = 1e-3  # largest difference of log-probabilities between this forward and the network's own
 
 
@@ -45,12 +52,18 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return int(self.base.config.hidden_size)
+        return _size(self.base, WIDTHS, "a width of its hidden states; models of this kind have no place for a critic here")
 
     @property
     def context(self) -> int:
-        """Longest conversation in tokens: the network's limit, or a lower one that was asked for."""
-        limit = int(self.base.config.max_position_embeddings)
+        """Longest conversation in tokens: the network's limit, or a lower one that was asked for.
+
+        Raises:
+            ModelError: the network has none, and none was asked for.
+        """
+        if self._longest is not None and not _sizes(self.base, LIMITS):
+            return self._longest
+        limit = _size(self.base, LIMITS, "a longest conversation; write model.context=512, say")
         return limit if self._longest is None else min(limit, self._longest)
 
     @property
@@ -73,6 +86,16 @@ class LanguageModel:
         """Return the named trained tensors (shared storage; tied weights once). What is frozen is not among them."""
         named = ((f"{prefix}.{name}", p) for prefix, module in self.modules() for name, p in module.named_parameters())
         return {name: p.detach() for name, p in named if p.requires_grad}
+
+    @cached_property
+    def frozen_digest(self) -> str:
+        """SHA-256 of the names and bytes of all weights that are not trained; empty where there are none."""
+        frozen = [(name, p) for name, p in sorted(self.network.named_parameters()) if not p.requires_grad]
+        total = hashlib.sha256()
+        for name, weight in frozen:
+            total.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
+            total.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return total.hexdigest() if frozen else ""
 
     @torch.no_grad()
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:
@@ -106,7 +129,7 @@ class LanguageModel:
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, C]."""
         head = self.base.get_output_embeddings()
-        if head.bias is None:
+        if type(head) is nn.Linear and head.bias is None:
             weight: Tensor = head.weight
             return hidden @ weight.T
         logits: Tensor = head(hidden)
@@ -129,26 +152,56 @@ class LanguageModel:
 
     @torch.no_grad()
     def check(self) -> None:
-        """Compare this forward with the network's own on a few tokens.
+        """Compare this forward with the network's own on a few tokens, and what it says of a beginning with and without the rest.
 
         Raises:
-            ModelError: they differ (some models scale or cap their logits in ways that are not known here).
+            ModelError: they differ: some models scale or cap their logits in ways that are not known here, others look ahead, or
+                what the network says of a conversation depends on the others in its batch.
         """
-        vocabulary = self.base.get_output_embeddings().weight.shape[0]
+        check_rotations(self.base)
+        kind, vocabulary = type(self.base).__name__, self.base.get_output_embeddings().weight.shape[0]
         ids = torch.arange(12, device=self.device) * 7919 % vocabulary
-        own = self.network(input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]).logits[0].float().log_softmax(-1)
+        own = self._own_logprobs(ids)
+        limit = TOLERANCE if self.base.dtype == torch.float32 else 0.5
+        if not (self._own_logprobs(ids[:6]) - own[:6]).abs().max().item() < limit:
+            raise ModelError(f"{kind} looks ahead: it reads a text as a whole and cannot write one token after another.")
         tree = prefix_tree([tuple(ids.tolist())]).to(self.device)
         difference = (self.logits(self.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
-        limit = TOLERANCE if self.base.dtype == torch.float32 else 0.5
         if not difference < limit:
-            kind = type(self.base).__name__
             raise ModelError(f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from what is computed here.")
 
-    def save(self, folder: Path) -> None:
-        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load."""
-        network = merged(copy.deepcopy(self.network)) if self.base is not self.network else self.network
-        network.save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+    def _own_logprobs(self, ids: Tensor) -> Tensor:
+        """Return the log-probabilities [T, V] that the network's own forward gives of a sequence [T]."""
+        logits: Tensor = self.network(input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]).logits[0]
+        return logits.float().log_softmax(-1)
+
+    def save(self, folder: Path, *, dtype: str | None = None, adapter: bool = False) -> None:
+        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load.
+
+        Args:
+            folder: where to.
+            dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they are.
+            adapter: write the adapters alone, for peft's ``PeftModel.from_pretrained``.
+
+        Raises:
+            ModelError: adapters alone are asked for and there are none.
+            RunError: the folder cannot be written.
+        """
+        adapted = self.base is not self.network
+        if adapter and not adapted:
+            raise ModelError("This model has no adapters (model.lora), so --adapter has nothing to write; leave it out.")
+        network = self.network
+        if dtype is not None or (adapted and not adapter):
+            network = copy.deepcopy(network)
+        network = merged(network) if adapted and not adapter else network
+        if dtype is not None:
+            network = network.to(getattr(torch, dtype))
+        with disk_errors(folder):
+            try:
+                network.save_pretrained(folder)
+                self.tokenizer.save_pretrained(folder)
+            except SafetensorError as error:  # of the disk, in words of its own
+                raise RunError(f"{folder} cannot be written: {error}. Name a folder on another disk.") from error
 
 
 def _forward(network: Any) -> LeanForward | WholeForward:
@@ -165,6 +218,31 @@ def load_language_model(
     Raises:
         ModelError: the folder is missing or damaged, the model does not fit into memory, or it cannot be run.
     """
-    model = LanguageModel(*load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes, device=device))
-    model.check()
+    network, tokenizer = load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes, device=device)
+    try:
+        model = LanguageModel(network, tokenizer)
+        vocabulary = model.base.get_output_embeddings().weight.shape[0]
+        if len(tokenizer) > vocabulary:
+            sizes = f"has {len(tokenizer)} tokens, its network {vocabulary}"
+            raise ModelError(f"The tokenizer of {str(name)!r} {sizes}: they do not belong together.")
+        model.check()
+    except (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}.") from error
     return model
+
+
+def _sizes(network: Any, names: tuple[str, ...]) -> list[int]:
+    """Return what a network's configuration says under these names, where it is a number above 0."""
+    config = network.config.get_text_config() if hasattr(network.config, "get_text_config") else network.config
+    found = [getattr(config, name, None) for name in names]
+    return [value for value in found if isinstance(value, int) and value > 0]
+
+
+def _size(network: Any, names: tuple[str, ...], what: str) -> int:
+    """Return the first of ``_sizes``, or raise ModelError: there is none."""
+    found = _sizes(network, names)
+    if not found:
+        raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
+    return found[0]

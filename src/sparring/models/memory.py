@@ -127,10 +127,21 @@ def check_memory(
     if on_gpu:
         limits.insert(0, (str(device), needed, available_bytes(device)))
     for where, bytes_needed, have in limits:
-        if bytes_needed > have:
-            raise ModelError(
-                f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {bytes_needed / GIB:.1f} GiB, activations left out; "
-                f"{where} has {have / GIB:.1f} GiB. Train low-rank adapters (model.lora.rank=16), take a smaller model, or "
-                "model.dtype=bfloat16."
-            )
+        refuse_beyond(name, parameters, bytes_needed, have, where)
     return needed
+
+
+def refuse_beyond(name: str, parameters: int, needed: int, have: int, where: str = "this machine") -> None:
+    """Refuse a model that takes more bytes than there are.
+
+    Raises:
+        ModelError: ``needed`` is more than ``have``; the message says what to do.
+    """
+    if needed > have:
+        advice = "take smaller sizes (model.hidden_size, model.layers, model.context)"
+        if name != "tiny":
+            advice = "train low-rank adapters (model.lora.rank=16), take a smaller model, or model.dtype=bfloat16"
+        raise ModelError(
+            f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} GiB, activations left out; "
+            f"{where} has {have / GIB:.1f} GiB: {advice}."
+        )

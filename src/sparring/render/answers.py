@@ -18,7 +18,7 @@ SUPPORT = True
 Answer = Literal["free", "exact", "tagged", "boxed"]
 
 BEGIN_OF_THOUGHT, END_OF_THOUGHT = "<think>", "</think>"
-_THOUGHT = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
+_PARTING = re.compile(r"</think>\s*<answer>")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
 
@@ -34,6 +34,8 @@ class AnswerFormat:
         exact: whether what is read must be the action word and nothing else.
         pattern: what a whole reply, opening included, must look like; its last group is the action. None reads everything.
         anywhere: whether the pattern may stand anywhere (the last one counts), or must be the whole reply.
+        parting: in place of a pattern: what stands between the thoughts and the action of a reply from ``<think>`` to ``ending``. The
+            first one counts, so that a reply is gone through once; a pattern for the whole would go back for each.
     """
 
     instruction: str = ""
@@ -42,15 +44,21 @@ class AnswerFormat:
     exact: bool = False
     pattern: re.Pattern[str] | None = None
     anywhere: bool = False
+    parting: re.Pattern[str] | None = None
 
     def read(self, text: str) -> str | None:
         """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
         text = (self.opening + text).strip()
+        if self.parting is not None:
+            end = len(text) - len(self.ending)
+            whole = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
+            found = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if whole else None
+            return text[found.end() : end].strip() if found else None
         if self.pattern is None:
             return text
         if self.anywhere:
-            found = self.pattern.findall(text)
-            return found[-1].strip() if found else None
+            boxes = self.pattern.findall(text)
+            return boxes[-1].strip() if boxes else None
         match = self.pattern.fullmatch(text)
         return match.groups()[-1].strip() if match else None
 
@@ -75,7 +83,7 @@ def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
     """Return the format of this name, with or without room for thinking before the answer."""
     if name == "tagged" and thinking:
         told = "Think between <think> and </think>, then give one action between <answer> and </answer>."
-        return AnswerFormat(instruction=told, opening="<think>\n", ending="</answer>", exact=True, pattern=_THOUGHT)
+        return AnswerFormat(instruction=told, opening="<think>\n", ending="</answer>", exact=True, parting=_PARTING)
     if name == "tagged":
         told = "Give one action between <answer> and </answer> and nothing else."
         return AnswerFormat(instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED)

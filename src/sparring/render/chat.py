@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sparring.errors import ConfigError, ModelError
 from sparring.games.wording import CHOOSE, REPLY
 from sparring.render.answers import Answer, answer_format
+from sparring.render.template_limits import check_template, limited
 from sparring.render.templates import TEMPLATES
 
 PROBES = ("firstuserprobe", "firstreplyprobe", "seconduserprobe", "secondreplyprobe", "thirduserprobe")
@@ -43,6 +44,9 @@ class ChatRenderer:
         self._more_than_the_action = thinking or answer == "tagged"
         if self._template is None and not getattr(tokenizer, "chat_template", None):
             raise ModelError("This tokenizer has no chat template. Write renderer.template=chatml, or take an instruction-tuned model.")
+        own = self._template or tokenizer.chat_template
+        for text in own.values() if isinstance(own, dict) else [own]:
+            check_template(str(text))
         self.encode = lru_cache(maxsize=4096)(self._encode)
         self._text = lru_cache(maxsize=4096)(self._decode)
         first, answered, after, ask = self._pieces()
@@ -62,10 +66,12 @@ class ChatRenderer:
         messages = [{"role": "system", "content": self._system}] if self._system else []
         roles = ("user", *("assistant", later) * len(contents))
         messages += [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
+        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": self._thinking, "chat_template": self._template}
         try:
-            rendered: str = self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, enable_thinking=self._thinking, chat_template=self._template
-            )
+            with limited():
+                rendered: str = self.tokenizer.apply_chat_template(messages, **options)
+        except ModelError:
+            raise
         except Exception as error:
             raise ModelError(f"The chat template fails: {error}. Write renderer.template=chatml or renderer.system=''.") from error
         pieces, rest = [], rendered
@@ -199,7 +205,9 @@ def chat(
     answer: Answer = "exact",
     template: str | None = None,
 ) -> ChatRenderer:
-    """Render for a pretrained chat model: its own template, taken apart and checked for prefix stability.
+    """Lay conversations out for a pretrained chat model, by the model's own chat template.
+
+    The template is taken apart and checked: what was laid out must not change with a new message.
 
     Args:
         tokenizer: the model's.

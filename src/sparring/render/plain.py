@@ -67,5 +67,5 @@ class PlainRenderer:
 
 
 def plain(tokenizer: Any) -> PlainRenderer:
-    """Render for the tiny model: one id per word, no template."""
+    """Lay conversations out for the tiny model: one token per word, no chat template."""
     return PlainRenderer(tokenizer)

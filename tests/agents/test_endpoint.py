@@ -13,8 +13,9 @@ import pytest
 from sparring import registry
 from sparring.agents.base import PendingTurn
 from sparring.agents.endpoint import SYSTEM
+from sparring.agents.endpoint_trust import FILES, HOSTS
 from sparring.agents.random import random
-from sparring.errors import ConfigError, RolloutError, RunError, SparringError
+from sparring.errors import ConfigError, PluginError, RolloutError, RunError, SparringError
 from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
@@ -70,7 +71,8 @@ class Server:
 
 
 @pytest.fixture
-def serve(monkeypatch):
+def serve(monkeypatch, tmp_path):
+    monkeypatch.setenv(FILES, str(tmp_path))
     for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     servers = []
@@ -177,7 +179,7 @@ def test_what_is_left_out_is_not_sent(serve):
     agent_at(server, system="", seed_requests=False, temperature=None, top_p=None).act(turns(1))
     assert set(server.requests[0]) == {"model", "messages", "max_tokens"}
     assert [message["role"] for message in server.requests[0]["messages"]] == ["user"]
-    agent = registry.bind("agents", "endpoint", {"model": "m", "key_variable": "K"})
+    agent = registry.bind("agents", "endpoint", {"model": "m", "key_variable": "K_API_KEY"})
     assert agent.options["base_url"] == "https://api.openai.com/v1"
 
 
@@ -255,7 +257,7 @@ def test_it_tries_again_after(serve, status):
 )
 def test_it_gives_up_with_the_status_and_what_to_do(serve, status, tries, advice):
     server = serve(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', SOON))
-    with pytest.raises(RolloutError, match=f"{server.url}.*status {status}: .*of its own.*{advice}.*Write cache=FILE"):
+    with pytest.raises(RolloutError, match=f"{server.url}.*status {status}: .*of its own.*{advice}.*Write cache=NAME"):
         agent_at(server, retries=2).act(turns(1))
     assert len(server.requests) == tries
 
@@ -269,12 +271,12 @@ def test_after_a_failure_no_more_is_asked_and_what_was_under_way_is_kept(serve, 
 
     server = serve(answer)
     with pytest.raises(RolloutError, match="status 400"):
-        agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c"))
-        add = agent.cache.add
-        agent.cache.add = lambda *arguments: (threading.Event().wait(0.2), add(*arguments))  # the failure comes first
+        agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c.jsonl"))
+        add = agent.account.cache.add
+        agent.account.cache.add = lambda *arguments: (threading.Event().wait(0.2), add(*arguments))  # the failure comes first
         agent.act(turns(20))
     assert len(server.requests) == 2
-    assert len((tmp_path / "c").read_text().splitlines()) == 1
+    assert len((tmp_path / "c.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_time_out_names_the_option(serve):
@@ -328,8 +330,8 @@ def test_no_budget_no_limit_and_concurrent_counting(serve):
 def test_a_budget_cannot_be_kept_without_token_counts(serve, tmp_path):
     server = serve(lambda number, request: '{"choices": [{"message": {"content": "bet"}}]}')
     with pytest.raises(RolloutError, match=r"reports no token counts.*budget_tokens=0 and budget_cost=0"):
-        agent_at(server, budget_tokens=5, cache=str(tmp_path / "c")).act(turns(1))
-    assert agent_at(server, cache=str(tmp_path / "c")).act(turns(1))[0].text == "bet"
+        agent_at(server, budget_tokens=5, cache=str(tmp_path / "c.jsonl")).act(turns(1))
+    assert agent_at(server, cache=str(tmp_path / "c.jsonl")).act(turns(1))[0].text == "bet"
     assert len(server.requests) == 1
 
 
@@ -357,7 +359,7 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
 
 def test_the_cache_answers_when_the_budget_is_spent(serve, tmp_path):
     server = serve(lambda number, request: completion())
-    options = dict(cache=str(tmp_path / "c"), budget_tokens=100, concurrency=1)
+    options = dict(cache=str(tmp_path / "c.jsonl"), budget_tokens=100, concurrency=1)
     for answered in (1, 2, 3):
         agent = agent_at(server, **options)
         if answered < 3:
@@ -370,7 +372,7 @@ def test_the_cache_answers_when_the_budget_is_spent(serve, tmp_path):
 
 def test_only_the_same_request_is_the_same(serve, tmp_path):
     server, other = (serve(lambda number, request: completion()) for _ in range(2))
-    cache = {"cache": str(tmp_path / "c"), "seed_requests": False}
+    cache = {"cache": str(tmp_path / "c.jsonl"), "seed_requests": False}
     agent_at(server, **cache).act(turns(1))
     agent_at(server, **cache).act(turns(1))
     assert len(server.requests) == 1
@@ -389,7 +391,7 @@ def test_only_the_same_request_is_the_same(serve, tmp_path):
 
 @pytest.mark.parametrize("cut", [b"", b'{"request": "0', b"\xff\xfe"])
 def test_a_torn_line_is_passed_over_and_spoils_no_other(serve, tmp_path, cut):
-    server, path = serve(lambda number, request: completion()), tmp_path / "c"
+    server, path = serve(lambda number, request: completion()), tmp_path / "c.jsonl"
     agent_at(server, cache=str(path), concurrency=1).act(turns(3))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:2]) + cut)
@@ -402,21 +404,22 @@ def test_a_torn_line_is_passed_over_and_spoils_no_other(serve, tmp_path, cut):
 
 def test_a_cache_keeps_all_of_a_reply(serve, tmp_path):
     server = serve(lambda number, request: completion("Zug:\n\u2028 b\xe9t \U0001f0a1", finish_reason="length"))
-    replies = [agent_at(server, cache=str(tmp_path / "c")).act(turns(1))[0] for _ in range(2)]
+    replies = [agent_at(server, cache=str(tmp_path / "c.jsonl")).act(turns(1))[0] for _ in range(2)]
     assert replies[0] == replies[1] and replies[0].truncated and replies[0].text.endswith("\U0001f0a1")
     assert len(server.requests) == 1
 
 
 def test_what_is_no_cache_is_refused_and_left_alone(serve, tmp_path):
-    server, path = serve(lambda number, request: completion()), tmp_path / "recipe.yaml"
+    server, path = serve(lambda number, request: completion()), tmp_path / "recipe.jsonl"
     path.write_text("games:\n  - name: kuhn_poker\n")
     with pytest.raises(ConfigError, match="holds no answers but something else"):
         agent_at(server, cache=str(path))
     assert path.read_text() == "games:\n  - name: kuhn_poker\n"
+    (tmp_path / "folder.jsonl").mkdir()
     with pytest.raises(ConfigError, match="is a folder"):
-        agent_at(server, cache=str(tmp_path))
-    with pytest.raises((RunError, OSError)):
-        agent_at(server, cache=str(path / "below" / "c"))
+        agent_at(server, cache=str(tmp_path / "folder.jsonl"))
+    with pytest.raises((RunError, PluginError)):
+        agent_at(server, cache=str(path / "below" / "c.jsonl"))
 
 
 # -- the key
@@ -424,28 +427,29 @@ def test_what_is_no_cache_is_refused_and_left_alone(serve, tmp_path):
 
 def test_the_key_comes_from_the_environment_and_goes_nowhere_else(serve, tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
-    monkeypatch.setenv("MY_KEY", f" {KEY}\n")
+    monkeypatch.setenv("MY_API_KEY", f" {KEY}\n")
     statuses = iter([200, 500, 400, 401, 403, 200])
     bodies = {200: lambda: completion(), 401: lambda: f"wrong key {KEY[:8]}***"}
     server = serve(lambda number, request: (lambda s: (s, bodies.get(s, lambda: f"echo {KEY}")(), {}))(next(statuses)))
-    agent = agent_at(server, key_variable="MY_KEY", cache=str(tmp_path / "c"))
+    agent = agent_at(server, key_variable="MY_API_KEY", cache=str(tmp_path / "c.jsonl"))
     agent.act(turns(1))
     for status in (500, 400, 401, 403):
         with pytest.raises(RolloutError, match=f"status {status}") as caught:
             agent.act(turns(1, seed=2))
         shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value.__context__)
         assert KEY not in shown and KEY[:8] not in shown
-        assert ("environment variable MY_KEY" in str(caught.value)) == (status in (401, 403))
+        assert ("environment variable MY_API_KEY" in str(caught.value)) == (status in (401, 403))
     assert set(server.keys) == {f"Bearer {KEY}"}
-    assert KEY not in (tmp_path / "c").read_text() and KEY not in caplog.text and KEY not in repr(agent)
+    assert KEY not in (tmp_path / "c.jsonl").read_text() and KEY not in caplog.text and KEY not in repr(agent)
 
 
-def test_loopback_needs_no_key_and_others_do(serve):
+def test_loopback_needs_no_key_and_others_do(serve, monkeypatch):
     server = serve(lambda number, request: completion())
     agent_at(server).act(turns(1))
     for url in ("http://localhost:1/v1", "http://[::1]:1/v1", "http://127.1.2.3:1"):
         agent_at(url)
-    for url in ("https://api.openai.com/v1", "http://192.168.0.1:8000/v1", "http://127.0.0.1.example.com"):
+    monkeypatch.setenv(HOSTS, "192.168.0.1")
+    for url in ("https://api.openai.com/v1", "http://192.168.0.1:8000/v1"):
         with pytest.raises(ConfigError, match="environment variable OPENAI_API_KEY is not set"):
             agent_at(url)
 
@@ -460,9 +464,9 @@ def test_a_key_in_the_wrong_place_is_not_shown(monkeypatch):
         with pytest.raises(ConfigError, match=r"never the key|no user, password or query") as caught:
             agent_at(**{"server": "http://127.0.0.1:1", **wrong})
         assert "secret" not in str(caught.value).lower()
-    monkeypatch.setenv("BAD", "one secret\nand another")
-    with pytest.raises(ConfigError, match="BAD holds characters that no key has") as caught:
-        agent_at("http://127.0.0.1:1", key_variable="BAD")
+    monkeypatch.setenv("BAD_API_KEY", "one secret\nand another")
+    with pytest.raises(ConfigError, match="BAD_API_KEY holds characters that no key has") as caught:
+        agent_at("http://127.0.0.1:1", key_variable="BAD_API_KEY")
     assert "secret" not in str(caught.value)
 
 

@@ -6,7 +6,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from sparring.errors import PluginError
 from sparring.games.base import State
+from sparring.games.own import lacking_error
+from sparring.guard import Call
+from sparring.registry import named
 from sparring.rng import Stream
 
 SUPPORT = True
@@ -47,6 +51,36 @@ class Agent(Protocol):
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
         ...
+
+
+def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply]:
+    """Return what an agent says to the pending turns, under a watch unless it waits for a person.
+
+    Args:
+        name: what the agent is seated under.
+        agent: who is asked.
+        turns: the decisions that are due.
+
+    Raises:
+        PluginError: the agent raised, or gave anything but one reply per turn.
+        GameError: an environment of one's own lacks what the agent asks of it.
+    """
+    call = Call(named("agents", name))
+    if getattr(agent, "patient", False):
+        return agent.act(turns)
+    with call:
+        try:
+            said = agent.act(turns)
+        except AttributeError as error:
+            lacking = lacking_error(error)
+            if lacking is None:
+                raise
+            raise lacking from error
+    wrong = [reply for reply in said if not isinstance(reply, Reply)] if isinstance(said, list | tuple) else [said]
+    if wrong or len(said) != len(turns):
+        given = f"{type(wrong[0]).__name__}" if wrong else f"{len(said)}"
+        raise PluginError(f"The {call} must give a list of one Reply per turn, {len(turns)} here; it gave {given}.")
+    return said
 
 
 class TextAgent:

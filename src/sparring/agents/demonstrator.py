@@ -27,5 +27,5 @@ class DemonstratorAgent:
 
 
 def demonstrator(*, renderer: Any, name: str = "demonstrator") -> DemonstratorAgent:
-    """Play random legal moves in the learner's own tokens, for the optional supervised warm-up."""
+    """Random legal moves, written as the learner writes its own, for the optional warm-up."""
     return DemonstratorAgent(name, renderer)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from threading import Event
 from typing import Any
 
 from sparring.agents.base import Agent, PendingTurn, Reply
-from sparring.agents.endpoint_account import Account, Budget, Counters
-from sparring.agents.endpoint_cache import Answer, AnswerCache
-from sparring.agents.endpoint_client import Client
+from sparring.agents.endpoint_account import Account, Counters, open_account
+from sparring.agents.endpoint_cache import Answer
 from sparring.errors import SparringError
 from sparring.games.options import check_range
 
+ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
 SYSTEM = "You are playing a game. Decide on one of the legal actions and end your reply with that action."
 _SEED_BITS = 31
 
@@ -23,13 +22,11 @@ class EndpointAgent:
     """Sends one stateless request per turn, several at a time; ``counters`` says what was asked and spent.
 
     Args:
-        client: the endpoint.
+        account: at the endpoint: what may be spent, what was, and the answers kept.
         fields: the fields that all requests share, ``model`` among them.
         system: the system line; empty for none.
         seed_requests: whether a request carries a seed drawn from its turn's stream.
         concurrency: the most requests under way at a time.
-        budget: what may be spent.
-        cache: answers to be used and added to, or None.
     """
 
     renderer: Any = None
@@ -38,18 +35,15 @@ class EndpointAgent:
     def __init__(
         self,
         *,
-        client: Client,
+        account: Account,
         fields: Mapping[str, Any],
         system: str,
         seed_requests: bool,
         concurrency: int,
-        budget: Budget,
-        cache: AnswerCache | None,
     ) -> None:
         check_range("endpoint: concurrency", concurrency, 1)
         self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
-        self.concurrency, self.cache = concurrency, cache
-        self.account = Account(who="Agent 'endpoint'", client=client, budget=budget, cache=cache)
+        self.concurrency, self.account = concurrency, account
 
     @property
     def counters(self) -> Counters:
@@ -134,39 +128,51 @@ def endpoint(
 
     Args:
         model: the model's name at the endpoint.
-        base_url: address of the API, without "/chat/completions".
-        key_variable: name of the environment variable that holds the key; addresses of this machine may do without a key.
+        base_url: address of the API, without "/chat/completions": on this machine, at the provider of the key, or on a host that the
+            environment variable SPARRING_ENDPOINT_HOSTS names.
+        key_variable: name of the environment variable that holds the key, such as MY_API_KEY; addresses of this machine may do
+            without a key.
         system: the system line; empty sends none, for models whose template has no place for one.
         temperature: of sampling; null leaves it to the endpoint.
         top_p: probability mass of nucleus sampling; null leaves it to the endpoint.
         max_new_tokens: length limit of a reply, in tokens.
         seed_requests: whether a seed from the turn's stream is sent along; some endpoints refuse to be seeded.
         concurrency: the most requests under way at a time.
-        timeout: seconds to wait for an answer, per try.
+        timeout: seconds that one try may take as a whole.
         retries: tries after the first, 0.5, 1, 2, 4, then 8 seconds apart, or as far as the endpoint says.
         budget_tokens: tokens in and out after which the agent stops with an error; 0 for no limit.
         budget_cost: money after which the agent stops with an error; 0 for no limit. Needs a price.
         price_in: price of a million prompt tokens.
         price_out: price of a million reply tokens.
-        cache: a file of JSON lines to which every answer is appended and from which a repeated request is answered.
+        cache: a file of JSON lines, such as answers.jsonl, to which every answer is appended and from which a repeated request is
+            answered; kept in answers/ of the cache folder. A path must be typed, or lie where SPARRING_ENDPOINT_FILES says.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, no such address, or the package openai is missing.
+        ConfigError: a number out of range, a budget without a price, no key, an address or a file that the user has not named, or
+            the package openai is missing.
 
     Reference: OpenAI API reference, "Create chat completion".
     """
     check_range("endpoint: max_new_tokens", max_new_tokens, 1)
     check_range("endpoint: temperature", temperature or 0.0, 0)
     check_range("endpoint: top_p", 1.0 if top_p is None else top_p, 0, 1)
-    budget = Budget(tokens=budget_tokens, cost=budget_cost, price_in=price_in, price_out=price_out)
-    client = Client(base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
-    options = {"temperature": temperature, "top_p": top_p, client.limit_name: max_new_tokens}
+    account = open_account(
+        "Agent 'endpoint'",
+        base_url=base_url,
+        key_variable=key_variable,
+        timeout=timeout,
+        retries=retries,
+        budget_tokens=budget_tokens,
+        budget_cost=budget_cost,
+        price_in=price_in,
+        price_out=price_out,
+        cache=cache,
+    )
+    options = {"temperature": temperature, "top_p": top_p, account.client.limit_name: max_new_tokens}
     return EndpointAgent(
-        client=client,
+        account=account,
         fields={"model": model, **{name: value for name, value in options.items() if value is not None}},
         system=system,
         seed_requests=seed_requests,
         concurrency=concurrency,
-        budget=budget,
-        cache=AnswerCache(Path(cache)) if cache is not None else None,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparring.agents.endpoint_cache import Answer, AnswerCache
 from sparring.agents.endpoint_client import Client
+from sparring.agents.endpoint_trust import cache_file
 from sparring.errors import ConfigError, RolloutError
 from sparring.games.options import check_range
 
@@ -67,6 +68,31 @@ class Counters:
         if self.budget.cost and self.cost >= self.budget.cost:
             return f"budget_cost={self.budget.cost:g}"
         return ""
+
+
+def open_account(
+    who: str,
+    *,
+    base_url: str,
+    key_variable: str,
+    timeout: float,
+    retries: int,
+    budget_tokens: int,
+    budget_cost: float,
+    price_in: float,
+    price_out: float,
+    cache: str | None,
+) -> Account:
+    """Return an account at an endpoint from the options that all who ask one share.
+
+    Raises:
+        ConfigError: a number out of range, a budget without a price, no key, no address or file that may be used, or the package
+            openai is missing.
+        RunError: the file of answers cannot be written.
+    """
+    budget = Budget(tokens=budget_tokens, cost=budget_cost, price_in=price_in, price_out=price_out)
+    client = Client(base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
+    return Account(who=who, client=client, budget=budget, cache=None if cache is None else AnswerCache(cache_file(cache)))
 
 
 class Account:
@@ -137,5 +163,5 @@ class Account:
     def _kept(self) -> str:
         """Return what becomes of the answers so far."""
         if self.cache is None:
-            return "Write cache=FILE, and answers are kept for the next run."
+            return "Write cache=NAME.jsonl, and answers are kept for the next run."
         return f"Every answer so far is in {self.cache.path}: run again with this cache and only the rest is asked."

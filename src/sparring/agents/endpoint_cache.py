@@ -15,6 +15,7 @@ from sparring.ops.files import disk_errors
 SUPPORT = True
 
 log = logging.getLogger(__name__)
+_BEGINNING = b'{"request": "'  # of every line
 
 
 class Answer(NamedTuple):
@@ -33,10 +34,10 @@ class AnswerCache:
     Several agents and processes may share a file; each sees what was in it when it was made, and its own answers.
 
     Args:
-        path: the file; it and its folder are made when missing.
+        path: the file; it and its folder are made when missing. Where it may be is said in ``endpoint_trust``.
 
     Raises:
-        ConfigError: the path is a folder, or a file of something else.
+        ConfigError: the path is a folder or a device, or a file of something else.
         RunError: the file cannot be written.
     """
 
@@ -44,10 +45,9 @@ class AnswerCache:
         self.path = path.absolute()
         self._answers: dict[str, Answer] = {}
         self._lock = Lock()
-        if self.path.is_dir():
-            raise ConfigError(
-                f"endpoint: cache={str(path)!r} is a folder; write the path of a file, such as {str(path / 'answers.jsonl')!r}."
-            )
+        if self.path.exists() and not self.path.is_file():
+            kind = "a folder" if self.path.is_dir() else "no regular file"
+            raise ConfigError(f"endpoint: cache={str(path)!r} is {kind}; write the path of a file, such as answers.jsonl.")
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "a+b") as file:
@@ -81,7 +81,7 @@ class AnswerCache:
                 record = json.loads(line)
                 answer = Answer(str(record["text"]), record["truncated"] is True, record["tokens_in"], record["tokens_out"])
                 self._answers[record["request"]] = answer
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 log.warning("Cache %s: a damaged line was passed over; its request will be asked again.", self.path)
-        if not self._answers and any(line.strip() for line in lines[:-1]):
+        if written and not self._answers and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)])):
             raise ConfigError(f"endpoint: cache={str(self.path)!r} holds no answers but something else; write the path of a new file.")

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from sparring.agents.endpoint_cache import Answer
+from sparring.agents.endpoint_transport import OPENAI, http_client
+from sparring.agents.endpoint_trust import address, check_host
 from sparring.errors import ConfigError, RolloutError
 from sparring.games.options import check_range
 
 SUPPORT = True
 
 _SHOWN = 200  # characters of an endpoint's own words that an error quotes
+_PART = 4  # characters of the key in a row that are not quoted
+_LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies
+_MOST_TOKENS = 10**9  # that one answer may claim to have taken
 _ADVICE = {
     400: "It may not know an option that was sent: see its words, and try seed_requests=false, temperature=null or top_p=null.",
     402: "The account has no credit left.",
@@ -32,22 +34,25 @@ class Client:
     Args:
         base_url: http(s) address of the API, up to and without "/chat/completions".
         key_variable: name of the environment variable that holds the key; a loopback address may do without.
-        timeout: seconds to wait for an answer, per try.
+        timeout: seconds that one try may take as a whole, from the connection to the last byte of the answer.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections, status 408, 409, 429, 5xx).
 
     Raises:
-        ConfigError: the package openai is missing, the address is none, a number is out of range, or there is no usable key.
+        ConfigError: the package openai is missing, the address is none or one that the user has not named, a number is out of
+            range, or there is no usable key.
     """
 
     def __init__(self, *, base_url: str, key_variable: str, timeout: float, retries: int) -> None:
         check_range("endpoint: timeout", timeout, 0.001)
         check_range("endpoint: retries", retries, 0)
         self.base_url, self.key_variable, self.timeout, self.retries = base_url, key_variable, timeout, retries
-        host = _checked_host(base_url)
-        self._openai = _library()
-        self._key = _key(key_variable, needed=not _is_loopback(host))
-        self._api = self._openai.OpenAI(api_key=self._key or "none", base_url=base_url, timeout=timeout, max_retries=retries)
-        self.limit_name = "max_completion_tokens" if host == "api.openai.com" else "max_tokens"  # OpenAI's new models refuse the old name
+        asked = address(base_url)
+        check_host(asked, key_variable)
+        self._openai = openai = _library()
+        self._key = _key(key_variable, needed=not asked.loopback)
+        client = http_client(openai, timeout=timeout, host=asked.host)
+        self._api = openai.OpenAI(api_key=self._key or "none", base_url=base_url, timeout=timeout, max_retries=retries, http_client=client)
+        self.limit_name = "max_completion_tokens" if asked.host == OPENAI else "max_tokens"  # OpenAI's new models refuse the old name
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """Return the answer to one request (the fields of a chat completion).
@@ -57,7 +62,8 @@ class Client:
         """
         openai, where = self._openai, f"Endpoint {self.base_url} (model {request['model']!r})"
         try:
-            return _answer(self._api.chat.completions.with_raw_response.create(**request).text)
+            answer = _answer(self._api.chat.completions.with_raw_response.create(**request).text)
+            return answer if len(self._key) < _LONG else answer._replace(text=answer.text.replace(self._key, "***"))
         except openai.APIStatusError as error:
             problem = f"{where} answered with status {error.status_code}{self._words(error)} {self._advice(error.status_code)}"
         except openai.APITimeoutError:
@@ -89,9 +95,20 @@ class Client:
         return f": {words}." if words else "."
 
     def _clean(self, text: str) -> str:
-        """Return the start of a text on one line, without the key."""
-        text = text.replace(self._key, "***") if self._key else text
-        return " ".join(text[: 4 * _SHOWN].split())[:_SHOWN].rstrip(".")
+        """Return the start of a text on one line, without the key or parts of it."""
+        return " ".join(self._masked(text[: 8 * _SHOWN]).split())[:_SHOWN].rstrip(".")
+
+    def _masked(self, text: str) -> str:
+        """Return a text with ``***`` in place of the key and of every part of it."""
+        if len(self._key) <= _PART:
+            return text.replace(self._key, "***") if self._key else text
+        parts = {self._key[at : at + _PART].casefold() for at in range(len(self._key) - _PART + 1)}
+        hidden = [False] * len(text)
+        for at in range(len(text) - _PART + 1):
+            if text[at : at + _PART].casefold() in parts:
+                hidden[at : at + _PART] = [True] * _PART
+        shown = [("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at] for at in range(len(text))]
+        return "".join(shown)
 
 
 class _MalformedError(ValueError):
@@ -109,38 +126,8 @@ def _library() -> Any:
     return openai
 
 
-def _checked_host(base_url: str) -> str:
-    """Return the host of an address; refuse what is no http address, or one that carries a secret."""
-    try:
-        parts = urlsplit(base_url)
-        host = parts.hostname if parts.scheme in ("http", "https") and parts.port != 0 else None  # port: ValueError beyond 65535
-        secret = bool(parts.query or parts.fragment)
-    except ValueError:
-        host, secret = None, False
-    if secret or "@" in base_url:
-        raise ConfigError(
-            "endpoint: base_url must hold no user, password or query; write the plain address and name the key by key_variable."
-        )
-    if not host or re.search(r"[\s\x00-\x1f]", base_url):
-        raise ConfigError(f"endpoint: base_url={base_url!r} is no http address; write one such as http://127.0.0.1:8000/v1.")
-    return host
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _key(variable: str, *, needed: bool) -> str:
     """Return the key in an environment variable, "" if there is none and none is needed; never show what may be a key."""
-    if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
-        raise ConfigError(
-            "endpoint: key_variable must be the name of an environment variable (capitals, digits, underscores), never the key; "
-            "write key_variable=OPENAI_API_KEY and put the key into the environment."
-        )
     key = os.environ.get(variable, "").strip()
     if needed and not key:
         raise ConfigError(
@@ -162,7 +149,7 @@ def _answer(body: str) -> Answer:
         truncated = choice.get("finish_reason") == "length"
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise _MalformedError(body.strip() or "an empty body") from None
-    tokens_in, tokens_out = (count if type(count) is int and count >= 0 else None for count in counts)
+    tokens_in, tokens_out = (count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts)
     return Answer(text=text, truncated=truncated, tokens_in=tokens_in, tokens_out=tokens_out)
 
 

@@ -85,5 +85,5 @@ class PolicyAgent:
 
 
 def policy(*, sampler: Any, renderer: Any, params: SamplingParams, name: str = "policy") -> PolicyAgent:
-    """Sit a language model in the seat: its sampler draws token by token, its renderer turns ids into words."""
+    """The language model that is trained, or a past self: what it says is its move."""
     return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params)

@@ -216,12 +216,14 @@ def test_keys_are_equal_exactly_when_the_information_states_are(name, options):
             assert truths.setdefault(key, truth) == truth
 
 
-@pytest.mark.parametrize(("name", "options"), ALL)
+@pytest.mark.parametrize(("name", "options"), WRITTEN)
 def test_told_piece_by_piece_or_at_once_the_seat_can_tell_its_states_apart(name, options):
-    """Equal conversations (brief style) imply equal keys: nothing the key knows goes untold."""
+    """Equal conversations (brief style) imply equal keys: nothing the key knows goes untold.
+
+    Generic wording is left out: it shows observations, which may forget.
+    """
     game = make_game(name, options=options)
-    if not game.words:
-        pytest.skip("generic wording shows observations, which may forget")
+    assert game.words
     pieces, opening = {}, {}
     for seed in range(80):
         told, since = [()] * game.num_seats, [0] * game.num_seats
@@ -265,8 +267,9 @@ def chances(spiel, depth):
 def test_deals_follow_the_true_chance_probabilities(name, options):
     game, root, number = make_game(name, options=options), Stream.from_seed(11), 3000
     true = chances(game.spiel.new_initial_state(), 2)
-    if len(true) < 2:
-        pytest.skip("no chance at the start")
+    if len(true) < 2:  # no chance at the start: all deals are one
+        assert len({game.reset(root.child(deal)).observe(0).key for deal in range(20)}) == 1
+        return
     depth = len(next(iter(true)))
     count = Counter(tuple(event.action for event in game.reset(root.child(deal)).trail[:depth]) for deal in range(number))
     assert set(count) <= set(true)

@@ -6,6 +6,7 @@ drawn from the state's own stream by counter, with the game's true probabilities
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import pyspiel
@@ -79,6 +80,20 @@ class Game(Wording):
         for item in spiel.full_history():
             state.apply_index(item.action)
         return state
+
+    # -- starts ----------------------------------------------------------------------------------------------------
+
+    def start_of(self, state: State) -> Hashable:
+        """Return what tells a start from another: the chance outcomes before the first decision."""
+        return tuple(event.action for event in state.trail if event.player == CHANCE and event.ply == 0)
+
+    def starts(self) -> frozenset[Hashable] | None:
+        """Return all starts of the bank that chance draws from; None where there is no bank."""
+        return None
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same game with another bank; None where there is none."""
+        return None
 
     # -- actions as words ------------------------------------------------------------------------------------------
 

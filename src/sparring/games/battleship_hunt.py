@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pyspiel
 
 from sparring.errors import ConfigError
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.battleship_hunt_table import ANSWERS, DEFAULTS, NAME, Sea, check_room, lengths_of, word_of
 from sparring.games.events import CHANCE
@@ -15,10 +16,11 @@ from sparring.games.options import check_range
 SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 
 
-class BattleshipHunt(Game):
+class BattleshipHunt(Banked):
     """One seat shoots at cells; the sea answers miss, hit or sunk."""
 
     title = "battleship"
+    counted = "layouts"
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         words = tuple(word_of(options["columns"], cell) for cell in range(options["rows"] * options["columns"]))
@@ -51,6 +53,12 @@ class BattleshipHunt(Game):
         legend = "The board ('.' not shot at, 'o' a miss, 'x' a hit, 's' a hit that sank a ship):"
         ships = len(table.lengths) - table.sunk
         return "\n".join([legend, head, *lines, f"Shots left: {table.left}. Ships left: {ships}."])
+
+    def revealed(self, state: State) -> str:
+        """Return the cells of every ship."""
+        table = state.spiel.table
+        cells = ([self.words[cell] for cell in range(table.cells) if ship >> cell & 1] for ship in table.ships)
+        return f"The ships: {'; '.join(' '.join(ship) for ship in cells)}."
 
 
 def _rules(table: Sea) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -102,6 +103,11 @@ class Sea(Table):
     def hits(self) -> int:
         """The number of ship cells hit."""
         return len(self.answers) - self.answers.count(0)
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: where the ships lie."""
+        return (self.rows, self.columns, self.ships)
 
     @property
     def player(self) -> int:

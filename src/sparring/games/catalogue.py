@@ -14,6 +14,7 @@ from sparring.errors import UnknownNameError
 from sparring.games.base import Game
 from sparring.games.generic import generic
 from sparring.games.illegal import IllegalRule
+from sparring.games.own import check_own
 
 SUPPORT = True
 
@@ -45,6 +46,7 @@ def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: M
         game = generic(name, options or {})
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list games`.")
+    check_own(name, game)
     game.illegal = rule
     game.made_by = {"name": name, "options": dict(options or {})}
     return game
@@ -55,3 +57,16 @@ def configured_game(section: GameConfig) -> Game:
     game = make_game(section.name, options=section.options, illegal=section.illegal)
     game.name = section.known_as
     return game
+
+
+def another_bank(game: Game) -> Game | None:
+    """Return the same game with another bank of starts, which may still share some with its own; None where there is none."""
+    options = game.other_bank()
+    return None if options is None or game.made_by is None else like(game, options)
+
+
+def like(game: Game, options: Mapping[str, Any]) -> Game:
+    """Return a game of these options in place of a game's own, under its label and with its rule for illegal replies."""
+    made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
+    made.name, made.illegal = game.name, game.illegal
+    return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ SUPPORT = True
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _MAX_LISTED = 5000  # actions asked for their names up front
 _PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
+TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics
 
@@ -89,6 +91,19 @@ class GenericGame(Game):
             return " ".join([*opening, *self._spell(view.split())]) or NOTHING
         parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
         return "\n\n".join(part for part in [*parts, view.strip(), self.call(state, seat)] if part)
+
+    def example(self, state: State) -> int:
+        """Return a digest of what the seat to act knows: the number of events may be hidden from it."""
+        return zlib.crc32(self.key(state, state.seat).encode())
+
+    def scene(self, state: State, seat: int, since: int) -> str:
+        """Return OpenSpiel's text of the position as the seat sees it now."""
+        if self._matrix:
+            return ""
+        view = self._view(state, seat, 1).strip()
+        turn_based = self.spiel.get_type().short_name != TURNED  # else it prints moves still hidden
+        printed = str(state.spiel) if self._perfect and turn_based else ""
+        return printed.rstrip() if "\n" in printed else view
 
     def _view(self, state: State, seat: int, since: int) -> str:
         """Return the information state at the opening, the newest observation afterwards, where the game has them."""

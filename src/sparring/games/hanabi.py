@@ -101,6 +101,12 @@ class Hanabi(Game):
         drawn = f" The new card is {step.drawn}." if step.drawn and not mine else ""
         return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
 
+    def revealed(self, state: State) -> str:
+        """Return all hands."""
+        hands = (" ".join(hand) for hand in self.table(state).hands)
+        shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
+        return f"The hands: {', '.join(shown)}."
+
     def position(self, state: State, seat: int) -> str:
         """Return the table as the seat sees it."""
         table = self.table(state)

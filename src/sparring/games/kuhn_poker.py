@@ -41,6 +41,16 @@ class KuhnPoker(Game):
         card = self.cards[state.trail[seat][2]]
         return card if self.brief else f"Your card is the {NAMES[card]}."
 
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the pot and the betting so far."""
+        chips = ", ".join(f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles))
+        return f"Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all cards."""
+        dealt = zip(self.roles, state.trail, strict=False)
+        return f"The cards: {', '.join(f'{role} {NAMES[self.cards[event.action]]}' for role, event in dealt)}."
+
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
         return 1.0 + any(event.player == seat and event.action == 1 for event in state.trail)

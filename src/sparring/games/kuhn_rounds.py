@@ -84,6 +84,17 @@ class KuhnRounds(Game):
             return so_far
         return f"{so_far} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} from the other player."
 
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the seat's card in the round that is being played."""
+        last = state.spiel.table.rounds[-1]
+        return "" if last.over or len(last.cards) <= seat else f"Your card: {NAMES[CARDS[last.cards[seat]]]}."
+
+    def revealed(self, state: State) -> str:
+        """Return both cards of every round."""
+        rounds = [item.cards for item in state.spiel.table.rounds if len(item.cards) == len(self.roles)]
+        dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
+        return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
+
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has in the pot of the current round, or 1 where chips are not the outcome."""
         bets: int = state.spiel.table.rounds[-1].bets(seat)

@@ -50,6 +50,18 @@ class LeducPoker(Game):
         rank = self.ranks[event.action]
         return rank if self.brief else f"The public card is a {NAMES[rank]}."
 
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the public card, the pot and the betting so far."""
+        public = [self.ranks[event.action] for event in state.trail if event.player == CHANCE and event.ply]
+        card = f"Public card: {NAMES[public[0]]}. " if public else ""
+        chips = ", ".join(f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles))
+        return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all private cards."""
+        dealt = zip(self.roles, state.trail, strict=False)
+        return f"The private cards: {', '.join(f'{role} {NAMES[self.ranks[event.action]]}' for role, event in dealt)}."
+
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
         found = re.search(r"\[Ante: ([\d ]+)\]", state.spiel.observation_string(seat))

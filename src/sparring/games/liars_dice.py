@@ -33,9 +33,21 @@ class LiarsDice(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return the seat's dice, lowest first."""
-        rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
-        dice = " ".join(self.faces[index] for index in sorted(event.action for event in rolls if event.ply == 0 and event.player < 0))
+        dice = self._shown(state, seat)
         return dice if self.brief else f"Your dice show: {dice}."
+
+    def _shown(self, state: State, seat: int) -> str:
+        """Return the faces of the seat's dice, lowest first."""
+        rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
+        return " ".join(self.faces[index] for index in sorted(event.action for event in rolls if event.ply == 0 and event.player < 0))
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the bids so far."""
+        return f"Bids so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all dice."""
+        return f"The dice: {', '.join(f'{role} {self._shown(state, seat)}' for seat, role in enumerate(self.roles))}."
 
 
 def liars_dice(*, dice: int = 1, sides: int = 6, style: Style = "brief") -> Game:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pyspiel
 
 from sparring.errors import ConfigError
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE
 from sparring.games.mastermind_table import COLOURS, DEFAULTS, NAME, Board, answer_of, code_of, word_of
@@ -15,10 +16,12 @@ from sparring.games.options import check_range
 LISTED = 81  # most codes that full style lists at every turn
 
 
-class Mastermind(Game):
+class Mastermind(Banked):
     """One seat guesses a hidden code of colours, and is told how near each guess is."""
 
     title = "mastermind"
+    counted = "codes"
+    others = 0  # all codes there are
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         pegs, colours = options["pegs"], options["colours"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -64,6 +65,11 @@ class Board(Table):
     def left(self) -> int:
         """The number of guesses left."""
         return self.guesses - len(self.moves)
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the code."""
+        return (self.pegs, self.colours, self.hidden)
 
     @property
     def player(self) -> int:

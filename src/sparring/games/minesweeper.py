@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any, Literal
 
 import pyspiel
 
 from sparring.errors import ConfigError
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE
 from sparring.games.minesweeper_table import DEFAULTS, NAME, Minefield, word_of
 from sparring.games.options import check_range
 
 
-class Minesweeper(Game):
+class Minesweeper(Banked):
     """One seat reveals cells, and flags mines where flags are in the game."""
 
     title = "minesweeper"
+    counted = "layouts"
+
+    def every_start(self) -> int:
+        """Return the number of sets of mines, each with the cell that gets one if the first revealed is among them."""
+        table = self.spiel.opening
+        return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         rows, columns = options["rows"], options["columns"]
@@ -62,6 +70,26 @@ class Minesweeper(Game):
         lines = [" ".join(signs[start : start + self.columns]) for start in range(0, table.cells, self.columns)]
         flag = ", 'F' a flagged one" if table.flags else ""
         return "\n".join([f"The board ('.' is a closed cell{flag}; a digit is the number of mines next to an open one):", *lines])
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the board with the numbers of its rows and columns."""
+        return self._board(state.spiel.table, "")
+
+    def _board(self, table: Minefield, mine: str) -> str:
+        """Return the board with its coordinates; hidden mines are shown as ``mine``, "" for as they are seen."""
+        head = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
+        lines = [head]
+        for start in range(0, table.cells, self.columns):
+            cells = range(start, start + self.columns)
+            signs = (mine if mine and cell in table.mined else table.sign(cell) for cell in cells)
+            lines.append(f"r{start // self.columns + 1}  " + "  ".join(signs))
+        flag = ", 'F' flagged" if table.flags else ""
+        return "\n".join([f"The board ('.' closed{flag}; a digit counts the mines next to it):", *lines])
+
+    def revealed(self, state: State) -> str:
+        """Return the board with its mines."""
+        table = state.spiel.table
+        return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
 
 
 def _rules(table: Minefield) -> str:

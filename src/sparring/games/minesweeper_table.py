@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -69,6 +70,11 @@ class Minefield(Table):
     def cells(self) -> int:
         """The number of cells."""
         return self.rows * self.columns
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the cells that get mines, and the one that gets one if the first revealed is among them."""
+        return (self.rows, self.columns, frozenset(self.order[: self.mines]), self.order[self.mines :][:1])
 
     @property
     def player(self) -> int:

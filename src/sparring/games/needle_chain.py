@@ -102,6 +102,14 @@ class NeedleChain(Game):
         """Return the number of the step."""
         return "" if state.done else f"This is step {state.plies + 1} of {self.length}."
 
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the walk so far."""
+        return f"Chosen so far: {' '.join(self.words[event.action] for event in state.trail) or 'none'}."
+
+    def revealed(self, state: State) -> str:
+        """Return which step mattered."""
+        return f"Step {state.spiel.table.needle} mattered, and {COLOURS[RIGHT]} was right."
+
 
 def needle_chain(*, length: int = 6, actions: Literal[2, 3] = 2, needle: int = 3, stop: bool = False, style: Style = "brief") -> Game:
     """Needle chain for 1 seat: a walk of several decisions, only one of which matters; the true credit of all others is 0.

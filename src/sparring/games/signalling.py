@@ -137,6 +137,14 @@ class Signalling(Game):
         drawn = TYPES[state.trail[0].action]
         return drawn if self.brief else f"The colour is {drawn}."
 
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the signals and questions so far."""
+        return f"Said so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return the colour."""
+        return f"The colour was {TYPES[state.trail[0].action]}."
+
 
 def signalling(*, types: Literal[2, 3] = 2, signals: Literal[2, 3] = 2, rounds: int = 1, cost: float = 0.1, style: Style = "brief") -> Game:
     """Signalling for 2 seats with one payoff: a sender tells a receiver a colour, which guesses it or asks for another signal.

@@ -68,6 +68,12 @@ class SimpleNegotiation(Game):
             lines.append(f"Open offer: you get {give} {RESOURCES[resource]} and give {ask} {RESOURCES[1 - resource]}.")
         return " ".join(line for line in lines if line)
 
+    def revealed(self, state: State) -> str:
+        """Return what the resources were worth to each seat."""
+        pairs = [VALUES[entry] for entry in state.spiel.table.values]
+        worth = (f"to {role} wood {pair[0]}, gold {pair[1]}" for role, pair in zip(self.roles, pairs, strict=False))
+        return f"A unit was worth: {'; '.join(worth)}."
+
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""
         return max(float(state.returns[seat]), 0.0) if self.outcome == "gain" else 1.0

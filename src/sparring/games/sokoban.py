@@ -8,6 +8,7 @@ import pyspiel
 from pydantic import Field
 
 from sparring.errors import ConfigError
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE
 from sparring.games.options import check_range
@@ -17,10 +18,11 @@ from sparring.ops.sokoban import DIRECTIONS
 PICTURE = {"": "-", "wall": "#", "goal": ".", "box": "$", "box goal": "*", "agent": "@", "agent goal": "+"}
 
 
-class Sokoban(Game):
+class Sokoban(Banked):
     """One seat walks through a room and pushes every box onto a goal."""
 
     title = "sokoban"
+    counted = "rooms"
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         super().__init__(pyspiel.load_game(NAME, options), name=NAME, roles=("pusher",), words=DIRECTIONS, style=style)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -106,6 +107,11 @@ class SokobanTable(Table):
     agent: int = 0
     boxes: int = 0
     moves: tuple[int, ...] = ()
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the room."""
+        return self.room
 
     @property
     def player(self) -> int:

@@ -6,16 +6,18 @@ from typing import Any, Literal
 
 import pyspiel
 
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.options import check_range
 from sparring.games.sudoku_table import DEFAULTS, MOST_BLANKS, NAME, SudokuTable, word_of
-from sparring.ops.sudoku import BOXES
+from sparring.ops.sudoku import BOXES, Board
 
 
-class Sudoku(Game):
+class Sudoku(Banked):
     """One seat fills the empty cells of a puzzle with exactly one solution."""
 
     title = "sudoku"
+    counted = "puzzles"
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         size = options["size"]
@@ -33,15 +35,33 @@ class Sudoku(Game):
 
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a row, boxes set apart."""
-        size, cells = self.size, state.spiel.table.cells
+        return "\n".join(["The board ('.' is an empty cell):", *self._lines(state.spiel.table.cells)])
+
+    def _lines(self, cells: Board) -> list[str]:
+        """Return a board, one line a row and one below each row of boxes but the last."""
+        size = self.size
         high, wide = BOXES[size]
         lines = []
         for row in range(size):
             digits = [str(digit or ".") for digit in cells[row * size : (row + 1) * size]]
-            lines.append(" | ".join(" ".join(digits[start : start + wide]) for start in range(0, size, wide)))
+            parts = (" ".join(digits[start : start + wide]) for start in range(0, size, wide))
+            lines.append(" | ".join(parts))
             if row % high == high - 1 and row < size - 1:
                 lines.append("-" * len(lines[-1]))
-        return "\n".join(["The board ('.' is an empty cell):", *lines])
+        return lines
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the board with the numbers of its rows and columns."""
+        wide, rows = BOXES[self.size][1], iter(range(1, self.size + 1))
+        numbers = [str(column + 1) for column in range(self.size)]
+        groups = (" ".join(numbers[start : start + wide]) for start in range(0, self.size, wide))
+        lines = self._lines(state.spiel.table.cells)
+        marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
+        return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
+
+    def revealed(self, state: State) -> str:
+        """Return the solution."""
+        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
 
 
 def _rules(table: SudokuTable) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -103,6 +104,11 @@ class SudokuTable(Table):
     cells: Board = ()
     moves: tuple[int, ...] = ()
     mistakes: int = 0
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the puzzle."""
+        return (self.size, self.givens)
 
     @property
     def player(self) -> int:

@@ -37,6 +37,11 @@ class TinyHanabi(Game):
         card = CARDS[state.trail[seat].action]
         return card if self.brief else f"Your card is {card}."
 
+    def revealed(self, state: State) -> str:
+        """Return both cards."""
+        dealt = zip(self.roles, state.trail, strict=False)
+        return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in dealt)}."
+
 
 def _payoffs(spiel: pyspiel.Game) -> str:
     """Return the payoff table in words, one line per pair of cards, by playing every line of the game."""

@@ -8,16 +8,19 @@ import pyspiel
 from pydantic import Field
 
 from sparring.errors import ConfigError
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE
 from sparring.games.options import check_range
 from sparring.games.twenty_questions_table import ATTRIBUTES, DEFAULTS, NAME, NOUNS, Inquiry, word_of
 
 
-class TwentyQuestions(Game):
+class TwentyQuestions(Banked):
     """One seat asks yes-or-no questions about a hidden object of a table, then guesses it."""
 
     title = "twentyquestions"
+    counted = "tables"
+    untold = True
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         kinds = options["attributes"] * options["values"]

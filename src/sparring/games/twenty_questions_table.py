@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -68,6 +69,11 @@ class Inquiry(Table):
     def asked(self) -> int:
         """The number of questions asked."""
         return len(self.moves) - self.guessed
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the objects, in any order."""
+        return (self.attributes, self.values, frozenset(self.rows))
 
     @property
     def player(self) -> int:

@@ -6,16 +6,19 @@ from typing import Any
 
 import pyspiel
 
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE, recent
 from sparring.games.options import check_range
 from sparring.games.urn_table import COLOURS, DEFAULTS, DRAW, NAME, NAMES, UrnTable
 
 
-class Urn(Game):
+class Urn(Banked):
     """One seat draws with replacement from one of several known urns, hidden, and declares which one it is."""
 
     title = "urn"
+    counted = "sets"
+    untold = True
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         words = (DRAW, *NAMES[: options["urns"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -74,6 +75,11 @@ class UrnTable(Table):
     drawing: bool = False
     drawn: tuple[int, ...] = ()  # colours
     declared: int = -1
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the contents of the urns, in any order."""
+        return (self.balls, frozenset(self.contents))
 
     @property
     def player(self) -> int:

@@ -24,7 +24,8 @@ class Wording:
     """What the seats of a game are told, in brief or full style.
 
     Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full style) and override
-    the hooks ``private``, ``private_words``, ``position`` and ``chance_event``.
+    the hooks ``private``, ``private_words``, ``position`` and ``chance_event``; for people
+    ``picture``, ``on_table`` and ``revealed``.
     """
 
     title: str = ""
@@ -53,6 +54,27 @@ class Wording:
     def position(self, state: State, seat: int) -> str:
         """Return a picture of the position for full style, or ""."""
         return ""
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the position as a person sees it: that of full style, with coordinates where it has none."""
+        return self.position(state, seat)
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return what a person in the seat is shown besides ``picture``, such as the pot, or "".
+
+        No model is told it: what models read, and so what was trained before, stays as it is.
+        """
+        return ""
+
+    def revealed(self, state: State) -> str:
+        """Return what was hidden from a seat, in full style, for people when the play is over; or ""."""
+        return ""
+
+    def scene(self, state: State, seat: int, since: int) -> str:
+        """Return what a person in the seat is shown: what it knows, the news since ply ``since``, the position."""
+        news = " ".join(self.events(state, seat, since))
+        parts = (self.private(state, seat), news, self.picture(state, seat), self.on_table(state, seat))
+        return "\n\n".join(part for part in parts if part)
 
     def chance_event(self, state: State, seat: int, event: Event) -> str:
         """Return the wording of a chance outcome that ``seat`` sees, or ""."""
@@ -89,6 +111,12 @@ class Wording:
                 out.append(self.action_event(state, seat, event))
         return out
 
+    def actions_so_far(self, state: State) -> str:
+        """Return all actions of the seats in order, such as "first pass, second bet"; "none" before the first."""
+        acted = [event for event in state.trail if event.player != CHANCE]
+        said = [f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}" for event in acted]
+        return ", ".join(said) or "none"
+
     def call(self, state: State, seat: int) -> str:
         """Return the closing lines of full style: whose turn it is, the legal actions and the form of an answer."""
         if state.done:
@@ -96,8 +124,15 @@ class Wording:
         if state.seat != seat:
             return "It is not your turn yet; please wait."
         legal = state.legal_actions()
-        example = legal[len(state.trail) % len(legal)]
+        example = legal[self.example(state) % len(legal)]
         return f"It is your turn. Legal actions: {', '.join(legal)}.\n{REPLY} {example}"
+
+    def example(self, state: State) -> int:
+        """Return a number that chooses the action named as an example; the seat to act must know it.
+
+        It is the number of events so far. A game with events that the seat is not told of must give another.
+        """
+        return len(state.trail)
 
     def correction(self, state: State, reply_action: str | None, played: str | None = None) -> str:
         """Return what a seat is told after an illegal or unparsable reply.

@@ -6,10 +6,11 @@ from typing import Any, Literal
 
 import pyspiel
 
+from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.options import check_range
 from sparring.games.zebra_table import ATTRIBUTES, NAME, OF_KIND, VALUES, ZebraTable, clues_text, item_word, plain, word_of
-from sparring.ops.zebra import Clue
+from sparring.ops.zebra import Board, Clue
 
 SENTENCES = {
     "is": "House {two} has {one}.",
@@ -22,10 +23,11 @@ SENTENCES = {
 }
 
 
-class Zebra(Game):
+class Zebra(Banked):
     """One seat fills the cells, houses by attributes, of a puzzle whose clues leave exactly one solution."""
 
     title = "zebra"
+    counted = "puzzles"
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         houses, attributes = options["houses"], options["attributes"]
@@ -50,13 +52,21 @@ class Zebra(Game):
 
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a house."""
-        houses, attributes, cells = self.table.houses, self.table.attributes, state.spiel.table.cells
-        lines = ["The board ('?' is an empty cell):"]
+        return "\n".join(["The board ('?' is an empty cell):", *self._lines(state.spiel.table.cells)])
+
+    def revealed(self, state: State) -> str:
+        """Return the solution."""
+        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
+
+    def _lines(self, cells: Board) -> list[str]:
+        """Return a board, one line a house."""
+        houses, attributes = self.table.houses, self.table.attributes
+        lines = []
         for house in range(houses):
             row = cells[house * attributes : (house + 1) * attributes]
             said = (f"{ATTRIBUTES[number]} {VALUES[number][value - 1] if value else '?'}" for number, value in enumerate(row))
             lines.append(f"house {house + 1}: {', '.join(said)}")
-        return "\n".join(lines)
+        return lines
 
 
 def _sentence(houses: int, clue: Clue) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -141,6 +142,11 @@ class ZebraTable(Table):
     def blanks(self) -> int:
         """Cells that are empty at the start: all."""
         return self.houses * self.attributes
+
+    @property
+    def start(self) -> Hashable:
+        """What was drawn from the bank: the clues, in any order."""
+        return (self.houses, self.attributes, frozenset(self.clues))
 
     @property
     def player(self) -> int:

@@ -72,6 +72,33 @@ def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     assert true_positive - false_positive == pytest.approx((1 - bias) * (1 - 2 * flip), abs=0.06)
 
 
+@pytest.mark.parametrize("per", ["position", "turn"])
+@pytest.mark.parametrize(("tpr", "fpr"), [(1.0, 0.2), (0.8, 0.0), (0.6, 0.2), (0.5, 0.5), (0.0, 1.0)])
+def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, per):
+    oracle = made(flip=0.0, tpr=tpr, fpr=fpr, seed=3, per=per)
+    pairs = list(zip(oracle.judge(STATES, streams(len(STATES))), TRUE, strict=True))
+    right = [action in found.best for found, true in pairs for action in true.best]
+    passed = [action in found.best for found, true in pairs for action in wrong(true)]
+    assert min(len(right), len(passed)) > 1000
+    assert sum(right) / len(right) == pytest.approx(tpr, abs=0.03)
+    assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
+    for found, true in pairs:
+        held = {action for action, value in zip(found.actions, found.values, strict=True) if value == max(true.values)}
+        assert found.best == held or len(set(true.values)) == 1
+    assert oracle.metrics["missed"] == len(right) - sum(right)
+    assert oracle.metrics["false_alarms"] == sum(passed)
+
+
+def test_actions_of_one_position_err_independently():
+    state, number = after(TIC, "a1"), 4000
+    (exact,) = EXACT.judge([state])
+    found = made(flip=0.0, fpr=0.3, per="turn").judge([state] * number, streams(number))
+    one, other = wrong(exact)[:2]
+    both = sum({one, other} <= verdict.best for verdict in found) / number
+    assert both == pytest.approx(0.09, abs=0.02)
+    assert all(exact.best <= verdict.best for verdict in found)
+
+
 def test_per_turn_one_position_gets_verdicts_that_differ_at_the_documented_rates():
     state, number = after(TIC, "a1"), 4000
     exact = EXACT.judge([state])[0]

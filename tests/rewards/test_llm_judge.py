@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.agents.endpoint_cache import Answer
+from sparring.agents.endpoint_trust import FILES
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, RolloutError, UnknownNameError
@@ -33,10 +34,11 @@ def completion(content, tokens=55, **choice):
 
 
 @pytest.fixture
-def serve(monkeypatch):
+def serve(monkeypatch, tmp_path):
     """Return a function that starts an endpoint whose answers are ``answers(number, question)``, and returns its address and requests."""
     for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(FILES, str(tmp_path))
     _account.cache_clear()
     servers = []
 

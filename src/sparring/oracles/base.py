@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from sparring.errors import PluginError
 from sparring.games.base import Game, State
+from sparring.guard import Call
+from sparring.registry import named
 from sparring.rng import Stream
 from sparring.types import Verdict
 
@@ -57,6 +61,24 @@ def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
     if judgement.best is not None:
         best = frozenset(action for action, good in zip(actions, judgement.best, strict=True) if good)
     return replace(found, best=best, entropy=judgement.entropy)
+
+
+def verdicts(oracle: Oracle, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+    """Return what an oracle says of these states, as a call that is watched.
+
+    Raises:
+        PluginError: it raised, or gave anything but one verdict per state with one finite value per legal action.
+        OracleError: it refuses a state.
+    """
+    with Call(named("oracles", oracle.name)) as call:
+        found = oracle.judge(states, streams)
+    if len(found) != len(states):
+        raise PluginError(f"The {call} must give one verdict per state, {len(states)} here; it gave {len(found)}.")
+    for state, said in zip(states, found, strict=True):
+        if said is not None and (len(said.values) != len(said.actions) or not all(map(math.isfinite, said.values))):
+            where = f"a state of {state.game.name!r} at ply {state.plies}"
+            raise PluginError(f"The {call} must give one finite value per legal action; of {where} it said {said.values}.")
+    return found
 
 
 def verdict(actions: Sequence[str], values: Sequence[float], *, certainty: float = 1.0, bound: float = 0.0) -> Verdict:

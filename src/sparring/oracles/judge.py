@@ -12,7 +12,8 @@ from dataclasses import replace
 from sparring.config import GameConfig
 from sparring.errors import ConfigError
 from sparring.games.base import Game, State
-from sparring.oracles.base import Oracle
+from sparring.games.own import no_rules
+from sparring.oracles.base import Oracle, verdicts
 from sparring.rng import Stream
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn, Verdict
@@ -30,7 +31,7 @@ def configured_oracles(sections: Sequence[GameConfig], games: Sequence[Game]) ->
     for section, game in zip(sections, games, strict=True):
         if section.oracle is not None:
             oracle: Oracle = section.oracle.bind("oracles")()
-            reason = oracle.covers(game)
+            reason = no_rules(game) or oracle.covers(game)
             if reason:
                 raise ConfigError(f"games: {game.name!r} has the oracle {oracle.name!r}, which cannot judge it: {reason}")
             found[game.name] = oracle
@@ -51,6 +52,7 @@ def judge_episodes(
     Raises:
         RolloutError: an episode is not one of the game of its name.
         OracleError: the oracle refuses a state.
+        PluginError: the oracle raised, or gave no usable verdicts.
     """
     found = list(episodes)
     for name, oracle in oracles.items():
@@ -66,12 +68,12 @@ def judge_episodes(
                     asked.append((number, index))
                     states.append(state)
                     streams.append(stream.child(index))
-        verdicts: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
-        for (number, index), verdict in zip(asked, oracle.judge(states, streams) if states else (), strict=True):
-            verdicts[number][index] = verdict
+        found_by: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
+        for (number, index), verdict in zip(asked, verdicts(oracle, states, streams) if states else (), strict=True):
+            found_by[number][index] = verdict
         for number in own:
             turns = enumerate(episodes[number].turns)
-            found[number] = replace(episodes[number], turns=tuple(t._replace(verdict=verdicts[number].get(i)) for i, t in turns))
+            found[number] = replace(episodes[number], turns=tuple(t._replace(verdict=found_by[number].get(i)) for i, t in turns))
     return found
 
 

@@ -21,10 +21,19 @@ class NoisyOracle(CachedOracle):
     """Spoils another oracle's verdicts; what happens is drawn from a stream of the position's, or of the turn's."""
 
     def __init__(
-        self, oracle: Oracle, flip: float, bias: float, abstain: float, seed: int, per: Literal["position", "turn"] = "position"
+        self,
+        oracle: Oracle,
+        flip: float,
+        bias: float,
+        abstain: float,
+        seed: int,
+        per: Literal["position", "turn"] = "position",
+        tpr: float = 1.0,
+        fpr: float = 0.0,
     ) -> None:
         super().__init__("noisy")
         self.oracle, self.flip, self.bias, self.abstain, self.seed, self.per = oracle, flip, bias, abstain, seed, per
+        self.tpr, self.fpr = tpr, fpr
         self._stream = Stream.from_seed(seed).child("noisy oracle")
 
     @property
@@ -76,9 +85,14 @@ class NoisyOracle(CachedOracle):
         return [self._spoilt(found, stream.child(self.key(state))) for state, found in zip(states, verdicts, strict=True)]
 
     def _spoilt(self, found: Verdict | None, stream: Stream) -> Verdict | None:
-        """Return what is said instead of a verdict; draw 0 decides on abstention, 1 on a flip, 2 on leniency."""
+        """Return what is said instead of a verdict: draw 0 decides on abstention, 1 on a flip, 2 on leniency.
+
+        Draws from 3 on decide what each action is called.
+        """
         if found is None or stream.uniform(0) < self.abstain:
             return None
+        if (self.tpr, self.fpr) != (1.0, 0.0):
+            found = self._named(found, stream)
         if stream.uniform(1) < self.flip and len(found.best) < len(found.actions):
             self.counts["flipped"] += 1
             found = flipped(found)
@@ -86,6 +100,18 @@ class NoisyOracle(CachedOracle):
             self.counts["lenient"] += 1
             found = replace(found, best=frozenset(found.actions), values=(max(found.values),) * len(found.values))
         return found
+
+
+    def _named(self, found: Verdict, stream: Stream) -> Verdict:
+        """Return the verdict with each action called right, or wrong, with its own rate."""
+        rates = [self.tpr if action in found.best else self.fpr for action in found.actions]
+        drawn = enumerate(zip(found.actions, rates, strict=True), start=3)
+        best = frozenset(action for draw, (action, rate) in drawn if stream.uniform(draw) < rate)
+        self.counts["missed"] += len(found.best - best)
+        self.counts["false_alarms"] += len(best - found.best)
+        low, high = min(found.values), max(found.values)
+        values = tuple(high if action in best else low for action in found.actions)
+        return replace(found, values=values, best=best)
 
 
 def flipped(verdict: Verdict) -> Verdict:
@@ -107,8 +133,10 @@ def noisy(
     abstain: Annotated[float, Field(ge=0, le=1)] = 0.0,
     seed: int = 0,
     per: Literal["position", "turn"] = "position",
+    tpr: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    fpr: Annotated[float, Field(ge=0, le=1)] = 0.0,
 ) -> Oracle:
-    """Another oracle that errs: verdicts flipped, too lenient, or withheld with given probabilities.
+    """Another oracle that errs: verdicts flipped, too lenient, withheld, or wrong at two rates of their own.
 
     What: the verdicts of ``oracle``, each spoilt with a probability.
     When to use: to find out how much oracle error a training signal stands.
@@ -116,14 +144,19 @@ def noisy(
     ``flip`` the best actions and all others change places; then with probability ``bias`` every action is called best. A right
     action is called right with TPR = 1 - flip (1 - bias), a wrong one with FPR = flip + bias - flip bias, so Youden's index is
     J = TPR - FPR = (1 - bias) (1 - 2 flip): no signal at flip 0.5 or bias 1, and the wrong way round beyond flip 0.5.
+    The two rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability ``tpr``, each wrong one with
+    probability ``fpr``, independently of the others; J = tpr - fpr. A flip and a bias then spoil the result.
     Options: ``options`` of the oracle within. ``flip`` errs on both sides, ``bias`` lets wrong moves pass. ``seed`` of the faults.
+    ``tpr``, ``fpr``: rates of true and of false positives; leave ``flip`` at 0 to have these and no others.
     ``per`` "position": an oracle that is wrong about some positions, each of which always gets the same verdict. "turn": a judge that
     errs afresh at every turn, drawn from the stream that the caller gives for it; in a run it is the turn's own, so that runs repeat.
     Pitfalls: faults of positions do not average out when a position is met again, those of turns do: with "turn" the mean of
     ``best_action`` is J times the true one plus FPR, while with "position" a share ``flip`` of the positions teaches the opposite.
     Where all actions are best there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict knows
-    two values, the least and the most of the true ones; certainty and bound stay as they were.
+    two values, the least and the most of the true ones, and so does one with ``tpr`` or ``fpr``, which may call no action best.
+    Certainty and bound stay as they were.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
     Verified by: tests/oracles/test_noisy.py.
     """
-    return NoisyOracle(registry.bind("oracles", oracle, options)(), flip, bias, abstain, seed, per)
+    within = registry.bind("oracles", oracle, options)()
+    return NoisyOracle(within, flip, bias, abstain, seed, per, tpr, fpr)

@@ -16,6 +16,7 @@ from sparring import registry
 from sparring.errors import OracleError, RolloutError
 from sparring.games.base import Game, State
 from sparring.games.catalogue import make_game
+from sparring.guard import limit
 from sparring.ops.pool import Job, WorkerPool
 from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle
@@ -54,7 +55,7 @@ class ParallelOracle(CachedOracle):
         """Return a verdict per state, from the processes where there are states enough.
 
         Raises:
-            OracleError: the oracle within refuses a state, or a process died.
+            OracleError: the oracle within refuses a state, or a process died or hangs.
         """
         made_by = states[0].game.made_by if states else None
         here = self.workers == 1 or len(states) < self.least or multiprocessing.current_process().daemon  # a worker can have none
@@ -90,7 +91,7 @@ class ParallelOracle(CachedOracle):
             [start, made_by, [[event.action for event in state.trail] for state in states[start : start + size]]]
             for start in range(0, len(states), size)
         ]
-        answers = {job[0]: answer for job, answer in self._pool.answers(jobs)}
+        answers = {job[0]: answer for job, answer in self._pool.answers(jobs, seconds=limit())}
         sayings = [saying for start in sorted(answers) for saying in answers[start]]
         return [None if saying is None else _verdict(state, saying) for state, saying in zip(states, sayings, strict=True)]
 

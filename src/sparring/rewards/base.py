@@ -16,8 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
+from numbers import Real
+from typing import Any
 
-from sparring.errors import RewardError
+import numpy as np
+
+from sparring.errors import PluginError, RewardError
 from sparring.games.base import Game
 from sparring.registry import Bound
 from sparring.rng import Stream
@@ -100,10 +104,23 @@ def opinions(
     """Return what a reward says of every turn of these episodes, called as its NEEDS say."""
     needs = reward.plugin.needs
     if "batch" in needs:
-        return list(reward(episodes, games, progress=progress))
+        rows = list(reward(episodes, games, progress=progress))
+        if len(rows) != len(episodes):
+            raise RewardError(f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per episode.")
+        return rows
     if "game" in needs:
         return [tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes]
     return [tuple(reward(episode, progress=progress)) for episode in episodes]
+
+
+def check_output(reward: Bound, given: Any, *asked: Any) -> None:
+    """Check that a reward has given a row of numbers, or one per episode; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
+        raise PluginError(f"The {reward} must return a list of one number or None per turn; it returned {type(given).__name__}.")
 
 
 def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
@@ -185,7 +202,7 @@ def _with_components(episode: Episode, found: Sequence[tuple[WeightedReward, tup
         for number, value in enumerate(values):
             if value is None:
                 continue
-            if not abs(weight * value) <= LARGEST:
+            if not isinstance(value, Real) or not abs(weight * value) <= LARGEST:
                 where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
                 raise RewardError(f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within +-{LARGEST:g}; give less.")
             added[number][name] = float(weight * value)

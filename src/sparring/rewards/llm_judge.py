@@ -8,21 +8,20 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache as cached
-from pathlib import Path
 from threading import Event
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.agents.endpoint_account import Account, Budget, BudgetError
-from sparring.agents.endpoint_cache import Answer, AnswerCache
-from sparring.agents.endpoint_client import Client
+from sparring.agents.endpoint_account import Account, BudgetError, open_account
+from sparring.agents.endpoint_cache import Answer
 from sparring.errors import RolloutError, SparringError
 from sparring.games.base import Game, State
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn
 
 NEEDS = {"batch"}
+ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +37,9 @@ _SHOWN = 300  # characters of an answer that a warning quotes
 _SALT = "llm_judge"  # keeps its answers apart from an agent's in one cache
 _LINE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNORECASE)
 _CONTROL = re.compile(r"<|\[(?=/?[A-Z_]+\])")  # how chat templates begin their marks: <|im_end|>, </s>, [INST]
+
+
+_account = cached(open_account)  # one per process for equal options
 
 
 def llm_judge(
@@ -71,8 +73,8 @@ def llm_judge(
     Options: ``rubric`` says what to judge by. ``turns`` "unjudged" leaves to the oracle, if the game has one, what it judged; "all"
     asks about these as well. ``shows`` "action" hides what the seat said and shows what it played: no words then reach the judge.
     ``temperature`` null leaves it to the endpoint. ``key_variable`` names the environment variable with the key, which addresses of
-    this machine do without. The rest as for the agent ``endpoint``: a spent budget stops the run; answers in the file ``cache`` are
-    used again and cost nothing.
+    this machine do without. The rest as for the agent ``endpoint``, where keys go and where files lie as well: a spent budget stops
+    the run; answers in the file ``cache`` are used again and cost nothing.
     Pitfalls: a policy that is trained against a judge learns to please it. Its words go to the judge as data, with quotation marks
     and the marks of chat templates escaped, and the judge is told not to obey them; that makes persuasion harder, not impossible:
     compare with ``shows`` "action" and with an oracle where there is one. Other players' words in what the seat was told are data in
@@ -86,8 +88,18 @@ def llm_judge(
         ConfigError: no key, no such address, a number out of range, or the package openai is missing.
         RolloutError: the budget is spent, or the endpoint never answered.
     """
-    budget = (budget_tokens, budget_cost, price_in, price_out)
-    account = _account(base_url, key_variable, timeout, retries, budget, cache, model)
+    account = _account(
+        f"Reward 'llm_judge' ({model})",
+        base_url=base_url,
+        key_variable=key_variable,
+        timeout=timeout,
+        retries=retries,
+        budget_tokens=budget_tokens,
+        budget_cost=budget_cost,
+        price_in=price_in,
+        price_out=price_out,
+        cache=cache,
+    )
     fields = {"model": model, "temperature": temperature, account.client.limit_name: max_new_tokens}
     fields = {name: value for name, value in fields.items() if value is not None}
     system = {"role": "system", "content": SYSTEM.format(rubric=rubric)}
@@ -128,26 +140,6 @@ def score(answer: Answer) -> float | None:
     found = _LINE.fullmatch(lines[-1].strip(" \t*_`#")) if lines and not answer.truncated else None
     share = float(found[1]) / _TOP if found else None
     return share if share is not None and share <= 1.0 else None
-
-
-@cached
-def _account(
-    base_url: str,
-    key_variable: str,
-    timeout: float,
-    retries: int,
-    budget: tuple[int, float, float, float],
-    cache: str | None,
-    model: str,
-) -> Account:
-    """Return the account of this process with an endpoint; ``model`` tells accounts apart."""
-    tokens, cost, price_in, price_out = budget
-    return Account(
-        who=f"Reward 'llm_judge' ({model})",
-        client=Client(base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries),
-        budget=Budget(tokens=tokens, cost=cost, price_in=price_in, price_out=price_out),
-        cache=AnswerCache(Path(cache)) if cache is not None else None,
-    )
 
 
 def _wanted(episode: Episode, turn: Turn, every: bool) -> bool:

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sparring.credit.base import spread, start_groups, trajectory_returns
-from sparring.errors import CreditError
+from sparring.errors import CreditError, PluginError
 from sparring.ops.groups import group_counts
 from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import deviations
+from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
 
 SUPPORT = True
+
+
+def check_output(rule: Bound, mask: Any, turns: TurnTable, *stream: Any) -> None:
+    """Check that a selection rule has said of every turn whether it is kept; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if np.shape(mask) != (len(turns.reward),) or np.asarray(mask).dtype != bool:
+        given = f"{np.asarray(mask).dtype} of shape {np.shape(mask)}"
+        raise PluginError(f"The {rule} must give a boolean per turn, of shape ({len(turns.reward)},) here; it gave {given}.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

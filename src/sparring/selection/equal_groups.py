@@ -13,7 +13,9 @@ from sparring.types import BoolArray, TurnTable
 
 
 def equal_groups(turns: TurnTable, stream: Stream, *, policy: Literal["keep", "drop"] = "keep") -> BoolArray:
-    """Return which rows [N] are trained on.
+    """Train on every turn, or leave out groups of equal returns, from which nothing is learnt.
+
+    Returns which rows [N] are trained on.
 
     What: groups are the trajectories of one start and role. In a group of equal returns a group-relative estimator
     finds nothing to learn.

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Any
 
+from sparring.errors import PluginError
+from sparring.registry import Bound
 from sparring.rng import Stream
 
 SUPPORT = True
 
 LEARNER = "learner"
 PAST = "past-"  # a member's name is PAST followed by the step it was taken at
+MEMBER = re.compile(PAST + "[0-9]{1,18}")
 BOT = "bot-"  # a bot's name is BOT followed by the agent plug-in's name
 
 
@@ -29,3 +34,16 @@ class Seating:
 
     seats: tuple[str, ...]  # [num_seats]
     trained: tuple[bool, ...]  # [num_seats]
+
+
+def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:
+    """Check that a matchmaker has filled every seat; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(seating, Seating):
+        raise PluginError(f"The {matchmaker} must return a Seating; it returned {type(seating).__name__}.")
+    if not len(seating.seats) == len(seating.trained) == request.num_seats:
+        given = f"{len(seating.seats)} seats and {len(seating.trained)} answers whether they are trained"
+        raise PluginError(f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}.")

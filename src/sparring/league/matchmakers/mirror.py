@@ -6,5 +6,5 @@ from sparring.league.matchmakers.base import LEARNER, MatchRequest, Seating
 
 
 def mirror(request: MatchRequest) -> Seating:
-    """Seat the learner everywhere, and train on every seat."""
+    """Self-play: the learner sits in every seat and is trained on all of them."""
     return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)

@@ -202,7 +202,7 @@ def battleship_hunt(
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
 ) -> Judgement:
-    """Exact value of each shot in battleship_hunt while few layouts agree with the answers; before, the exact probability to hit.
+    """Exact value of each shot in battleship_hunt while few layouts are left; before, its exact chance to hit.
 
     What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot is worth what best play after it
     gets: exact. Else it is worth the probability that it hits, in units of the game: with ``pay`` "sunk" that probability, with "share"

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.credit.base import start_groups, trajectory_returns
+from sparring.errors import CheckpointError, PluginError
 from sparring.ops.groups import group_std
+from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import TurnTable
 
@@ -62,7 +64,10 @@ class ArmBook:
 
     def __init__(self, arms: Sequence[Arm], state: Mapping[str, Any] | None = None) -> None:
         self.arms = tuple(arms)
-        self._records = {arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])] for arm in self.arms}
+        try:
+            self._records = {arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])] for arm in self.arms}
+        except TypeError:
+            raise CheckpointError("The checkpoint's records of the curriculum cannot be read; start anew with --overwrite.") from None
 
     @property
     def state(self) -> dict[str, Any]:
@@ -100,6 +105,21 @@ class ArmBook:
             records = self._records[arm_of[group]]
             records.append(record)
             del records[:-KEPT]
+
+
+def check_output(curriculum: Bound, chosen: Any, request: CurriculumRequest) -> None:
+    """Check that a curriculum has chosen an arm for every group; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    numbers = np.asarray(chosen)
+    fits = numbers.shape == (request.groups,) and numbers.dtype.kind in "iu"
+    if not fits or not ((numbers >= 0) & (numbers < len(request.arms))).all():
+        raise PluginError(
+            f"The {curriculum} must give the number of an arm, 0 to {len(request.arms) - 1}, for each of {request.groups} groups; "
+            f"it gave {numbers.dtype} of shape {numbers.shape}."
+        )
 
 
 def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:

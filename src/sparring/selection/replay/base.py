@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from sparring.errors import CheckpointError
+from sparring.errors import CheckpointError, PluginError
+from sparring.ops.files import parse_json
 from sparring.ops.groups import centre
 from sparring.registry import Bound
 from sparring.rng import Stream
@@ -58,6 +60,16 @@ class ReplayPlan:
     joining: tuple[tuple[Stored, int], ...] = ()  # with the group id it joins under
     buffer: tuple[Stored, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def check_output(rule: Bound, plan: Any, *asked: Any) -> None:
+    """Check that a replay rule has given a plan; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(plan, ReplayPlan):
+        raise PluginError(f"The {rule} must return a ReplayPlan; it returned {type(plan).__name__}.")
 
 
 class ReplayBuffer:
@@ -120,11 +132,11 @@ class ReplayBuffer:
         if not (folder / FILE).exists():
             return cls()
         try:
-            notes: dict[str, Any] = json.loads((folder / "replay.json").read_bytes())
+            notes: dict[str, Any] = parse_json((folder / "replay.json").read_bytes())
             episodes = from_bytes((folder / FILE).read_bytes())
             rows = zip(episodes, notes["arms"], notes["priorities"], strict=True)
-            return cls(Stored(episode, arm, step, priority) for (step, episode), arm, priority in rows)
-        except (OSError, KeyError, ValueError) as error:
+            return cls(Stored(episode, str(arm), step, float(priority)) for (step, episode), arm, priority in rows)
+        except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
             raise CheckpointError(f"The replay buffer of {folder} cannot be loaded: {error!r}.") from error
 
 

@@ -17,7 +17,7 @@ from sparring.ops import files
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
-from sparring.rollout.store import EpisodeStore
+from sparring.rollout.store import ADDED, EpisodeStore, from_bytes, to_bytes
 
 
 def episodes(step=0, **rollout):
@@ -35,6 +35,31 @@ def test_episodes_come_back_as_they_were(tmp_path, rollout):
     store.append(1, first)
     store.append(2, second)
     assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
+
+
+@pytest.mark.parametrize("column", ADDED)
+def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, played)
+    pq.write_table(pq.read_table(path).drop_columns([column]), path, write_page_checksum=True)
+    assert list(store.episodes()) == [(1, episode) for episode in played]
+    assert from_bytes(path.read_bytes()) == [(1, episode) for episode in played]
+
+
+def test_a_file_that_lacks_another_column_is_left_out(tmp_path, caplog):
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, episodes(0))
+    pq.write_table(pq.read_table(path).drop_columns(["reply"]), path, write_page_checksum=True)
+    assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
+
+
+def test_games_that_were_cut_come_back_as_such(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    played = episodes(0, max_turns=1)
+    store.append(1, played)
+    assert True in {episode.cut for episode in played}
+    assert list(store.episodes()) == [(1, episode) for episode in played]
+    assert from_bytes(to_bytes([(1, episode) for episode in played])) == [(1, episode) for episode in played]
 
 
 def test_three_seats_and_streams_beyond_63_bits(tmp_path):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparring.agents.base import Agent, PendingTurn, Reply
+from sparring.errors import GameError
 from sparring.rollout.ledger import Ledger
 from sparring.types import Episode, Observation, Segment, Turn, TurnEvent
 
@@ -115,8 +117,15 @@ class EpisodeInPlay:
         return played
 
     def finish(self) -> Episode:
-        """Return the finished game as a record; a turn's game reward is what its seat earned up to its next turn."""
+        """Return the finished game as a record; a turn's game reward is what its seat earned up to its next turn.
+
+        Raises:
+            GameError: the game's payoffs are not one finite number per seat.
+        """
         returns, offender = self._final if self._final is not None else (tuple(self.state.returns), None)
+        for payoffs in (returns, *(draft.returns for draft in self._drafts)):
+            if len(payoffs) != self.spec.game.num_seats or not all(map(math.isfinite, payoffs)):
+                raise GameError(f"{self.spec.game.name}: returns must be one finite number per seat, got {payoffs}.")
         upcoming = list(returns)
         turns: list[Turn] = []
         for draft in reversed(self._drafts):
@@ -137,6 +146,7 @@ class EpisodeInPlay:
             turns=tuple(reversed(turns)),
             returns=returns,
             forfeited_by=offender,
+            cut=self._final is None and not self.state.done,
         )
 
 

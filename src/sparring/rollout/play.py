@@ -9,10 +9,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparring.agents.base import Agent
-from sparring.errors import GameError, RolloutError, SparringError
+from sparring.agents.base import Agent, replies
+from sparring.errors import GameError, HungError, RolloutError, SparringError
 from sparring.games.base import Game
+from sparring.games.own import lacking_error
+from sparring.guard import Call
 from sparring.ops.collector import paused_collector
+from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.types import Episode, Turn
@@ -88,58 +91,77 @@ def _play_all(
     on_finished: Callable[[int], None] | None,
 ) -> dict[int, Episode]:
     """Return the episodes that came to an end, by their place in ``specs``."""
-    waiting = list(enumerate(specs))[::-1]
+    waiting = [(index, 0) for index in range(len(specs))][::-1]
     running: list[tuple[int, EpisodeInPlay, int]] = []
     finished: dict[int, Episode] = {}
     while waiting or running:
-        while waiting and len(running) < in_flight:
-            index, spec = waiting.pop()
-            running.append((index, EpisodeInPlay(spec, agents), 0))
-        failed = _wave(running, agents)
-        survivors = []
-        for index, episode, attempts in running:
-            if id(episode) in failed:
-                if attempts < retries:
-                    counts.retried += 1
-                    survivors.append((index, EpisodeInPlay(specs[index], agents), attempts + 1))
-                else:
-                    counts.dropped_groups.add(specs[index].group_id)
-            elif episode.done:
-                finished[index] = episode.finish()
+        failed: dict[int, Exception] = {}  # by place in ``specs``
+        attempts = {index: number for index, _, number in running}
+        with Call(_game) as call:
+            while waiting and len(running) < in_flight:
+                index, number = waiting.pop()
+                attempts[index] = number
+                call.now = specs[index]
+                try:
+                    running.append((index, EpisodeInPlay(specs[index], agents), number))
+                except Exception as error:
+                    _note(specs[index], index, error, failed)
+        _wave(running, agents, failed)
+        for index, episode, _ in running:
+            if index not in failed and episode.done:
+                try:
+                    finished[index] = episode.finish()
+                except Exception as error:
+                    _note(specs[index], index, error, failed)
+        running = [entry for entry in running if entry[0] not in failed and entry[0] not in finished]
+        for index, why in failed.items():
+            if attempts[index] < retries and not isinstance(why, HungError):  # what hung once would hang again
+                counts.retried += 1
+                waiting.append((index, attempts[index] + 1))
             else:
-                survivors.append((index, episode, attempts))
-        running = survivors
+                counts.dropped_groups.add(specs[index].group_id)
         if on_finished is not None:
             on_finished(len(finished))
     return finished
 
 
-def _wave(running: Sequence[tuple[int, EpisodeInPlay, int]], agents: Mapping[str, Agent]) -> set[int]:
-    """Play one turn in every running game; return the ids of the episode objects whose game raised."""
-    failed: set[int] = set()
-    due: dict[str, list[EpisodeInPlay]] = {}
-    for _, episode, _ in running:
+def _game(spec: EpisodeSpec) -> str:
+    """Return a game in words."""
+    return named("games", spec.game.name)
+
+
+def _wave(running: Sequence[tuple[int, EpisodeInPlay, int]], agents: Mapping[str, Agent], failed: dict[int, Exception]) -> None:
+    """Play one turn in every running game; note in ``failed`` those whose game raised."""
+    due: dict[str, list[tuple[int, EpisodeInPlay]]] = {}
+    for index, episode, _ in running:
         if not episode.done:
-            due.setdefault(episode.agent_name, []).append(episode)
+            due.setdefault(episode.agent_name, []).append((index, episode))
     for name, episodes in due.items():
         ready, turns = [], []
-        for episode in episodes:
-            try:
-                turns.append(episode.pending())
-                ready.append(episode)
-            except Exception as error:
-                _note(episode, error, failed)
-        for episode, reply in zip(ready, agents[name].act(turns) if turns else (), strict=True):
-            try:
-                episode.advance(reply)
-            except Exception as error:
-                _note(episode, error, failed)
-    return failed
+        with Call(_game) as call:  # one for all of them, as there are many and each is short
+            for index, episode in episodes:
+                call.now = episode.spec
+                try:
+                    turns.append(episode.pending())
+                    ready.append((index, episode))
+                except Exception as error:
+                    _note(episode.spec, index, error, failed)
+        said = replies(name, agents[name], turns) if turns else ()
+        with Call(_game) as call:
+            for (index, episode), reply in zip(ready, said, strict=True):
+                call.now = episode.spec
+                try:
+                    episode.advance(reply)
+                except Exception as error:
+                    _note(episode.spec, index, error, failed)
 
 
-def _note(episode: EpisodeInPlay, error: Exception, failed: set[int]) -> None:
-    """Count an exception of a game's code as a failed game; errors of configuration or model are raised again."""
-    if isinstance(error, SparringError) and not isinstance(error, GameError):
+def _note(spec: EpisodeSpec, index: int, error: Exception, failed: dict[int, Exception]) -> None:
+    """Note an exception of a game's code; errors of configuration or model are raised again."""
+    if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):
         raise error
-    log.warning("Game %s of episode %d failed: %r", episode.spec.game.name, episode.spec.episode_id, error)
-    failed.add(id(episode))
+    lacking = lacking_error(error) if isinstance(error, AttributeError) else None
+    if lacking is not None:  # another try would lack it as well
+        raise lacking from error
+    log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
+    failed[index] = error

@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic
+from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
 from sparring.types import Episode, Segment, Turn, Verdict
 
 log = logging.getLogger(__name__)
+BYTES = 8  # that a value takes in memory, strings apart
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
 SCHEMA = pa.schema(
@@ -60,8 +61,10 @@ SCHEMA = pa.schema(
         ("roles", pa.list_(pa.string())),
         ("agents", pa.list_(pa.string())),
         ("trained_seats", pa.list_(pa.bool_())),
+        ("cut", pa.bool_()),
     ]
 )
+ADDED = {"cut": False}  # columns that files of before lack, with what they would have held
 
 
 class EpisodeStore:
@@ -123,13 +126,14 @@ def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     return data
 
 
-def from_bytes(data: bytes) -> list[tuple[int, Episode]]:
-    """Return the (step, episode) pairs that ``to_bytes`` was given.
+def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:
+    """Return the (step, episode) pairs that ``to_bytes`` was given, or those of the first ``rows`` turns; the last may be cut.
 
     Raises:
-        ValueError, pa.ArrowException: this is no such file, or it is damaged.
+        ValueError, pa.ArrowException: this is no such file, or it is damaged, or too large to be read.
     """
-    return list(_episodes(pq.read_table(pa.BufferReader(data), page_checksum_verification=True)))
+    with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
+        return list(_episodes(_completed(_read_fitting(file).slice(0, rows))))
 
 
 def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
@@ -152,9 +156,31 @@ def _read(path: Path) -> pa.Table:
         pa.ArrowException, OSError: it is torn or damaged.
     """
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        if not file.schema_arrow.equals(SCHEMA):
-            raise ValueError(f"{path} has other columns than an episode store")
-        return file.read()
+        table = _completed(_read_fitting(file))
+    if not table.schema.equals(SCHEMA):
+        raise ValueError(f"{path} has other columns than an episode store")
+    return table
+
+
+def _read_fitting(file: pq.ParquetFile) -> pa.Table:
+    """Return the rows of a file whose values fit into memory once they are unpacked; it may be small and hold very many.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
+    if values * BYTES > machine_bytes():
+        raise ValueError(f"{values} values are more than this machine's memory holds")
+    return file.read()
+
+
+def _completed(table: pa.Table) -> pa.Table:
+    """Return the table with the columns that files of before lack."""
+    for name, value in ADDED.items():
+        if name not in table.column_names:
+            table = table.append_column(SCHEMA.field(name), pa.array([value] * len(table), SCHEMA.field(name).type))
+    return table
 
 
 def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
@@ -195,6 +221,7 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         episode.roles,
         episode.agents,
         episode.trained,
+        episode.cut,
     )
 
 
@@ -212,6 +239,7 @@ def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
         turns=tuple(_turn(row) for row in rows),
         returns=tuple(first["returns"]),
         forfeited_by=first["forfeited_by"],
+        cut=first["cut"],
     )
 
 

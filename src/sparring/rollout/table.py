@@ -24,7 +24,7 @@ def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
     """Return the columns of the trained seats' turns, one row per turn in the order of ``ordered_turns``."""
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
-    rows, logprobs, rewards, judged = [], [], [], []
+    rows, logprobs, rewards, judged, cut = [], [], [], [], []
     trajectory, previous = -1, (-1, -1)
     for episode, turn in ordered_turns(episodes):
         current = (episode.episode_id, turn.seat)
@@ -34,6 +34,7 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
         rewards.append(turn.rewards)
         judged.append(turn.verdict is not None)
+        cut.append(episode.cut)
         rows.append(
             (
                 episode.episode_id,
@@ -72,6 +73,7 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         components=_components(rewards),
         judged=np.array(judged) if any(judged) else None,
         done=ends,
+        cut=ends & np.array(cut) if any(cut) else None,
         game_names=games.names,
         role_names=roles.names,
         agent_names=agents.names,

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import ModelError
+from sparring.errors import DivergedError, ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
 from sparring.models.prefixes import prefix_tree
@@ -26,6 +26,7 @@ from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
+LOST = "The model gives no probabilities: its weights have grown too large; lower learner.learning_rate."
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
@@ -56,6 +57,7 @@ class InProcessSampler:
 
         Raises:
             ModelError: a context and its reply do not fit into the model.
+            DivergedError: the model gives no probabilities.
         """
         if self.model.version != self._version:
             self.refresh()
@@ -87,6 +89,7 @@ class InProcessSampler:
 
         Raises:
             ModelError: a context and a reply do not fit into the model.
+            DivergedError: the model gives no probabilities.
         """
         if prompts:
             self._check_length(max(len(ids) + max(map(len, own)) for ids, own in zip(prompts, replies, strict=True)))
@@ -121,6 +124,8 @@ class InProcessSampler:
         lengths = torch.tensor([len(reply) for reply in flat], device=self.model.device)
         outside = torch.arange(width, device=self.model.device) >= lengths[:, None]
         totals = said.masked_fill(outside, 0.0).double().sum(1).cpu().numpy()
+        if np.isnan(totals).any():
+            raise DivergedError(LOST)
         return np.split(totals, np.cumsum([len(group) for group in replies])[:-1])
 
     def _prefill(self, rows: list[Ids], known: list[int], room: int) -> tuple[Tensor, KeyValueCache]:
@@ -203,6 +208,8 @@ class InProcessSampler:
             if not len(alive):
                 break
             rows, known, hidden, cache = self._branch(rows, known, node, alive, chosen, cache)
+        if not np.isfinite(logprobs).all():
+            raise DivergedError(LOST)
         return _results(tokens, logprobs, stop_ids, kept)
 
     def _branch(
@@ -241,5 +248,5 @@ def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
-    """Sample with torch in this process, computing every distinct context once."""
+    """Draw replies with torch in the training process; what they share is computed once."""
     return InProcessSampler(model, cache_bytes=cache_bytes)

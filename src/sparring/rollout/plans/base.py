@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sparring.errors import RolloutError
+from sparring.errors import PluginError, RolloutError
 from sparring.registry import Bound
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.types import Episode
@@ -48,6 +48,19 @@ class PlannedGame(NamedTuple):
         """The places of the trained seats' turns among all turns, in order of play."""
         trained = self.episode.trained
         return [place for place, turn in enumerate(self.episode.turns) if trained[turn.seat]]
+
+
+def check_output(plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any) -> None:
+    """Check that a plan has given places in the games that are finished; every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(wanted, Sequence) or not all(isinstance(origin, Origin) for origin in wanted):
+        raise PluginError(f"The {plan} must return a list of Origin; it returned {wanted!r:.100}.")
+    for origin in wanted:
+        if origin.turn and not (0 <= origin.parent < len(games) and 0 < origin.turn <= len(games[origin.parent].episode.turns)):
+            raise PluginError(f"The {plan} begins a game at {origin}, which is in none of the {len(games)} games that are finished.")
 
 
 def play_planned(

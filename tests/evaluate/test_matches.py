@@ -1,12 +1,15 @@
 """Seat-balanced matches: counting, balance, streams, and errors."""
 
+from statistics import NormalDist
+
+import numpy as np
 import pytest
 
 from sparring.agents.base import TextAgent
 from sparring.errors import ConfigError
-from sparring.evaluate.matches import outcome, play_matches
+from sparring.evaluate.matches import illegal_share, outcome, play_matches
 from sparring.games.catalogue import make_game
-from sparring.ops.statistics import mean_interval, wilson_interval
+from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.rng import Stream
 
 
@@ -52,7 +55,8 @@ def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
     assert (report.overall.wins, report.overall.losses, report.overall.mean_return.mean) == (5, 5, 0.0)
     assert report.overall.win == wilson_interval(5, 10)
     assert report.opponent_return == 0.0
-    assert report.overall.illegal == wilson_interval(0, 35)  # 4 own turns as X, 3 as O, 5 games each
+    games = [4] * 5 + [3] * 5  # own turns as X and as O
+    assert report.overall.illegal == clustered_share_interval(np.zeros(10), np.array(games, dtype=float))
 
 
 def test_replies_that_are_no_action_are_counted_and_lose():
@@ -67,6 +71,35 @@ def test_the_opponents_illegal_replies_are_not_the_agents():
     report = match("tic_tac_toe", First(), Nonsense("mute"))
     assert report.overall.wins == 10
     assert (report.overall.illegal.mean, report.overall.illegal.count) == (0.0, 5)
+
+
+def test_replies_of_one_game_are_one_cluster():
+    # one game of five illegal replies, three of five legal ones: 20 replies, worth as many as 3 independent ones:
+    # share 1/4; error^2 = 4/3 ((5 - 5/4)^2 + 3 (5/4)^2) / 20^2 = 1/16; 1/4 * 3/4 / (1/16) = 3
+    found = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
+    effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
+    assert (found.mean, found.count) == (0.25, 20)
+    assert (found.low, found.high) == pytest.approx(wilson(0.25, effective), abs=1e-6)
+    assert illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == found  # games without a reply count for nothing
+    assert illegal_share([]).count == 0 and (illegal_share([]).low, illegal_share([]).high) == (0.0, 1.0)
+
+
+def wilson(share, count):
+    """Return the ends of Wilson's 95 % interval, written out."""
+    z = NormalDist().inv_cdf(0.975)
+    middle, spread = share + z * z / (2 * count), z * (share * (1 - share) / count + z * z / (4 * count**2)) ** 0.5
+    return ((middle - spread) / (1 + z * z / count), (middle + spread) / (1 + z * z / count))
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.2, 0.5), (0.05, 0.8), (1.0, 0.1)])
+def test_the_share_of_illegal_replies_is_covered_where_some_games_fail_often(share, rate):
+    draws, covered = np.random.default_rng(0), 0
+    for _ in range(400):
+        failing = draws.random(100) < share
+        illegal = draws.binomial(5, np.where(failing, rate, 0.0))
+        found = illegal_share([(count, 5) for count in illegal.tolist()])
+        covered += found.low <= share * rate <= found.high
+    assert covered / 400 > 0.92  # the interval of independent replies: 0.78 and 0.70 in the first two
 
 
 @pytest.mark.parametrize("players", [2, 3])

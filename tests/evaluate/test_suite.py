@@ -8,6 +8,7 @@ import yaml
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.evaluate.opponents import AgentSpec
 from sparring.evaluate.oracle_choice import OracleSpec
+from sparring.evaluate.starts import rules_of
 from sparring.evaluate.suite import check_suite, load_suite, suite_names, with_opponents, with_oracle, without_oracles
 from sparring.recipe import load_recipe
 
@@ -50,7 +51,7 @@ def test_vpr_measures_what_its_recipes_train_on_and_other_games_and_sizes():
         recipe = load_recipe(f"vpr/{kind}-tiny")
         (game,) = recipe["games"]
         judge = {key: value for key, value in game["oracle"].items() if key != "name"}
-        assert (row.game, row.options) == (game["name"], game.get("options", {}))
+        assert rules_of(row.game, row.options) == rules_of(game["name"], game.get("options", {}))
         assert (row.oracle.name, row.oracle.options) == (game["oracle"]["name"], judge)
         for bot in recipe.get("bots", {}).values():
             assert {"name": row.opponent.name, **row.opponent.options} == bot
@@ -111,7 +112,7 @@ def test_an_unknown_suite_names_the_nearest():
         ({"rows": []}, "rows"),
         ({}, "rows: Field required"),
         ({**changed(), "sumary": ""}, "Did you mean 'summary'"),
-        (changed(gaem="x"), "key of rows.0 in suite 'x' 'gaem'. Did you mean 'game'"),
+        (changed(gaem="x"), "key of rows.0 in Suite 'x' 'gaem'. Did you mean 'game'"),
         (changed(opponent={"name": "random", "option": {}}), "Did you mean 'options'"),
         (changed(game="khun_poker"), "row 'k': Unknown game 'khun_poker'. Did you mean 'kuhn_poker'"),
         (changed(options={"playrs": 2}), "Did you mean 'players'"),

@@ -6,9 +6,10 @@ import pytest
 
 from sparring.agents.cfr import cfr
 from sparring.agents.random import random
-from sparring.evaluate.matches import play_matches
+from sparring.evaluate.matches import illegal_share, play_matches
 from sparring.evaluate.suite import SuiteRow
 from sparring.evaluate.suite_rows import PIECE, added, figures, mean_of_means, pieces_of, play_piece, score, total
+from sparring.ops.statistics import wilson_interval
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -82,6 +83,24 @@ def test_illegal_replies_lose_and_are_counted():
     got = figures(added(tallies(MATCH, Silent(), random()).values()), MATCH, KUHN)
     assert got["illegal"]["mean"] == 1.0 and got["score"]["mean"] == 0.0
     assert got["losses"] == got["games"]
+
+
+def test_illegal_replies_are_clustered_by_game_whatever_the_pieces():
+    counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
+    parts = [{**counts, "replied": [[0, 5, 2], [5, 5, 1]]}, {**counts, "replied": [[0, 5, 1]]}]
+    whole = added(parts)
+    assert whole["replied"] == [[0, 5, 3], [5, 5, 1]] and added(parts[::-1]) == whole
+    found = figures(whole, MATCH, KUHN)["illegal"]
+    expected = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
+    assert (found["low"], found["mean"], found["high"]) == (expected.low, 0.25, expected.high)
+
+
+def test_a_file_of_before_that_does_not_know_the_games_keeps_the_interval_of_independent_replies():
+    counts = {"returns": {"1.0": 4}, "wins": 4, "draws": 0, "losses": 0, "illegal": 5, "replies": 20}
+    whole = added([counts, {**counts, "replied": [[5, 20, 1]]}])
+    assert "replied" not in whole
+    found, expected = figures(whole, MATCH, KUHN)["illegal"], wilson_interval(10, 40)
+    assert (found["low"], found["mean"], found["high"]) == (expected.low, expected.mean, expected.high)
 
 
 def test_a_score_is_a_straight_line_through_0_and_100():

@@ -14,6 +14,7 @@ import numpy as np
 from sparring.errors import GameError, TooLargeError
 from sparring.evaluate.policies import Query
 from sparring.games.base import Game, State
+from sparring.games.own import no_rules
 from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream
 
@@ -152,6 +153,8 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
         GameError: OpenSpiel gives no information states for this game, or two paths to one information state tell
             their seat different things (the wording breaks perfect recall).
     """
+    if no_rules(game):
+        raise GameError(f"{game.name}: no exact figures, as {no_rules(game)}; matches say how it is played.")
     if not game.spiel.get_type().provides_information_state_string:
         raise GameError(
             f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has none for it. "

@@ -13,6 +13,7 @@ from sparring.agents.base import Agent
 from sparring.errors import ConfigError
 from sparring.evaluate.davidson import ELO, fit_davidson
 from sparring.evaluate.matches import MatchReport, play_matches
+from sparring.evaluate.starts import Starts
 from sparring.games.base import Game
 from sparring.rng import Stream
 from sparring.types import FloatArray, Interval
@@ -49,6 +50,7 @@ def league_table(
     stream: Stream,
     level: float = 0.95,
     on_match: Callable[[int, int], None] | None = None,
+    starts: Starts | None = None,
 ) -> LeagueTable:
     """Play every pair of players and rate them.
 
@@ -62,6 +64,7 @@ def league_table(
         stream: what all draws derive from; a pair's games do not depend on who else plays.
         level: confidence level of all intervals.
         on_match: called with (matches done, matches in all) after each.
+        starts: which starts are played from; None: those of ``game``.
 
     Raises:
         ConfigError: fewer than two players or two games per seat.
@@ -76,7 +79,9 @@ def league_table(
     for pair in pairs:
         agent, opponent = pair
         own = stream.child(agent).child(opponent)
-        report = play_matches(game, players[agent], players[opponent], games_per_seat=games_per_seat, stream=own, level=level)
+        report = play_matches(
+            game, players[agent], players[opponent], games_per_seat=games_per_seat, stream=own, level=level, starts=starts
+        )
         reports[pair] = replace(report, agent=agent, opponent=opponent)
         if on_match is not None:
             on_match(len(reports), len(pairs))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from sparring.agents.base import Agent
 from sparring.errors import ConfigError
 from sparring.evaluate.regret import Judge, Regret, measured_regret
+from sparring.evaluate.starts import Starts, every
 from sparring.games.base import Game
-from sparring.ops.statistics import mean_interval, wilson_interval
+from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
-from sparring.types import Episode, Interval
+from sparring.types import Episode, Interval, Turn
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
 
@@ -31,7 +34,7 @@ class Record:
     mean_return: Interval  # t interval, in the game's units
     win: Interval  # Wilson interval of P(win)
     win_or_draw: Interval  # Wilson interval of P(win or draw)
-    illegal: Interval  # Wilson interval of P(a reply is illegal or unparsable), over the agent's replies
+    illegal: Interval  # share of the agent's replies that are illegal or unparsable; games are clusters
     success: Interval | None = None  # Wilson interval of P(the return is the most that the game pays), in games of one seat
     regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
 
@@ -65,6 +68,7 @@ def play_matches(
     in_flight: int = 4096,
     on_finished: Callable[[int], None] | None = None,
     judge: Judge | None = None,
+    starts: Starts | None = None,
 ) -> MatchReport:
     """Play ``games_per_seat`` games with the agent in each seat in turn and the opponent in all others.
 
@@ -81,6 +85,7 @@ def play_matches(
         in_flight: how many games run at the same time.
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
+        starts: which starts are played from, with the game to draw them; None: those of ``game``.
 
     Raises:
         ConfigError: fewer than 2 games per seat.
@@ -89,7 +94,9 @@ def play_matches(
     """
     if games_per_seat < 2:
         raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
-    specs = [match_spec(game, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
+    starts = starts or every(game)
+    game = starts.game
+    specs = [match_spec(starts, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
     episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
@@ -119,17 +126,17 @@ def succeeded(game: Game, value: float) -> bool:
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
 
-def match_spec(game: Game, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
+def match_spec(starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
     """Return game ``number`` of a match with the agent in ``seat``; the deal and all draws depend on these two and the stream alone."""
     own = stream.child(seat).child(number)
     return EpisodeSpec(
-        game=game,
+        game=starts.game,
         episode_id=seat * games_per_seat + number,
         group_id=seat * games_per_seat + number,
-        deal=own.child("deal"),
+        deal=starts.deal(own, number),
         stream=own.child("play"),
-        seats=tuple(AGENT if other == seat else OPPONENT for other in range(game.num_seats)),
-        trained=(False,) * game.num_seats,
+        seats=tuple(AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)),
+        trained=(False,) * starts.game.num_seats,
     )
 
 
@@ -143,7 +150,10 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
     """
     seats = [episode.agents.index(agent) for episode in episodes]
     outcomes = [outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)]
-    events = [turn.event for episode, seat in zip(episodes, seats, strict=True) for turn in episode.turns if turn.seat == seat]
+    replied = [
+        illegal_replies(turn for turn in episode.turns if turn.seat == seat)
+        for episode, seat in zip(episodes, seats, strict=True)
+    ]
     wins, draws, games = outcomes.count(1), outcomes.count(0), len(episodes)
     return Record(
         wins=wins,
@@ -152,8 +162,27 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
         mean_return=mean_interval([episode.returns[seat] for episode, seat in zip(episodes, seats, strict=True)], level=level),
         win=wilson_interval(wins, games, level=level),
         win_or_draw=wilson_interval(wins + draws, games, level=level),
-        illegal=wilson_interval(sum(event != "ok" for event in events), len(events), level=level),
+        illegal=illegal_share(replied, level=level),
     )
+
+
+def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
+    """Return how many of these replies are illegal or unparsable, and how many replies they are."""
+    events = [turn.event for turn in turns]
+    return sum(event != "ok" for event in events), len(events)
+
+
+def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> Interval:
+    """Return the share of replies that are illegal or unparsable, with an interval that takes games as clusters.
+
+    Replies of one game are not independent: who cannot say a word fails at every turn.
+
+    Args:
+        games: of each game the illegal replies and all replies; games without a reply count for nothing.
+        level: confidence level.
+    """
+    counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
+    return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
 
 
 def intervals_of(record: Record) -> dict[str, Interval]:

@@ -7,11 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import yaml
-
 from sparring import registry
 from sparring.agents.base import Agent
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, quoted
+from sparring.yaml_text import parse_value
 
 
 class AgentSpec(NamedTuple):
@@ -59,16 +58,13 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     try:
         name, *pairs = shlex.split(text)
     except ValueError as error:
-        raise ConfigError(f"{what} {text!r} cannot be read ({error}); write for example {example!r}.") from None
+        raise ConfigError(f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}.") from None
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise ConfigError(f"{what} {text!r}: {pair!r} is no option; write key=value, for example {example!r}.")
-        try:
-            options[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise ConfigError(f"{what} {text!r}: {value!r} is no value for {key!r}; write it in quotes.") from None
+            raise ConfigError(f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for example {example!r}.")
+        options[key] = parse_value(value, f"{what} {quoted(text)}", key)
     return name, options
 
 

@@ -21,7 +21,8 @@ from sparring.errors import ConfigError
 from sparring.evaluate.opponents import parse_named
 from sparring.evaluate.regret import without_faults
 from sparring.games.base import Game
-from sparring.oracles.base import Oracle
+from sparring.games.own import no_rules
+from sparring.oracles.base import Oracle, verdicts
 from sparring.oracles.minimax import MinimaxOracle
 from sparring.rng import Stream
 
@@ -80,7 +81,7 @@ def oracles_for(games: Sequence[Game], spec: OracleSpec | None, configured: Mapp
 def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Oracle], list[str]]:
     """Return one oracle for all of these games that it can judge, by the game's name, and notes about the others."""
     oracle = spec.make()
-    reasons = {game.name: oracle.covers(game) for game in games}
+    reasons = {game.name: no_rules(game) or oracle.covers(game) for game in games}
     if all(reasons.values()):
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
@@ -97,6 +98,8 @@ def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle 
     """
     if configured is not None:
         return without_faults(configured), ""
+    if no_rules(game):
+        return None, f"{game.name}: no regret, as {no_rules(game)}."
     reasons = []
     for name, options in (("minimax", {"max_states": POSITIONS}), ("constraint", {}), ("posterior", {}), ("cfr", _cfr_options(game))):
         oracle = OracleSpec(name, options).make()
@@ -124,8 +127,8 @@ def hindrance(oracle: Oracle, game: Game) -> str:
 
     Minimax is asked to solve the game: a position that is too much for it takes seconds, and play meets many. It remembers what it finds.
     """
-    reason = oracle.covers(game)
+    reason = no_rules(game) or oracle.covers(game)
     if reason or not isinstance(oracle, MinimaxOracle):
         return reason
-    (found,) = oracle.judge([game.reset(Stream.from_seed(0))])
+    (found,) = verdicts(oracle, [game.reset(Stream.from_seed(0))])
     return "" if found is not None else f"it has more than {oracle.max_states} positions"

@@ -9,13 +9,14 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sparring.config import Strict, refuse_repeated
+from sparring.config_parts import Strict, config_error, refuse_repeated
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.evaluate.opponents import AgentSpec
 from sparring.evaluate.oracle_choice import OracleSpec, hindrance
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
-from sparring.recipe import parse_yaml
+from sparring.games.own import no_rules
+from sparring.yaml_text import parse_yaml, read_text
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
@@ -60,6 +61,9 @@ class SuiteRow(Strict):
     games_per_seat: int = Field(100, ge=2, description="games from each seat; in co-play and alone, games")
     normalise: tuple[float, float] | None = Field(None, description="mean returns that score 0 and 100; null: no score")
     in_totals: bool = Field(True, description="whether the score counts in the totals")
+    starts: Literal["unseen", "seen"] = Field(
+        "unseen", description="starts that the player's training never met, where there are any; seen: those that it met"
+    )
 
     @field_validator("normalise")
     @classmethod
@@ -116,10 +120,7 @@ def load_suite(name: str) -> tuple[str, Suite]:
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        try:
-            text, short = path.read_text(encoding="utf-8"), path.stem
-        except OSError as error:
-            raise ConfigError(f"Suite {name!r} cannot be read: {error.strerror}.") from None
+        text, short = read_text(path, f"Suite {name!r}"), path.stem
     elif name in suite_names():
         text, short = (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"), name
     else:
@@ -139,14 +140,7 @@ def check_suite(name: str, data: Any) -> Suite:
     try:
         suite = Suite.model_validate(dict(data))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            section, _, key = where.rpartition(".")
-            raise UnknownNameError(f"key of {section or 'the suite'} in suite {name!r}", key, _keys(first["loc"][:-1])) from None
-        message = first["msg"].removeprefix("Value error, ")
-        given = "" if first["type"] == "value_error" else f", got {first.get('input')!r}"
-        raise ConfigError(f"Suite {name!r}: {where or 'suite'}: {message}{given}.") from None
+        raise config_error(error, _keys, f"Suite {name!r}") from None
     for row in suite.rows:
         try:
             _check_row(row)
@@ -171,7 +165,7 @@ def _check_row(row: SuiteRow) -> None:
     if row.opponent is not None:
         row.opponent.spec.make()
     if row.oracle is not None:
-        reason = row.oracle.spec.make().covers(game)
+        reason = no_rules(game) or row.oracle.spec.make().covers(game)
         if reason:
             raise ConfigError(f"oracle {row.oracle.name!r} cannot judge {row.game!r}: {reason}")
 

@@ -3,8 +3,10 @@
 A piece is some games from one seat. Every game has streams of its own, derived from (seed, row's name, seat, number), and
 pieces are cut alike whoever plays them, so the sum is the same for any number of processes and after any interruption.
 
-A tally counts what happened: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5, "illegal": 0, "replies": 40}``, and
-with an oracle what it said of the turns, ``"judged": {"turns": 40, ...}``, see ``JudgedTurns.as_data``.
+A tally counts what happened: ``{"returns": {"-1.0": 12, ...}, "wins": 3, "draws": 4, "losses": 5, "illegal": 0, "replies": 40}``,
+game by game ``"replied": [[illegal replies, replies, number of such games], ...]``, and with an oracle what it said of the turns,
+``"judged": {"turns": 40, ...}``, see ``JudgedTurns.as_data``. Files of before have no ``replied``; their share of illegal replies
+keeps the interval of independent replies.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparring.agents.base import Agent
-from sparring.evaluate.matches import AGENT, OPPONENT, match_spec, outcome, succeeded
+from sparring.evaluate.matches import AGENT, OPPONENT, illegal_replies, illegal_share, match_spec, outcome, succeeded
 from sparring.evaluate.regret import Judge, added_turns, judged_turns
-from sparring.evaluate.suite import SuiteRow
+from sparring.evaluate.starts import Label, Met, Starts, columns, every
+from sparring.evaluate.suite import Suite, SuiteRow
 from sparring.games.base import Game
 from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.oracles.base import Oracle
@@ -48,6 +51,27 @@ class Piece(NamedTuple):
         return f"{self.seat}:{self.begin}:{self.games}"
 
 
+def starts_of(row: SuiteRow, game: Game, met: Met) -> Starts | None:
+    """Return the starts that a row is played from by who was trained on these; None for seen ones where there are none apart."""
+    found = columns(game, met)
+    if row.starts == "unseen" or row.kind == "exact":
+        return found[0]
+    return next((starts for starts in found if starts.label == "seen"), None)
+
+
+def with_seen(suite: Suite, met: Met) -> tuple[Suite, list[Label]]:
+    """Return the suite with a row of seen starts after each that has them, outside the totals, and what each row's starts are."""
+    rows: list[SuiteRow] = []
+    labels: list[Label] = []
+    for row in suite.rows:
+        found = (every(row.make_game()),) if row.kind == "exact" else columns(row.make_game(), met)
+        for starts in found:
+            seen = {"name": f"{row.name}-seen", "starts": "seen", "in_totals": False}
+            rows.append(row.model_copy(update=seen) if starts.label == "seen" else row)
+            labels.append(starts.label)
+    return suite.model_copy(update={"rows": rows}), labels
+
+
 def pieces_of(place: int, row: SuiteRow, game: Game) -> list[Piece]:
     """Return the pieces that make up row number ``place``."""
     if row.kind == "exact":
@@ -58,9 +82,18 @@ def pieces_of(place: int, row: SuiteRow, game: Game) -> list[Piece]:
 
 
 def play_piece(
-    piece: Piece, row: SuiteRow, game: Game, agent: Agent, opponent: Agent | None, seed: int, oracle: Oracle | None = None
+    piece: Piece,
+    row: SuiteRow,
+    game: Game,
+    agent: Agent,
+    opponent: Agent | None,
+    seed: int,
+    oracle: Oracle | None = None,
+    starts: Starts | None = None,
 ) -> Tally:
     """Play a piece of a row and return its tally; the oracle, if there is one, judges every turn of the agent.
+
+    ``starts`` are what it is played from; None: those of the game.
 
     Raises:
         GameError: an agent cannot play the game.
@@ -69,14 +102,15 @@ def play_piece(
         RolloutError: an endpoint failed or its budget is spent, or every game failed.
     """
     stream = Stream.from_seed(seed).child("suite").child(row.name)
-    specs = [match_spec(game, piece.seat, number, row.games_per_seat, stream) for number in range(piece.begin, piece.begin + piece.games)]
+    starts = starts or every(game)
+    specs = [match_spec(starts, piece.seat, number, row.games_per_seat, stream) for number in range(piece.begin, piece.begin + piece.games)]
     if row.kind != "match":
         specs = [_together(spec) for spec in specs]
     agents = {AGENT: agent} if opponent is None else {AGENT: agent, OPPONENT: opponent}
     episodes = play(specs, agents)
     if oracle is None:
         return tally(episodes)
-    return {**tally(episodes), "judged": judged_turns(game, episodes, AGENT, Judge(oracle=oracle, budget=None)).as_data()}
+    return {**tally(episodes), "judged": judged_turns(starts.game, episodes, AGENT, Judge(oracle=oracle, budget=None)).as_data()}
 
 
 def _together(spec: EpisodeSpec) -> EpisodeSpec:
@@ -88,16 +122,30 @@ def tally(episodes: Sequence[Episode]) -> Tally:
     """Return the counts of some games; the agent's first seat is the one whose return counts."""
     seats = [episode.agents.index(AGENT) for episode in episodes]
     outcomes = [outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)]
-    events = [turn.event for episode in episodes for turn in episode.turns if turn.agent == AGENT]
+    replied = [illegal_replies(turn for turn in episode.turns if turn.agent == AGENT) for episode in episodes]
     returns = Counter(repr(float(episode.returns[seat])) for episode, seat in zip(episodes, seats, strict=True))
     return {
         "returns": dict(sorted(returns.items())),
         "wins": outcomes.count(1),
         "draws": outcomes.count(0),
         "losses": outcomes.count(-1),
-        "illegal": sum(event != "ok" for event in events),
-        "replies": len(events),
+        "illegal": sum(illegal for illegal, _ in replied),
+        "replies": sum(replies for _, replies in replied),
+        "replied": _counted(Counter(replied)),
     }
+
+
+def _counted(games: Counter[tuple[int, int]]) -> list[list[int]]:
+    """Return games that are alike as one entry, [illegal replies, replies, number of games]."""
+    return [[*game, count] for game, count in sorted(games.items())]
+
+
+def _illegal(counts: Tally, level: float) -> Interval:
+    """Return the share of illegal replies, clustered by game where the tally knows the games."""
+    if "replied" not in counts:
+        return wilson_interval(counts["illegal"], counts["replies"], level=level)
+    games = ((illegal, replies) for illegal, replies, count in counts["replied"] for _ in range(count))
+    return illegal_share(games, level=level)
 
 
 def added(tallies: Iterable[Tally]) -> Tally:
@@ -107,6 +155,11 @@ def added(tallies: Iterable[Tally]) -> Tally:
     returns: Counter[str] = Counter()
     for part in parts:
         returns.update(part["returns"])
+    if all("replied" in part for part in parts):
+        games: Counter[tuple[int, int]] = Counter()
+        for part in parts:
+            games.update({(illegal, replies): count for illegal, replies, count in part["replied"]})
+        total["replied"] = _counted(games)
     if all("judged" in part for part in parts):
         total["judged"] = added_turns([part["judged"] for part in parts]).as_data()
     return {**total, "returns": dict(returns)}
@@ -120,8 +173,7 @@ def figures(counts: Tally, row: SuiteRow, game: Game, *, level: float = 0.95) ->
     """
     mean = mean_return(counts, level=level)
     games = mean.count
-    illegal = wilson_interval(counts["illegal"], counts["replies"], level=level)
-    found: dict[str, Any] = {"games": games, "return": as_data(mean), "illegal": as_data(illegal)}
+    found: dict[str, Any] = {"games": games, "return": as_data(mean), "illegal": as_data(_illegal(counts, level))}
     if row.kind == "match":
         wins, draws = counts["wins"], counts["draws"]
         found |= {"wins": wins, "draws": draws, "losses": counts["losses"]}

@@ -1,8 +1,8 @@
 """What the bridges share, without either trainer."""
 
 import importlib
-import importlib.util
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ from sparring.interop.terms import Terms
 
 
 @pytest.mark.parametrize("name", ["verl", "trl"])
-def test_without_the_package_the_error_says_how_to_install_it(name):
-    if importlib.util.find_spec(name) is not None:
-        pytest.skip(f"{name} is installed")
+def test_without_the_package_the_error_says_how_to_install_it(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"sparring.interop.{name}", raising=False)
     with pytest.raises(ConfigError, match=f"pip install {name}=="):
         importlib.import_module(f"sparring.interop.{name}")
 
@@ -53,6 +53,13 @@ def two_games(**columns):
         group=["deal"] * 4,
         columns={"episode": ["b", "b", "a", "a"], "role": ["white", "black", "white", "black"], **columns},
     )
+
+
+def test_a_play_that_was_cut_is_so_at_the_last_turn_of_each_seat():
+    turns, order = turn_table(two_games(cut=[True, False, False, True]))
+    assert order.tolist() == [4, 3, 2, 0, 1]
+    assert turns.cut.tolist() == [True, False, False, False, True]
+    assert turn_table(two_games())[0].cut is None
 
 
 def test_seats_of_one_game_share_an_episode_and_start_states_are_shared():

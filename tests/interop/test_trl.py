@@ -292,7 +292,7 @@ def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
     needs = registry.load("losses", name).needs
     losses = {"ppo_clip": {}, name: {}} if name in ("probability_mask", "d3s_tokens", "kl_penalty") else {name: {}}
     arguments = {"beta": 0.1 if "reference_logprobs" in needs else 0.0, "num_iterations": 2}
-    if needs & {"values", "old_logprobs"} or needs & set(registry.names("features")) - {"entropy"}:
+    if needs & {"values", "old_logprobs", "legal_replies"} or needs & set(registry.names("features")) - {"entropy"}:
         with pytest.raises(ConfigError, match="which TRL does not pass"):
             trainer(tmp_path, losses=losses, arguments=arguments)
         return

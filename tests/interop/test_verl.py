@@ -305,8 +305,8 @@ def test_running_state_is_kept_and_restored():
 
 
 def test_the_trainer_passes_columns_once_wrapped():
-    trainer = pytest.importorskip("verl.trainer.ppo.ray_trainer")
     from verl import DataProto
+    from verl.trainer.ppo import ray_trainer as trainer
 
     rewards, mask, uid = batch(3)
     tensors, columns = everything(rewards, mask)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import json
+import multiprocessing
 import os
 
 import pytest
@@ -79,6 +80,63 @@ def test_a_kill_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, sa
     assert at > 8  # there were that many places to be killed at
 
 
+def dies_saving(folder, step, at):
+    """Save in a process that ends at call number ``at`` that removes or renames; return whether it did."""
+
+    def save():
+        calls = [0]
+
+        def mined(function):
+            def call(*args, **kwargs):
+                calls[0] += 1
+                if calls[0] == at:
+                    os._exit(9)
+                return function(*args, **kwargs)
+
+            return call
+
+        for name in ("rename", "unlink", "rmdir"):
+            setattr(os, name, mined(getattr(os, name)))
+        checkpoint.save(folder, step, NEW, {"step": step}, keep=1)
+
+    process = multiprocessing.get_context("fork").Process(target=save)
+    process.start()
+    process.join(60)
+    return process.exitcode == 9
+
+
+@pytest.mark.parametrize("step", [5, 6])
+def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
+    """A kill in the last removal of a run: going on has nothing to save, but ends with the files of a run that was not killed."""
+    at = 0
+    while True:
+        at += 1
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        write(folder, 5, OLD)
+        killed = dies_saving(folder, step, at)
+        latest = checkpoint.load_latest(folder)
+        assert latest.notes == ()
+        for path in (folder / "checkpoints").glob("step_*"):
+            assert checkpoint._state(path), path  # whatever is named like a checkpoint is whole
+        checkpoint.tidy(folder, latest, keep=1)
+        assert [path.name for path in (folder / "checkpoints").iterdir()] == [latest.path.name]
+        assert read(folder)[1] in (OLD, NEW)
+        if not killed:
+            break
+    assert at > 4
+
+
+def test_tidying_leaves_later_damaged_checkpoints_alone(tmp_path):
+    for step in (1, 2, 3):
+        path = checkpoint.save(tmp_path, step, OLD, {"step": step}, keep=9)
+    (path / "a.bin").write_bytes(b"?")
+    checkpoint.tidy(tmp_path, checkpoint.load_latest(tmp_path), keep=1)
+    assert checkpoint.steps(tmp_path) == [2, 3]
+    checkpoint.tidy(tmp_path, None, keep=1)
+    assert checkpoint.steps(tmp_path) == [2, 3]
+
+
 @pytest.mark.parametrize("same_step", [False, True])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_write_that_fails_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, code):
@@ -90,7 +148,7 @@ def test_a_write_that_fails_leaves_the_old_or_the_new(tmp_path, monkeypatch, sam
         write(folder, 5, OLD)
         with monkeypatch.context() as patch:
             calls = killing(patch, at, OSError(code, "fails"))
-            with contextlib.suppress(RunError) if code == errno.ENOSPC else contextlib.suppress(OSError):
+            with contextlib.suppress(RunError):
                 write(folder, 5 if same_step else 6, NEW)
         assert read(folder)[1] in (OLD, NEW)
         assert not list((folder / "checkpoints").glob(".tmp-*"))

@@ -7,6 +7,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import UnknownNameError
 from sparring.evaluate.exploitability import nash_conv
 from sparring.evaluate.info_states import enumerate_info_states
+from sparring.evaluate.starts import Met
 from sparring.oracles.judge import configured_oracles
 from sparring.rng import Stream
 from sparring.run.evaluation import Evaluator
@@ -25,7 +26,7 @@ def engine(*games, **evaluation):
     )
     made = LocalEngine(config)
     known = [game for game, _ in made.games]
-    return made, Evaluator(known, config.evaluation, configured_oracles(config.games, known))
+    return made, Evaluator(known, config.evaluation, configured_oracles(config.games, known), Met(config, known))
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
@@ -120,3 +121,20 @@ def test_what_was_not_judged_has_no_figure():
     metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
     assert metrics["match/tic_tac_toe/random/X/judged"] == 0.0
     assert "match/tic_tac_toe/random/X/regret" not in metrics and "match/tic_tac_toe/random/X/optimal" not in metrics
+
+
+def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them():
+    few = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 3}, "illegal": {"rule": "random"}}
+    made, evaluator = engine(few, exact=False)
+    played = []
+    play = made.agents["learner"].act
+    agent = made.agent("policy")
+    agent.act = lambda turns: played.extend(turn.state.spiel.table.start for turn in turns) or play(turns)
+    metrics = evaluator.measure(agent, Stream.from_seed(0))
+    game = made.games[0][0]
+    seen = [start for start in played if start in game.starts()]
+    assert len(seen) == len(played) - len(seen) == 20
+    for part in ("success", "return", "illegal"):
+        assert {f"match/sudoku/random/solver/{part}", f"match_seen/sudoku/random/solver/{part}"} <= set(metrics)
+    other, all_deals = engine("kuhn_poker", exact=False)
+    assert not any(name.startswith("match_seen/") for name in all_deals.measure(other.agent("policy"), Stream.from_seed(0)))

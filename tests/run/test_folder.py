@@ -12,6 +12,8 @@ import yaml
 
 from sparring.config import resolve
 from sparring.errors import LockedError, RunError
+from sparring.run import checkpoint
+from sparring.run.changes import check_same
 from sparring.run.folder import RunFolder
 
 CONFIG = "name: x\nsteps: 3\nseed: 0\n"
@@ -49,16 +51,86 @@ def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     with pytest.raises(RunError, match="--resume"):
         RunFolder.create(tmp_path, CONFIG)
-    RunFolder.create(tmp_path, CONFIG, overwrite=True)
-    assert not (tmp_path / "metrics.jsonl").exists()
-    assert not (tmp_path / "checkpoints").exists()
+    with RunFolder.create(tmp_path, "seed: 1\n", overwrite=True) as folder:
+        assert not (tmp_path / "metrics.jsonl").exists()
+        assert not (tmp_path / "checkpoints").exists()
+        checkpoint.save(tmp_path, 1, {}, {}, keep=1)
+        assert folder.config() == {"seed": 1}
+    assert RunFolder.open(tmp_path).config() == {"seed": 1}
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"sparring-run.json", "config.yaml", "checkpoints", ".lock"}
+
+
+def old_run(path, seed=0):
+    """Make the files of a run that somebody has trained; return their contents."""
+    RunFolder.create(path, f"name: x\nsteps: 3\nseed: {seed}\n")
+    for name in ("metrics.jsonl", "a.txt", "z.txt", "checkpoints/step_000001/state.json", "episodes/part-000001.parquet"):
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text("old")
+    return contents(path)
+
+
+def contents(path):
+    """Return the files of a run by name, but for the lock."""
+    found = {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    return {name: data for name, data in found.items() if not name.startswith(".lock")}
+
+
+def test_asking_for_an_overwrite_changes_nothing_yet(tmp_path):
+    before = old_run(tmp_path)
+    RunFolder.create(tmp_path, "seed: 1\n", overwrite=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("error", [None, RunError("the new configuration cannot be trained")])
+def test_a_replacement_that_saves_nothing_leaves_the_old_run(tmp_path, caplog, error):
+    before = old_run(tmp_path)
+    with contextlib.suppress(RunError), RunFolder.create(tmp_path, "seed: 1\n", overwrite=True):
+        (tmp_path / "metrics.jsonl").write_text("new")
+        if error is not None:
+            raise error
+    assert contents(tmp_path) == before
+    assert "holds the run again that was to be overwritten" in caplog.text
+
+
+def test_a_replacement_that_is_killed_leaves_the_old_run_to_the_next_command(tmp_path):
+    before = old_run(tmp_path)
+    imports = "import os, signal\nfrom pathlib import Path\nfrom sparring.run.folder import RunFolder\n"
+    code = f"RunFolder.create(Path({str(tmp_path)!r}), 'seed: 1', overwrite=True).__enter__()\nos.kill(os.getpid(), signal.SIGKILL)"
+    assert subprocess.run([sys.executable, "-c", imports + code], check=False).returncode == -signal.SIGKILL
+    assert contents(tmp_path) != before
+    with pytest.raises(RunError, match="already holds a run"):
+        RunFolder.create(tmp_path, CONFIG)
+    assert RunFolder.open(tmp_path).config()["seed"] == 0
+    assert contents(tmp_path) == before
+
+
+def test_a_reader_does_not_disturb_a_replacement_that_goes_on(tmp_path):
+    old_run(tmp_path)
+    with RunFolder.create(tmp_path, "seed: 1\n", overwrite=True):
+        assert RunFolder.open(tmp_path).config() == {"seed": 1}
+        assert (tmp_path / ".replaced" / "a.txt").is_file()
+
+
+def test_a_start_that_fails_leaves_no_run(tmp_path):
+    with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
+        raise RunError("no such model")
+    RunFolder.create(tmp_path / "run", CONFIG)
+
+
+def test_a_run_that_fails_after_a_step_keeps_its_figures(tmp_path):
+    with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
+        (tmp_path / "run" / "metrics.jsonl").write_text("{}")
+        raise RunError("the disk is full")
+    assert (tmp_path / "run" / "metrics.jsonl").exists()
+    with pytest.raises(RunError, match="already holds a run"):
+        RunFolder.create(tmp_path / "run", CONFIG)
 
 
 def test_a_run_goes_on_only_as_itself(tmp_path):
     folder = RunFolder.create(tmp_path, CONFIG)
-    folder.check_same_config({"name": "y", "steps": 30, "seed": 0})
+    check_same(folder, {"name": "y", "steps": 30, "seed": 0})
     with pytest.raises(RunError, match=r"seed differs \(0, now 1\)"):
-        folder.check_same_config({"name": "x", "steps": 3, "seed": 1})
+        check_same(folder, {"name": "x", "steps": 3, "seed": 1})
 
 
 def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
@@ -66,16 +138,16 @@ def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
     before = {key: value for key, value in now.items() if key != "process"}
     before["rollout"] = {key: value for key, value in now["rollout"].items() if key != "plan"}
     folder = RunFolder.create(tmp_path, yaml.safe_dump(before))
-    folder.check_same_config(now)
+    check_same(folder, now)
     with pytest.raises(RunError, match=r"process.updates differs \(1, now 2\)"):
-        folder.check_same_config({**now, "process": {**now["process"], "updates": 2}})
+        check_same(folder, {**now, "process": {**now["process"], "updates": 2}})
 
 
 def test_every_key_that_differs_is_named_with_both_values(tmp_path):
     folder = RunFolder.create(tmp_path, "learner: {epochs: 2, clip: 1.0}\ngames: [{name: kuhn_poker}]\nseed: 0\n")
     now = {"learner": {"epochs": 4, "clip": 1.0, "extra": None}, "games": [{"name": "x" * 200}], "seed": 0}
     with pytest.raises(RunError) as caught:
-        folder.check_same_config(now)
+        check_same(folder, now)
     message = str(caught.value)
     assert "learner.epochs differs (2, now 4)" in message
     assert "learner.extra differs (absent, now None)" in message
@@ -103,27 +175,6 @@ def killing(monkeypatch, at):
     for name in ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir"):
         monkeypatch.setattr(os, name, patched(getattr(os, name)))
     return calls
-
-
-def test_a_kill_while_a_run_is_overwritten_leaves_a_folder_that_can_be_overwritten_again(tmp_path, monkeypatch):
-    at, calls = 0, [0]
-    while calls[0] >= at:
-        at += 1
-        path = tmp_path / str(at)
-        RunFolder.create(path, CONFIG)
-        for name in ("metrics.jsonl", "a.txt", "z.txt", "checkpoints/step_000001/state.json", "episodes/part-000001.parquet"):
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_text("old")
-        with monkeypatch.context() as patch:
-            calls = killing(patch, at)
-            with contextlib.suppress(Killed):
-                RunFolder.create(path, "seed: 1\n", overwrite=True)
-        if (path / "config.yaml").exists() and "seed: 1" in (path / "config.yaml").read_text():
-            assert not (path / "checkpoints").exists()  # no new run beside an old one's remains
-        RunFolder.create(path, "seed: 1\n", overwrite=True)
-        assert RunFolder.open(path).config() == {"seed": 1}
-        assert {entry.name for entry in path.iterdir()} <= {"sparring-run.json", "config.yaml", ".lock"}
-    assert at > 8
 
 
 def test_a_kill_while_a_new_run_is_made_asks_for_nothing_but_the_same_command(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.recipe import to_yaml
 from sparring.run import checkpoint, health
+from sparring.run.changes import check_same
 from sparring.run.events import HEALTH, METRICS, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import PATIENCE, HealthMonitor, matches, stopping
@@ -211,7 +212,7 @@ def run(path, *, resume=False, watch=None, **changes):
     config = resolve({**CONFIG, **changes})
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     with folder:
-        folder.check_same_config(config.model_dump(mode="json"))
+        check_same(folder, config.model_dump(mode="json"))
         return train(config, LocalEngine(config), folder, resume=resume, watch=watch)
 
 
@@ -304,3 +305,48 @@ def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
         assert plain.observe(step, {**usual, "reply_tokens": 10.0}) == []  # no groups, and nothing said about it
     assert [(one.metric, one.step, one.stops) for one in found] == [("group_equal_share", 20, False), ("reply_tokens", 30, False)]
     assert "larger rollout.group_size" in found[0].message and "rollout.max_new_tokens" in found[1].message
+
+
+# -- bounds relative to the best so far
+
+SEED_3 = [0.668, 0.64, 0.368, 0.218, 0.153, 0.191, 0.291, 0.461, 0.486, 0.493, 0.496, 0.497]  # a Kuhn run that lost an action
+GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
+
+
+@pytest.mark.parametrize(
+    ("rule", "values", "steps"),
+    [
+        ({"above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),  # the bound itself is healthy
+        ({"above": 2.0, "for_steps": 2}, [1, 3, 2, 3, 3], [5]),  # a healthy value begins the count anew
+        ({"above": 2.0}, [1, 0.1, 0.3], [3]),  # the best moves
+        ({"above": 2.0, "after_step": 1}, [0.1, 1, 1.5, 2.5], [4]),  # what is not looked at is no best
+        ({"below": 0.5}, [1, 4, 1.9], [3]),
+        ({"above": 2.0}, [math.nan, 1], [1]),
+        ({"above": 2.0}, [1, math.nan, 1], [2]),
+        ({"above": 2.0, "for_steps": 5}, SEED_3, [12]),
+        ({"above": 2.0, "for_steps": 5}, GOOD, []),
+    ],
+)
+def test_a_bound_may_be_a_multiple_of_the_best(rule, values, steps):
+    assert acts(monitor({"metric": "x", "times_best": True, **rule}), values) == steps
+
+
+def test_the_best_is_read_back_from_the_figures():
+    lines = [{"step": step, "x": value} for step, value in enumerate([5.0, 1.0, 1.5], 1)]
+    (found,) = monitor({"metric": "x", "above": 2.0, "times_best": True}, lines=lines).observe(4, {"x": 2.5})
+    assert "x is 2.5 at step 4: above 2" in found.message
+
+
+def test_start_and_best_are_not_both_compared_with():
+    with pytest.raises(ValueError, match="times_start and times_best"):
+        HealthRule(metric="x", above=1.0, times_start=True, times_best=True)
+
+
+def test_exploitability_that_rises_for_good_is_warned_of_by_default():
+    usual = {"legal_rate/g": 1.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
+    usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0, "reply_tokens": 2.0})
+    for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
+        watched, found = HealthMonitor(HealthConfig(), 12), []
+        for step, value in enumerate(values, 1):
+            found += watched.observe(step, {**usual, "nash_conv/kuhn_poker": value})
+        assert [one.metric for one in found] == expected

@@ -8,10 +8,12 @@ ends by SIGKILL at a random instant. What goes on is `--resume`, or the first co
 import multiprocessing
 import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -20,6 +22,7 @@ from sparring import cli
 from sparring.ops import files
 from sparring.run import checkpoint, events
 from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
 
 RECIPE = {
     "name": "killed",
@@ -91,6 +94,8 @@ def mine_the_disk(at, calls):
 
 def arguments(recipe, path):
     """Return what a person would type."""
+    if path.name.startswith("over"):
+        return ["train", str(recipe), "--run", str(path), "--overwrite"]
     begun = (path / "config.yaml").exists()
     return ["train", "--run", str(path), "--resume"] if begun else ["train", str(recipe), "--run", str(path)]
 
@@ -164,6 +169,46 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, sha
         assert life(recipe, path, at=at)[0] == KILLED
         finish(recipe, path)
         assert fingerprint(path) == expected, f"killed at call {at} of {total}"
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory, recipe):
+    """Another run, to be overwritten."""
+    path = tmp_path_factory.mktemp("old") / "run"
+    cli.app(["train", str(recipe), "seed=1", "--run", str(path)], standalone_mode=False)
+    return path
+
+
+@pytest.mark.parametrize("share", [31, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, share):
+    """After a kill at any call the folder holds the old run whole, or a new one that has a checkpoint; then the end is the same."""
+    calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
+    assert fingerprint(tmp_path / "over") == whole[0]
+    states = set()
+    for at in range(1, calls + 1, share):
+        path = Path(shutil.copytree(old, tmp_path / f"over{at}"))
+        assert life(recipe, path, at=at)[0] == KILLED
+        config = RunFolder.open(path).config()  # what any next command does first
+        states.add(config["seed"])
+        if config["seed"] == 1:
+            assert fingerprint(path) == fingerprint(old), f"killed at call {at} of {calls}"
+        else:
+            assert checkpoint.load_latest(path).step >= 1, f"killed at call {at} of {calls}"
+        finish(recipe, path)
+        assert fingerprint(path) == whole[0], f"killed at call {at} of {calls}"
+        assert not list(path.glob(".repl*"))
+    assert states == {0, 1}
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole):
+    """The last calls of a run remove what is beyond checkpoint.keep; going on, nothing is left to train or to save."""
+    total = whole[1]
+    for at in range(total - 40, total + 1):
+        path = tmp_path / str(at)
+        assert life(recipe, path, at=at)[0] == KILLED
+        finish(recipe, path)
+        assert [entry.name for entry in (path / "checkpoints").iterdir()] == ["step_000003"], f"killed at call {at} of {total}"
 
 
 @pytest.mark.slow

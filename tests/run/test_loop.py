@@ -199,4 +199,4 @@ def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
     with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
         run(tmp_path / "run", watch=watcher)
     text = stream.getvalue()
-    assert "games/s" in text and "s left" in text and "NashConv kuhn_poker" in text and "step 6/6" in text
+    assert "games/s" in text and "s left" in text and "NashConv 0." in text and "step 6/6" in text

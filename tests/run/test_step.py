@@ -1,5 +1,8 @@
 """One round: what selection leaves out, what the estimator is given, and what happens when nothing is left."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,8 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RolloutError
-from sparring.run.step import Methods, play_round
+from sparring.run import step as step_module
+from sparring.run.step import Methods, _mean_metrics, _whole_groups, play_round
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
@@ -117,6 +121,83 @@ def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
 
     play_round(config, engine, methods(config, selection=most, credit=credit), 0, {})
     assert seen == [[8, 8, 8, 8]]  # four groups of four games, two seats each, of the six groups that were left
+
+
+def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
+    played = [SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])]
+
+    def numbers(wanted):
+        return [episode.number for episode in _whole_groups(played, wanted)]
+
+    assert numbers(3) == [0, 1, 2]
+    assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # the fourth game is the first of its group
+    assert numbers(7) == numbers(9) == numbers(20) == list(range(9))
+    mixed = [played[index] for index in (0, 3, 1, 6, 2, 4)]  # the group of the second game ends with the batch
+    assert [episode.number for episode in _whole_groups(mixed, 2)] == [0, 3, 1, 2, 4]
+
+
+def test_a_step_that_cuts_through_a_group_takes_it_whole():
+    games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
+    config = setting(games=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
+    engine, seen = LocalEngine(config), []
+
+    def three_of_each_group(turns, stream, progress):
+        return turns.episode % 4 < 3
+
+    def credit(turns, state, progress):
+        seen.append(len(np.unique(turns.episode)))
+        return Methods.of(config).credit(turns, state, progress=progress)
+
+    play_round(config, engine, methods(config, selection=three_of_each_group, credit=credit), 0, {})
+    assert seen == [18]  # the sixteenth of the games that are left is the first of the sixth group of three
+
+
+def test_figures_of_several_parts_are_weighed_by_their_games():
+    parts = [(3, {"a": 1.0, "b": 4.0}), (1, {"a": 5.0, "c": 7.0}), (4, {"a": 0.0, "c": 2.0})]
+    found = _mean_metrics(parts)
+    assert found == {"a": pytest.approx(8 / 8), "b": pytest.approx(4.0), "c": pytest.approx((7 + 8) / 5)}
+
+
+def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkeypatch):
+    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
+    engine, sizes = LocalEngine(config), iter([4, 12])
+    usual = engine.play
+    monkeypatch.setattr(engine, "play", lambda specs, counts: usual(specs, counts)[: next(sizes)])
+
+    def all_of_the_first_batch(turns, stream, progress):
+        return turns.episode < 16
+
+    outcome = play_round(config, engine, methods(config, selection=all_of_the_first_batch), 0, {})
+    assert len(outcome.episodes) == 16
+    assert outcome.metrics["kept_share"] == pytest.approx((4 * 1.0 + 12 * 0.0) / 16)
+
+
+def test_selection_draws_anew_at_every_step_and_refill():
+    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
+    engine, streams = LocalEngine(config), []
+
+    def nothing(turns, stream, progress):
+        streams.append(stream.key)
+        return np.zeros(len(turns.group), dtype=bool)
+
+    for step in (0, 1):
+        play_round(config, engine, methods(config, selection=nothing), step, {})
+    own = engine.root.child("selection")
+    assert streams == [own.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
+    assert len(set(streams)) == 4
+
+
+@pytest.mark.parametrize("refills", [0, 2])
+def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
+    config = setting(games=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
+    engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
+    usual = Methods.of(config, [game for game, _ in engine.games])
+    own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
+    nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
+    monkeypatch.setattr(step_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    timing = play_round(config, engine, nothing, 0, {}).timing
+    assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch
+    assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
 
 
 def test_games_are_cut_at_the_turns_allowed():

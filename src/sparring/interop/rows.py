@@ -9,6 +9,7 @@ What a batch does not say by itself comes in named columns, one entry per row:
     episode              which rows are of one play of the game; default: every row its own
     seat                 who played the row; default: the role where ``episode`` is given, else 0
     turn                 orders the rows of one (episode, seat); default: as they come
+    cut                  whether the play was cut before it ended, for critics that bootstrap; default: not
     state, view, action  what was known, seen and played, per turn: a list as long as the row has turns, or one value for one turn
     legal                per turn; default: all
     component_NAME       per turn, a named part of the reward; what is left is called "game"
@@ -32,7 +33,7 @@ from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
 PREFIX = "sparring_"  # of column names in a trainer's batch
 COMPONENT = "component_"
-PER_ROW = ("game", "role", "agent", "episode", "seat", "turn")
+PER_ROW = ("game", "role", "agent", "episode", "seat", "turn", "cut")
 PER_TURN = ("state", "view", "action", "legal")
 
 
@@ -161,6 +162,7 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     legal = np.asarray(per_turn.get("legal", np.ones(size)), dtype=bool)[order]
     state_key = ids["state"][0] if "state" in ids else _start_states(turn_index, group[row], named["role"][0][row])
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
+    done = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
     return TurnTable(
         episode=episode[row],
         group=group[row],
@@ -171,7 +173,8 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         agent=named["agent"][0][row],
         turn_index=turn_index,
         reward=rows.reward[order],
-        done=np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool)),
+        done=done,
+        cut=done & np.asarray(rows.columns["cut"], dtype=bool)[row] if "cut" in rows.columns else None,
         state_key=state_key,
         legal=legal,
         n_tokens=rows.n_tokens[order],

@@ -1,12 +1,14 @@
 """Checkpoints: a folder per step, its manifest of digests written last, renamed into place as a whole.
 
 Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json`` and ``manifest.json``. What has no manifest,
-or files that differ from it, is not a checkpoint; the one before is used then, and a note says so. Only saving changes
-anything on the disk, so a run folder may be read while its trainer, which holds the lock, writes into it.
+or files that differ from it, is not a checkpoint; the one before is used then, and a note says so. Only saving and ``tidy``
+change anything on the disk, so a run folder may be read while its trainer, which holds the lock, writes into it.
+A checkpoint that goes is renamed first: no kill leaves half of one under its name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -17,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sparring import names
 from sparring.errors import CheckpointError
-from sparring.ops.files import TEMPORARY, disk_errors, sha256_hex, sync_files, sync_folder, write_synced
+from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, parse_json, sha256_hex, sync_files, sync_folder, write_synced
 
 log = logging.getLogger(__name__)
 FORMAT = 1
@@ -55,12 +58,11 @@ def save(folder: Path, step: int, files: Mapping[str, bytes], state: Mapping[str
     """
     root = folder / "checkpoints"
     final, temporary = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
-    contents = {**files, STATE: json.dumps(state, sort_keys=True).encode()}
+    contents = {**{names.file_name(name): data for name, data in files.items()}, STATE: json.dumps(state, sort_keys=True).encode()}
     manifest = {"format": FORMAT, "step": step, "files": {name: [len(data), sha256_hex(data)] for name, data in contents.items()}}
     with disk_errors(final):
         root.mkdir(exist_ok=True)
-        for leftover in root.glob(f"{TEMPORARY}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+        _remove_leftovers(root)
         try:
             temporary.mkdir()
             for name, data in contents.items():
@@ -79,7 +81,8 @@ def _put_in_place(temporary: Path, final: Path) -> None:
     """Rename a whole checkpoint to its name; one that is there steps aside, where it can still be read."""
     if final.exists():
         aside = final.with_name(final.name + _ASIDE)
-        shutil.rmtree(aside, ignore_errors=True)
+        if aside.exists():
+            _remove(aside)
         os.rename(final, aside)
     os.rename(temporary, final)
     sync_folder(final.parent)
@@ -94,7 +97,43 @@ def _prune(root: Path, step: int, keep: int) -> None:
     kept = [path for number, path in found if number <= step and not path.name.endswith(_ASIDE)][-keep:]
     for _, path in found:
         if path not in kept:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a checkpoint; a kill in between leaves it whole, or under a name that says that it is to go."""
+    gone = path.with_name(f"{TEMPORARY}{path.name}")
+    shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(OSError):  # what cannot be removed now is removed with the next checkpoint
+        os.rename(path, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_leftovers(root: Path) -> None:
+    """Remove what a kill has left of checkpoints that were being written or removed."""
+    for leftover in root.glob(f"{TEMPORARY}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
+    """Finish the removals that a kill has cut short, so that a run that goes on has the files of one that was not killed.
+
+    Only whoever holds the folder's lock may call this.
+
+    Args:
+        folder: the run folder.
+        latest: what the run goes on from. Later ones are damaged, and stay until something is saved in their place.
+        keep: how many checkpoints to keep.
+    """
+    root = folder / "checkpoints"
+    _remove_leftovers(root)
+    if latest is not None:
+        earlier = [(step, path) for step, path in _found(root) if step <= latest.step]
+        kept = sorted({step for step, _ in earlier})[-keep:]
+        for step, path in earlier:
+            heir = path.with_name(path.name.removesuffix(_ASIDE))
+            if path != latest.path and (step not in kept or (heir != path and heir.exists())):
+                _remove(path)
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
@@ -120,6 +159,12 @@ def load_latest(folder: Path) -> Checkpoint | None:
             return None
         if _found(root) == entries:  # else a trainer has saved and pruned in the meantime
             raise CheckpointError(f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with --overwrite.")
+
+
+def latest_in_words(folder: Path) -> str:
+    """Return in words which checkpoint there is to go back to."""
+    found = load_latest(folder)
+    return f"The checkpoint of step {found.step} is good: {found.path}." if found is not None else "No checkpoint had been saved."
 
 
 def load_step(folder: Path, step: int) -> Checkpoint:
@@ -159,17 +204,20 @@ def _state(path: Path) -> dict[str, Any]:
     """
     state = b""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = parse_json((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
             raise CheckpointError(f"its format is {manifest['format']}, not {FORMAT}")
         if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
             raise CheckpointError(f"its manifest is of step {manifest['step']}")
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
-            data = (path / name).read_bytes()
+            own = path / names.file_name(name)
+            if own.stat().st_size != size or size > machine_bytes():  # before it is read
+                raise CheckpointError(f"{name} has changed, or is larger than this machine's memory")
+            data = own.read_bytes()
             if len(data) != size or sha256_hex(data) != digest:
                 raise CheckpointError(f"{name} has changed")
             state = data if name == STATE else state
-        value: dict[str, Any] = json.loads(state)
+        value: dict[str, Any] = dict(parse_json(state))
     except CheckpointError:
         raise
     except FileNotFoundError as error:

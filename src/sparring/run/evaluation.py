@@ -1,17 +1,22 @@
 """What is measured while training: exact exploitability where enumeration allows, matches against bots.
 
-Metrics, per game G:
-    nash_conv/G                  sum over seats of what a best response would gain, in the game's units; 0 at equilibrium
-    exploitability/G/ROLE        one seat's gain by a best response
-    illegal_mass/G               mean over information states of the probability of no legal action
-    illegal_mass_reached/G       the same, weighted by how often play reaches them
-    optimality_gap/G             cooperative games: best joint value minus the policy's
-    match/G/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
-                                 (two bots of one kind are told apart by the options that differ, mcts(simulations=1000))
-    match/G/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of games with the most that the game pays
-    match/G/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the game's units, 0 is perfect; _low, _high
-    match/G/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best; _low and _high by games as clusters
-    match/G/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any, there is no regret and no optimal
+Metrics, per game GAME:
+    nash_conv/GAME                  sum over seats of what a best response would gain against the policy; 0 at equilibrium
+    exploitability/GAME/ROLE        one seat's gain by a best response to the policy in the other seats; nash_conv is their sum
+    illegal_mass/GAME               mean over information states of the probability of no legal action
+    illegal_mass_reached/GAME       mean probability of no legal action, each state weighted by how often play reaches it
+    optimality_gap/GAME             cooperative games: best joint value minus the policy's
+    match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
+                                    (two bots of one kind are told apart by the options that differ, mcts(simulations=1000))
+    match/GAME/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of games with the most that it pays
+    match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the game's units, 0 is perfect; _low, _high
+    match/GAME/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best; _low and _high by games as clusters
+    match/GAME/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any, there is no regret and no optimal
+    match_seen/GAME/BOT/ROLE/...    all of these on starts that training meets, where match/ is of others: games with a bank, fixed starts
+
+Where a game draws its starts from a bank (puzzles, layouts, codes) or ``rollout.starts`` fixes them, ``match/`` is measured on starts of
+which training meets none, and ``match_seen/`` on its own: far above ``match/``, they are learnt by heart. Where training can meet every
+start there is, ``match/`` is of all. Exact figures are of the game as it is configured: with a bank, of the starts trained on.
 
 A held-out game (weight 0) that names an oracle has these as well: what has been learnt for games and sizes not trained on. An oracle
 with faults (noisy) is for what is learnt from; measured is by the one within it.
@@ -30,6 +35,7 @@ from sparring.evaluate.info_states import InfoStates, enumerate_info_states
 from sparring.evaluate.matches import MatchReport, intervals_of, play_matches
 from sparring.evaluate.opponents import AgentSpec, labels
 from sparring.evaluate.regret import Judge, without_faults
+from sparring.evaluate.starts import Met, Starts, columns, every
 from sparring.games.base import Game
 from sparring.oracles.base import Oracle
 from sparring.rng import Stream
@@ -44,10 +50,18 @@ class Evaluator:
         games: those of weight 0 included.
         config: what is measured.
         oracles: by the name of the game whose turns they judge.
+        met: the starts that training meets; None: nothing is known of them, and those of the games are played.
     """
 
-    def __init__(self, games: list[Game], config: EvaluationConfig, oracles: Mapping[str, Oracle] | None = None) -> None:
-        self.games, self.config = games, config
+    def __init__(
+        self,
+        games: list[Game],
+        config: EvaluationConfig,
+        oracles: Mapping[str, Oracle] | None = None,
+        met: Met | None = None,
+    ) -> None:
+        self.games, self.config, self.met = games, config, met
+        self._starts: dict[str, tuple[Starts, ...]] = {}
         self._judges = {name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()}
         self.notes: list[str] = []
         self._told = 0
@@ -79,9 +93,17 @@ class Evaluator:
             for name, entry, bot in self._opponents:
                 own = stream.child(game.name).child(name)
                 judge = self._judges.get(game.name)
-                report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own, judge=judge)
-                metrics.update(match_metrics(game.name, name, report))
+                for starts in self._columns(game):
+                    report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own, judge=judge, starts=starts)
+                    family = "match_seen" if starts.label == "seen" else "match"
+                    metrics.update(match_metrics(game.name, name, report, family))
         return metrics
+
+    def _columns(self, game: Game) -> tuple[Starts, ...]:
+        """Return the starts that a game is measured on, found out when they are first asked for."""
+        if game.name not in self._starts:
+            self._starts[game.name] = (every(game),) if self.met is None else columns(game, self.met)
+        return self._starts[game.name]
 
     def _exact(self, game: Game, policy: Any) -> dict[str, float]:
         """Return what enumeration says."""
@@ -97,11 +119,11 @@ class Evaluator:
         return metrics
 
 
-def match_metrics(game: str, opponent: str, report: MatchReport) -> dict[str, float]:
+def match_metrics(game: str, opponent: str, report: MatchReport, family: str = "match") -> dict[str, float]:
     """Return the figures of a match report, per role."""
     metrics = {}
     for role, record in zip(report.roles, report.seats, strict=True):
-        prefix = f"match/{game}/{opponent}/{role}"
+        prefix = f"{family}/{game}/{opponent}/{role}"
         for name, interval in intervals_of(record).items():
             metrics[f"{prefix}/{name}"] = interval.mean
             metrics[f"{prefix}/{name}_low"] = interval.low

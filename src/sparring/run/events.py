@@ -14,9 +14,11 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from sparring.ops.files import disk_errors, write_bytes_atomic
+from sparring.ops.files import disk_errors, parse_json, write_bytes_atomic
 
 log = logging.getLogger(__name__)
+LARGEST = 1e150  # the square of a figure is still a number
+LAST_STEP = 1 << 53  # beyond this a step is no exact number in a chart
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
 
 
@@ -75,7 +77,7 @@ class MetricsWriter:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the figures of the steps written so far, each with its ``step``."""
-        return read_lines(self.folder / METRICS)
+        return read_figures(self.folder / METRICS)
 
     def latest(self) -> dict[str, float]:
         """Return the last value of every metric written so far."""
@@ -100,16 +102,26 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return list(_lines(path))
 
 
+def read_figures(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of figures as ``read_lines`` does, without what is no figure: text, lists, numbers beyond reason."""
+    return [{key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)]
+
+
+def _is_figure(value: Any) -> bool:
+    """Return whether a value is a number that can be drawn, or null, which stands for one that is not finite."""
+    return value is None or (type(value) in (int, float) and (value != value or abs(value) < LARGEST))
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the whole lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
+            line = parse_json(text)
+        except ValueError:
             return  # torn by a kill in the middle of a write; what follows cannot be trusted either
-        if isinstance(line, dict) and isinstance(line.get("step"), int):
+        if isinstance(line, dict) and type(line.get("step")) is int and 0 <= line["step"] < LAST_STEP:
             yield line
 
 

@@ -1,37 +1,62 @@
 """The run folder: made, opened, locked, and never taken from anybody.
 
-Layout: sparring-run.json (marker), config.yaml (resolved), metrics.jsonl, timing.jsonl, health.jsonl, tensorboard/,
-episodes/, checkpoints/, report.html.
+Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it), provenance.json, metrics.jsonl,
+timing.jsonl, health.jsonl, tensorboard/, episodes/, checkpoints/, report.html; .replaced/ while another run is overwritten.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import logging
 import os
-import shutil
-import textwrap
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from filelock import FileLock, Timeout
 
-from sparring.config import resolve
 from sparring.errors import ConfigError, LockedError, RunError
-from sparring.ops.files import TEMPORARY, disk_errors, write_bytes_atomic, write_json_atomic
+from sparring.ops.files import TEMPORARY, check_plain, disk_errors, parse_json, write_bytes_atomic, write_json_atomic
+from sparring.run import checkpoint
+from sparring.run.aside import clear, is_unsettled, put_aside, settle
+from sparring.yaml_text import parse_yaml, read_text
 
+log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
+FIGURES = "metrics.jsonl"
+STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder itself, whichever run is in it
 FORMAT = 1
-FREE = ("steps", "checkpoint", "store", "health", "name", "summary")  # keys that may differ when a run goes on
 
 
 class RunFolder:
-    """A run folder, locked while in use as a context manager."""
+    """A run folder, locked while in use as a context manager.
+
+    Raises:
+        RunError: something in the folder leads out of it, or is no file.
+    """
 
     def __init__(self, path: Path) -> None:
+        check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
+        self._new = False  # whether its run is made here, so that a start that fails leaves nothing behind
+        self._replacement: str | None = None  # the configuration of the run that replaces the one that is there
+
+    @classmethod
+    def check_free(cls, path: Path, *, overwrite: bool = False) -> None:
+        """Check that a new run may be made in a folder; nothing is changed.
+
+        Raises:
+            RunError: the folder holds something else, or a run while ``overwrite`` is off.
+        """
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file; name a folder with --run.")
+        if not path.exists() or _is_unbegun(path):
+            return
+        if not (path / MARKER).is_file():
+            raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
+        if not overwrite:
+            choices = "go on with --resume, start anew with --overwrite, or name another folder with --run"
+            raise RunError(f"{path} already holds a run; {choices}.")
 
     @classmethod
     def create(cls, path: Path, config_yaml: str, *, overwrite: bool = False) -> RunFolder:
@@ -40,24 +65,32 @@ class RunFolder:
         Args:
             path: where; must not exist, or be empty, or be a run folder that may be overwritten.
             config_yaml: the resolved configuration.
-            overwrite: delete the run that is there.
+            overwrite: replace the run that is there. It stays as it is until the folder is entered as a context, lies
+                aside until the new run has a checkpoint, and is put back if the context ends before that.
 
         Raises:
             RunError: the folder holds something else, or a run while ``overwrite`` is off.
             LockedError: the run that is there is going on.
         """
-        if path.exists() and not path.is_dir():
-            raise RunError(f"{path} is a file; name a folder with --run.")
-        _check_free(path, overwrite)
+        cls.check_free(path, overwrite=overwrite)
         with disk_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-        with cls(path):
-            _check_free(path, overwrite)  # again, now that nobody else may change it
-            with disk_errors(path):
-                _clear(path)
-            write_json_atomic(path / MARKER, {"format": FORMAT})  # first, so that a kill from here on leaves a folder that is ours
-            write_bytes_atomic(path / CONFIG, config_yaml.encode())
-        return cls(path)
+        folder = cls(path)
+        folder._new = True
+        with cls(path) as own:
+            cls.check_free(path, overwrite=overwrite)  # again, now that nobody else may change it
+            if not _is_unbegun(path):
+                folder._replacement = config_yaml
+            else:
+                own._begin(config_yaml)
+        return folder
+
+    def _begin(self, config_yaml: str) -> None:
+        """Make a run in a folder that holds none."""
+        with disk_errors(self.path):
+            clear(self.path, STAYING)
+        write_json_atomic(self.path / MARKER, {"format": FORMAT})  # first: a kill from here on leaves a folder that is ours
+        write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -68,6 +101,9 @@ class RunFolder:
         """
         if not path.is_dir():
             raise RunError(f"There is no run folder {path}; train one with `sparring train RECIPE --run {path}`.")
+        if is_unsettled(path):
+            with contextlib.suppress(LockedError), cls(path) as folder:  # else a run that replaces another is going on
+                folder.settle()
         if _is_unbegun(path):
             raise RunError(f"{path} is not a run folder: no run has begun in it. Train one there, without --resume.")
         if not (path / MARKER).is_file():
@@ -75,7 +111,7 @@ class RunFolder:
         if not (path / CONFIG).is_file():
             raise RunError(f"{path} cannot go on: its {CONFIG} is missing. Restore it or start anew with --overwrite.")
         try:
-            version = json.loads((path / MARKER).read_bytes())["format"]
+            version = parse_json((path / MARKER).read_bytes())["format"]
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path / MARKER} is damaged: {error!r}. Restore it or start anew with --overwrite.") from None
         if version != FORMAT:
@@ -88,23 +124,14 @@ class RunFolder:
         Raises:
             RunError: the file is damaged.
         """
+        path = self.path / CONFIG
         try:
-            data = yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as error:
-            raise RunError(f"{self.path / CONFIG} cannot be read: {error}.") from None
+            data = parse_yaml(read_text(path, str(path)), str(path))
+        except ConfigError as error:
+            raise RunError(f"{error} Restore it or start anew with --overwrite.") from None
         if not isinstance(data, dict):
             raise RunError(f"{self.path / CONFIG} is damaged: it must be a mapping.")
         return data
-
-    def check_same_config(self, config: dict[str, Any]) -> None:
-        """Check that a run may go on with this configuration; keys that did not exist when it was started count as their defaults.
-
-        Raises:
-            RunError: anything differs that would make it another run.
-        """
-        changed = "; ".join(_differences(_completed(self.config()), config))
-        if changed:
-            raise RunError(f"{self.path} was started with another configuration: {changed}. Resume without overrides.")
 
     def __enter__(self) -> RunFolder:
         with disk_errors(self.path):
@@ -118,7 +145,31 @@ class RunFolder:
             except OSError:
                 self._lock.release()
                 raise
+        try:
+            self._replace()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _replace(self) -> None:
+        """Set the run that is there aside and begin the one that replaces it, if there is one."""
+        if self._replacement is None:
+            return
+        self.settle()
+        put_aside(self.path, STAYING)
+        write_bytes_atomic(self.path / CONFIG, self._replacement.encode())
+        self._replacement = None
+
+    def settle(self) -> bool:
+        """Delete the run that was replaced if the new one has a checkpoint; else put it back, and return True.
+
+        The caller has the lock.
+        """
+        back = settle(self.path, STAYING)
+        if back:
+            log.warning("%s holds the run again that was to be overwritten: the new one saved no checkpoint.", self.path)
+        return back
 
     def _holder(self) -> str:
         """Return the process id of whoever holds the lock, if it can be known."""
@@ -128,60 +179,20 @@ class RunFolder:
             return "unknown"
 
     def __exit__(self, *error: object) -> None:
-        (self.path / HOLDER).unlink(missing_ok=True)
-        self._lock.release()
+        try:
+            if not self.settle() and self._new and any(error) and not has_trained(self.path):
+                clear(self.path, STAYING)  # of a start that failed nothing stays, so the same command may be given again
+        finally:
+            (self.path / HOLDER).unlink(missing_ok=True)
+            self._lock.release()
+
+
+def has_trained(path: Path) -> bool:
+    """Return whether the run in a folder has recorded a step, or saved one."""
+    figures = path / FIGURES
+    return bool(figures.is_file() and figures.stat().st_size) or bool(checkpoint.steps(path))
 
 
 def _is_unbegun(path: Path) -> bool:
     """Return whether a folder holds nothing, or only what a kill leaves while a run is being made there."""
-    return all(entry.name in (MARKER, LOCK, HOLDER) or entry.name.startswith(TEMPORARY) for entry in path.iterdir())
-
-
-def _check_free(path: Path, overwrite: bool) -> None:
-    """Check that a new run may be made in a folder.
-
-    Raises:
-        RunError: it holds something else, or a run while ``overwrite`` is off.
-    """
-    if not path.exists() or _is_unbegun(path):
-        return
-    if not (path / MARKER).is_file():
-        raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
-    if not overwrite:
-        choices = "go on with --resume, start anew with --overwrite, or name another folder with --run"
-        raise RunError(f"{path} already holds a run; {choices}.")
-
-
-def _clear(path: Path) -> None:
-    """Delete everything in a run folder but its lock and its marker, which says that the rest of it may be deleted.
-
-    The configuration goes first: a run that is half deleted must not go on.
-    """
-    for entry in sorted(path.iterdir(), key=lambda entry: entry.name != CONFIG):
-        if entry.name in (LOCK, HOLDER, MARKER):
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-
-
-def _completed(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with the keys that have come since, or as it is where it can no longer be read."""
-    try:
-        return resolve(config).model_dump(mode="json")
-    except ConfigError:
-        return config
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Yield the keys, in dotted form with both values, whose values differ and would make it another run."""
-    for key in sorted(old.keys() | new.keys()):
-        before, after = old.get(key, ...), new.get(key, ...)
-        if before == after or (not prefix and key in FREE):
-            continue
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from _differences(before, after, f"{prefix}{key}.")
-        else:
-            was, now = ("absent" if value is ... else textwrap.shorten(repr(value), 60) for value in (before, after))
-            yield f"{prefix}{key} differs ({was}, now {now})"
+    return all(entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir())

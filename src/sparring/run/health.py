@@ -36,6 +36,7 @@ REMEDIES = {  # first part of a metric's name -> what people usually do
     "ratio_p99": _RATIO,
     "logprob_difference_max": _PRECISION,
     "logprob_difference_mean": _PRECISION,
+    "nash_conv": "a larger weight of the magnet (legal_magnet), a lower learner.learning_rate; the best checkpoint is an earlier one",
     "gradient_norm": "a lower learner.learning_rate or learner.gradient_norm; if it is no number, an earlier checkpoint",
 }
 OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
@@ -64,6 +65,7 @@ class HealthMonitor:
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
         self._starts: dict[tuple[int, str], list[float]] = {}  # the first records, for rules that compare with them
+        self._best: dict[tuple[int, str], float] = {}  # the best record, for rules that compare with it
         self._seen: set[int] = set()  # rules whose metric has been recorded
         self._acted: set[tuple[int, str]] = set()
         for line in lines:
@@ -85,16 +87,25 @@ class HealthMonitor:
         return found
 
     def _bounds(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None while the records of its start are gathered."""
+        """Return the rule with bounds in the metric's units; None while there is nothing yet to compare with."""
+        if rule.times_best:
+            return self._beside_best(key, rule, value)
         if not rule.times_start:
             return rule
         start = self._starts.setdefault(key, [])
         if len(start) < START:
             start.extend([value] if value is not None and math.isfinite(value) else [])
             return None
-        mean = sum(start) / START
-        bounds = {name: factor * mean for name in ("above", "below") if (factor := getattr(rule, name)) is not None}
-        return rule.model_copy(update=bounds)
+        return _times(rule, sum(start) / START)
+
+    def _beside_best(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> HealthRule | None:
+        """Return the rule with bounds relative to the best record before this one, and take note of this one."""
+        best = self._best.get(key)
+        if value is None or not math.isfinite(value):
+            return _times(rule, best or 0.0)
+        better = min if rule.above is not None else max
+        self._best[key] = value if best is None else better(best, value)
+        return None if best is None else _times(rule, best)
 
     def _count(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
         """Count a value and return whether the rule acts."""
@@ -103,6 +114,12 @@ class HealthMonitor:
             return False
         self._acted.add(key)
         return True
+
+
+def _times(rule: HealthRule, unit: float) -> HealthRule:
+    """Return the rule with its bound as a multiple of ``unit``."""
+    bounds = {name: factor * unit for name in ("above", "below") if (factor := getattr(rule, name)) is not None}
+    return rule.model_copy(update=bounds)
 
 
 def stopping(findings: Iterable[Finding]) -> str:

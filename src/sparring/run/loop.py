@@ -17,10 +17,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sparring.config import RunConfig
+from sparring.errors import CheckpointError, DivergedError, PluginError
+from sparring.evaluate.starts import Met
 from sparring.league.matchmakers.base import PAST
 from sparring.league.starts import arms
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
+from sparring.run.changes import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
@@ -28,6 +31,7 @@ from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import ImitatingEngine, warm_up
+from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.selection.replay.base import ReplayBuffer
 
@@ -98,10 +102,12 @@ def train(
     Raises:
         RunError: the folder cannot be written or read.
         RolloutError: games fail beyond all retries.
+        DivergedError: something is no finite number; nothing of it is saved.
     """
     methods = Methods.of(config, [game for game, _ in engine.games])
-    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation, methods.oracles)
-    step, state, buffer, notes = _restore(engine, folder, resume)
+    games = [game for game, _ in engine.games]
+    evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
+    (step, state, buffer, notes), number = _restore(config, engine, folder, resume), 0  # of the step at work; 0: the warm-up
     credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     writer.truncate_after(step)
@@ -112,7 +118,7 @@ def train(
         if step == 0:
             warm_up(config, engine)
         while step < config.steps and not halt and not (stop is not None and stop.requested):
-            began = time.perf_counter()
+            began, number = time.perf_counter(), step + 1
             outcome = play_round(config, engine, methods, step, credit_state, book, buffer)
             credit_state = outcome.credit_state
             step += 1
@@ -146,9 +152,19 @@ def train(
                 notes = ()
         if step < config.steps and step % config.checkpoint.every:
             save(config, engine, folder, step, credit_state, book, buffer)
+    except (DivergedError, PluginError) as error:
+        raise type(error)(f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}") from error
     finally:
         writer.close()
     return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
+
+
+def _where(config: RunConfig, number: int) -> str:
+    """Return in words in which step something went wrong, and how fast was learnt there."""
+    if not number:
+        return "Met in the warm-up."
+    rate = parse(config.learner.learning_rate)((number - 1) / config.steps)
+    return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
 
 
 def save(
@@ -161,16 +177,24 @@ def save(
     buffer: ReplayBuffer,
 ) -> None:
     """Write a checkpoint of everything after ``step`` steps."""
-    state = {"credit": dict(credit_state), "curriculum": book.state}
+    state = {"credit": dict(credit_state), "curriculum": book.state, SAVED: saved(config)}
     checkpoint.save(folder.path, step, {**engine.files(), **buffer.files()}, state, keep=config.checkpoint.keep)
+    folder.settle()  # a run that this one replaces has lain aside until now
 
 
-def _restore(engine: SavingEngine, folder: RunFolder, resume: bool) -> tuple[int, dict[str, Any], ReplayBuffer, tuple[str, ...]]:
+def _restore(
+    config: RunConfig, engine: SavingEngine, folder: RunFolder, resume: bool
+) -> tuple[int, dict[str, Any], ReplayBuffer, tuple[str, ...]]:
     """Return the step, the states of estimator and curriculum, the replay buffer, and notes to go on from."""
     found = checkpoint.load_latest(folder.path) if resume else None
+    checkpoint.tidy(folder.path, found, config.checkpoint.keep)
+    adopt(folder, config, found)
     if found is None:
         notes = ("No checkpoint yet: starting from the beginning.",) if resume else ()
         return 0, {"credit": {}, "curriculum": {}}, ReplayBuffer(), notes
     engine.restore(found.path)
-    state = {name: dict(found.state.get(name, {})) for name in ("credit", "curriculum")}
+    state = {name: found.state.get(name, {}) for name in ("credit", "curriculum")}
+    odd = [name for name, value in state.items() if not isinstance(value, dict)]
+    if odd:
+        raise CheckpointError(f"The checkpoint {found.path} holds no state of {odd[0]}; take another one, or start anew with --overwrite.")
     return found.step, state, ReplayBuffer.restored(found.path), found.notes

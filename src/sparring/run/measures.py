@@ -10,6 +10,7 @@ Metrics, all over the trained seats unless said otherwise:
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's entropy per token, nats
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that ended by an illegal reply
+    cut_rate                share of games that rollout.max_turns cut; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
     group_deviation         mean over groups (trajectories of one start and role) of the rewards' standard deviation
@@ -34,6 +35,8 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.turns) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(episodes)
+    if any(episode.cut for episode in episodes):
+        metrics["cut_rate"] = sum(episode.cut for episode in episodes) / len(episodes)
     returns: dict[tuple[str, str], list[float]] = {}
     for episode in episodes:
         for seat, role in enumerate(episode.roles):

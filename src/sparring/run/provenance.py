@@ -1,0 +1,87 @@
+"""provenance.json: where and how a run was started, each time. It stands in no other file of a run folder.
+
+Configuration, metrics, episodes and checkpoints are functions of configuration, seed and code; what is here is not.
+
+    {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo", "after_step": 0, "commit": ..., ...}]}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import sparring
+from sparring.ops.files import write_json_atomic
+
+PROVENANCE = "provenance.json"
+PACKAGES = ("torch", "transformers", "tokenizers", "open_spiel", "numpy", "safetensors", "pyarrow", "peft")
+
+
+def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
+    """Add a start to a run folder's provenance; what cannot be read of earlier starts is begun anew.
+
+    Args:
+        path: the run folder, held by the caller.
+        words: of the command line, the program's name first.
+        after_step: steps that were done before.
+    """
+    start = {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join([Path(words[0]).name, *words[1:]]),
+        "after_step": after_step,
+        "commit": code_commit(),
+        "host": socket.gethostname(),
+        "machine": {"kind": platform.machine(), "system": platform.system(), "cores": os.cpu_count()},
+        "versions": {"sparring": sparring.__version__, "python": platform.python_version(), **versions()},
+    }
+    write_json_atomic(path / PROVENANCE, {"starts": [*starts(path), start]})
+
+
+def starts(path: Path) -> list[dict[str, Any]]:
+    """Return the starts that a run folder's provenance tells of, the first first; none where it tells nothing."""
+    try:
+        found = json.loads((path / PROVENANCE).read_bytes())["starts"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [start for start in found if isinstance(start, dict)] if isinstance(found, list) else []
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that figures depend on, of those that are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def code_commit() -> str | None:
+    """Return the commit of the repository that this code is followed in, "-dirty" if a followed file differs, or None."""
+    folder = Path(__file__).parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def this_command() -> list[str]:
+    """Return the words of this process's command line."""
+    return ["sparring", *sys.argv[1:]]

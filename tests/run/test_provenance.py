@@ -1,0 +1,68 @@
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.run import provenance
+from sparring.run.provenance import PROVENANCE, note_start, starts
+
+QUICK = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false"]
+QUICK += ["checkpoint.every=1", "threads=1"]
+
+
+def call(*words):
+    outcome = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert outcome.exit_code == 0, outcome.output
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("provenance") / "run"
+    call("train", "kuhn-tiny", *QUICK, "--run", path)
+    call("train", "--run", path, "--resume", "steps=2")
+    return path
+
+
+def test_every_start_is_told_of(run):
+    first, second = starts(run)
+    assert (first["after_step"], second["after_step"]) == (0, 1)
+    for start in (first, second):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", start["date"])
+        assert start["versions"]["sparring"] == sparring.__version__
+        assert {"python", "torch", "open_spiel"} <= set(start["versions"])
+        assert start["host"] and start["machine"]["cores"]
+        assert start["commit"] is None or re.fullmatch(r"[0-9a-f]{40}(-dirty)?", start["commit"])
+
+
+def test_it_stands_in_no_other_file(run, monkeypatch):
+    monkeypatch.setattr(provenance.socket, "gethostname", lambda: "a-host-of-its-own")
+    call("train", "--run", run, "--resume", "steps=3")
+    assert starts(run)[-1]["host"] == "a-host-of-its-own"
+    others = [path for path in run.rglob("*") if path.is_file() and path.name not in (PROVENANCE, "report.html", ".lock-holder")]
+    assert len(others) > 5
+    for path in others:
+        assert b"a-host-of-its-own" not in path.read_bytes(), path
+    assert "a-host-of-its-own" in (run / "report.html").read_text()
+
+
+def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
+    for _ in range(2):
+        call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run", "--overwrite")
+    assert len(starts(tmp_path / "run")) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[" * 5000, "5", '{"starts": 1}', '{"starts": [1, null]}', "\x00"])
+def test_a_damaged_file_is_begun_anew(tmp_path, text):
+    (tmp_path / PROVENANCE).write_text(text)
+    assert starts(tmp_path) == []
+    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3)
+    (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
+    assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)
+
+
+def test_code_outside_of_a_repository_has_no_commit(monkeypatch, tmp_path):
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "provenance.py"))
+    assert provenance.code_commit() is None

@@ -109,9 +109,9 @@ def test_action_values_of_a_game_too_large_are_refused_at_once():
 @pytest.mark.parametrize("needs", [("values",), ("values_after",), ("token_values",), ("values", "values_after")])
 def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     """The gradient is that of half the mean squared error of the values read there."""
-    losses = [{"name": "value_loss"}]
+    losses = [{"name": "policy_gradient", "weight": 0.0}, {"name": "value_loss"}]
     learner = {"gradient_norm": 1e9, "micro_tokens": 60}
-    run = engine_that_needs(*needs, rollout={"games_per_step": 16, "max_new_tokens": 3}, losses=losses, learner=learner)
+    run = engine_that_needs(*needs, rollout={"games_per_step": 16, "max_new_tokens": 3}, losses=losses, learner=learner, credit={"name": "gae"})
     episodes, turns = batch(run)
     data = pack(episodes)
     read = turns.value if "values" in needs else turns.value_after if "values_after" in needs else turns.token_value

@@ -1,7 +1,5 @@
 """Games of weight 0 are held out: warmed up and measured, never trained on. A label tells two sizes of one game apart."""
 
-import json
-
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
@@ -37,7 +35,7 @@ def test_a_held_out_game_is_known_and_measured_but_never_played():
     assert "legal_rate/tic_tac_toe" not in metrics
     measured = Evaluator([game for game, _ in run.games], run.config.evaluation).measure(run.agent("policy"), run.root)
     assert "match/tic_tac_toe/random/X/return" in measured
-    plan = json.loads(describe(run.config))
+    plan = describe(run.config)
     assert (plan["games"], plan["held_out"]) == (["kuhn_poker"], ["leduc_poker", "tic_tac_toe"])
 
 

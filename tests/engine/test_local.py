@@ -159,3 +159,8 @@ def test_bots_with_options_are_seated_by_their_name():
     assert run.agent("bot-weak").random_moves == 0.5
     with pytest.raises(ConfigError, match="random_moves"):
         resolve({"games": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})
+
+
+def test_a_tiny_model_beyond_the_memory_is_refused_before_it_is_made():
+    with pytest.raises(ModelError, match=r"tiny has .* M parameters and needs about .* GiB.*model.hidden_size"):
+        LocalEngine(config(model={"hidden_size": 65536, "layers": 10_000, "heads": 1}))

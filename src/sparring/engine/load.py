@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, RunError
 from sparring.run import checkpoint
-from sparring.run.folder import RunFolder
+from sparring.run.changes import edits
+from sparring.run.folder import CONFIG, RunFolder
+
+log = logging.getLogger(__name__)
 
 
 def load_run(path: Path, step: int | None = None, *, threads: int | None = None) -> tuple[RunConfig, LocalEngine, int]:
@@ -24,11 +28,14 @@ def load_run(path: Path, step: int | None = None, *, threads: int | None = None)
         CheckpointError: the checkpoint is damaged or does not exist.
     """
     config = resolve(RunFolder.open(path).config())
-    if threads is not None:
-        config = config.model_copy(update={"threads": threads})
     found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
     if found is None:
         raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
+    changed = edits(config, found)
+    if changed:
+        log.warning("%s was edited after step %d was saved, and is used as it is now: %s.", path / CONFIG, found.step, changed)
+    if threads is not None:
+        config = config.model_copy(update={"threads": threads})
     engine = LocalEngine(config)
     while True:
         try:

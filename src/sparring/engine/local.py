@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,31 @@ from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train
-from sparring.errors import CheckpointError, ConfigError, ModelError
+from sparring.engine.packing import pack_optimizer, pack_tensors, unpack_optimizer
+from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
-from sparring.league.matchmakers.base import BOT, LEARNER
+from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.memory import available_bytes, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.ops.files import parse_json
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
 from sparring.train.critic import fitted_at
+from sparring.train.finite import check_output, finite_columns
 from sparring.train.learner import Learner
+from sparring.train.legal import legal_replies
 from sparring.train.pack import Pack, pack
 from sparring.train.process import ProcessLearner
 from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError, safetensors.SafetensorError)
 
 
 class LocalEngine:
@@ -58,6 +64,7 @@ class LocalEngine:
             max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
         )
         reference = "reference_logprobs" in needs
+        self.replies = legal_replies(needs, self.renderer)
         self.learner = Learner(
             self.model,
             config.learner,
@@ -104,7 +111,7 @@ class LocalEngine:
 
     def pack(self, episodes: Sequence[Episode]) -> Pack:
         """Return the training arrays of these episodes."""
-        return pack(episodes)
+        return pack(episodes, self.replies)
 
     def annotate(self, turns: TurnTable, episodes: Sequence[Episode], data: Pack) -> TurnTable:
         """Return the turn table of these episodes with the columns that the estimator NEEDS."""
@@ -124,14 +131,14 @@ class LocalEngine:
             player = self.agents[LEARNER]
             assert isinstance(player, PolicyAgent)
             columns.update(self.exact.of(turns, episodes, player))
-        return replace(turns, **columns) if columns else turns
+        return replace(turns, **finite_columns(columns)) if columns else turns
 
     def train_process(self, turns: TurnTable, data: Pack, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:
             return turns, {}
         metrics = self.process.fit(data, turns, progress=progress)
-        return replace(turns, process_logprob=self.process.turn_logprobs(data)), metrics
+        return replace(turns, **finite_columns({"process_logprob": self.process.turn_logprobs(data)})), metrics
 
     def update(
         self,
@@ -179,18 +186,25 @@ class LocalEngine:
         self.agents[name] = self._sit(name, model)
 
     def files(self) -> dict[str, bytes]:
-        """Return everything that must be saved, as file name -> contents (safetensors and JSON only)."""
+        """Return everything that must be saved, as file name -> contents (safetensors and JSON only).
+
+        Raises:
+            DivergedError: something of it is not finite.
+        """
         learner = self.learner
-        files = {"model.safetensors": _pack_tensors(self.model), "optimizer.safetensors": _pack_optimizer(learner.optimizer)}
+        check_output(self.model)
+        files = {"model.safetensors": pack_tensors(self.model), "optimizer.safetensors": pack_optimizer(learner.optimizer)}
         if learner.average is not None:
-            files["average.safetensors"] = _pack_tensors(learner.average)
+            files["average.safetensors"] = pack_tensors(learner.average)
         if self.process is not None:
-            files["process.safetensors"] = _pack_tensors(self.process.model)
-            files["process_optimizer.safetensors"] = _pack_optimizer(self.process.optimizer)
+            files["process.safetensors"] = pack_tensors(self.process.model)
+            files["process_optimizer.safetensors"] = pack_optimizer(self.process.optimizer)
         for name, model in self._past.items():
-            files[f"{name}.safetensors"] = _pack_tensors(model)
+            files[f"{name}.safetensors"] = pack_tensors(model)
         versions = {name: model.version for name, model in self._past.items()}
-        files["engine.json"] = json.dumps({"version": self.model.version, "members": versions}).encode()
+        meta = {"version": self.model.version, "members": versions}
+        base = {"base": self.model.frozen_digest} if self.model.frozen_digest else {}
+        files["engine.json"] = json.dumps({**meta, **base}).encode()
         return files
 
     def restore(self, folder: Path) -> None:
@@ -198,33 +212,41 @@ class LocalEngine:
 
         Raises:
             CheckpointError: a file is missing or of another model.
+            ModelError: the frozen weights under the adapters are not those that they were trained on.
         """
         try:
-            meta = json.loads((folder / "engine.json").read_bytes())
+            meta = parse_json((folder / "engine.json").read_bytes())
+            if meta.get("base", self.model.frozen_digest) != self.model.frozen_digest:
+                raise ModelError(
+                    f"model.name={self.config.model.name!r} is no longer the model that the adapters in {folder} were trained on: its "
+                    f"frozen weights have SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the old weights back."
+                )
             self._read(folder / "model.safetensors", self.model, meta["version"])
             if self.learner.average is not None:
                 self._read(folder / "average.safetensors", self.learner.average, meta["version"])
-            _unpack_optimizer(self.learner.optimizer, (folder / "optimizer.safetensors").read_bytes())
+            unpack_optimizer(self.learner.optimizer, (folder / "optimizer.safetensors").read_bytes())
             if self.process is not None:
                 self._read(folder / "process.safetensors", self.process.model, meta["version"])
-                _unpack_optimizer(self.process.optimizer, (folder / "process_optimizer.safetensors").read_bytes())
+                unpack_optimizer(self.process.optimizer, (folder / "process_optimizer.safetensors").read_bytes())
             for name in list(self._past):
                 del self._past[name], self.agents[name]
             for name, version in meta["members"].items():
+                if not MEMBER.fullmatch(name):
+                    raise CheckpointError(f"The checkpoint {folder} names a past self {name!r}; its names look like {PAST}000040.")
                 self._add_member(name, self.model.clone())
                 self._read(folder / f"{name}.safetensors", self._past[name], version)
-        except (OSError, KeyError, json.JSONDecodeError, safetensors.SafetensorError) as error:
+        except SparringError:
+            raise
+        except UNREADABLE as error:
             raise CheckpointError(f"The checkpoint {folder} cannot be loaded: {error!r}.") from error
 
     @staticmethod
     def _read(path: Path, model: LanguageModel, version: int) -> None:
         """Load weights from a safetensors file."""
+        if type(version) is not int or not 0 <= version < 1 << 53:
+            raise CheckpointError(f"{path} is said to hold version {version!r}, which is no count of updates.")
         model.load_tensors(safetensors.torch.load(path.read_bytes()))
         model.version = version
-
-    def export(self, folder: Path) -> None:
-        """Write the published policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads."""
-        self.learner.policy.save(folder)
 
 
 def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_values: bool) -> LanguageModel:
@@ -232,6 +254,8 @@ def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_
     if config.model.name != TINY:
         return _pretrained(config, root, with_values)
     tokenizer = tiny_tokenizer(word for game in games for word in game.vocabulary())
+    parameters = tiny_parameters(config, len(tokenizer))
+    refuse_beyond(TINY, parameters, 4 * parameters + memory_to_train(config, parameters), available_bytes())
     network = tiny_model(
         vocabulary_size=len(tokenizer),
         stream=root.child("weights"),
@@ -260,27 +284,5 @@ def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageM
         kind = type(model.base).__name__
         raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")
     model.forward.recompute = chosen.gradient_checkpointing
+    _ = model.context  # what names no limit and is given none is refused here, not in the first game
     return model
-
-
-def _pack_tensors(model: LanguageModel) -> bytes:
-    """Return a model's tensors as safetensors."""
-    data: bytes = safetensors.torch.save({name: tensor.contiguous() for name, tensor in model.tensors().items()})
-    return data
-
-
-def _pack_optimizer(optimizer: torch.optim.Optimizer) -> bytes:
-    """Return an optimiser's state as safetensors, entries named by parameter number and field."""
-    state: Mapping[int, Mapping[str, Any]] = optimizer.state_dict()["state"]
-    tensors = {f"{index}.{key}": torch.as_tensor(value).contiguous() for index, fields in state.items() for key, value in fields.items()}
-    data: bytes = safetensors.torch.save(tensors)
-    return data
-
-
-def _unpack_optimizer(optimizer: torch.optim.Optimizer, data: bytes) -> None:
-    """Load what ``_pack_optimizer`` gave."""
-    state: dict[int, dict[str, Any]] = {}
-    for name, tensor in safetensors.torch.load(data).items():
-        index, _, key = name.partition(".")
-        state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

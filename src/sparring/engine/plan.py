@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,10 +26,10 @@ PROCESS_COPIES = 4  # the process model's trained weights, their gradient, and A
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
-def describe(config: RunConfig) -> str:
-    """Return the plan of a run as JSON: what is played, with which methods, how much of it, and what it takes."""
+def describe(config: RunConfig) -> dict[str, Any]:
+    """Return the plan of a run: what is played, with which methods, how much of it, and what it takes."""
     steps, rollout = config.steps, config.rollout
-    plan = {
+    return {
         "recipe": config.name,
         "summary": config.summary,
         "games": [game.known_as for game in config.games if game.weight],
@@ -40,7 +39,7 @@ def describe(config: RunConfig) -> str:
         "updates": steps * config.learner.epochs * config.learner.minibatches,
         "groups": f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games per step",
         "plan": rollout.plan.name,
-        "sampled_tokens_per_step_at_most": _tokens(config),
+        "sampled_tokens_per_step_at_most": sampled_tokens(config),
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
         "credit": config.credit.name,
         **_process(config),
@@ -51,7 +50,6 @@ def describe(config: RunConfig) -> str:
         "evaluations": steps // config.evaluation.every + 1,
         "model": _model(config),
     }
-    return json.dumps(plan, indent=2)
 
 
 def _process(config: RunConfig) -> dict[str, int]:
@@ -66,7 +64,7 @@ def _settings(bound: Bound) -> dict[str, Any]:
     return {**{p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}, **bound.options}
 
 
-def _tokens(config: RunConfig) -> int:
+def sampled_tokens(config: RunConfig) -> int:
     """Return the most tokens a step can sample: every game as long as its rules allow, every reply to its limit."""
     games = [configured_game(section) for section in config.games]
     weights = [game.weight / sum(other.weight for other in config.games) for game in config.games]
@@ -137,8 +135,14 @@ def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     words = {word for section in config.games for word in configured_game(section).vocabulary()}
     width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
     shape = Shape(layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=vocabulary)
+    return tiny_parameters(config, vocabulary), shape
+
+
+def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
+    """Return the number of parameters of the tiny model with so many words."""
+    chosen, width = config.model, config.model.hidden_size
     block = 12 * width * width + 13 * width
-    return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block, shape
+    return (vocabulary + (chosen.context or TINY_CONTEXT) + 2) * width + chosen.layers * block
 
 
 def _tiny_cache(config: RunConfig, shape: Shape) -> int:

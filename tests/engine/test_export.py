@@ -1,0 +1,96 @@
+"""Exported models: what others load, and what the card tells them."""
+
+import stat
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from sparring.config import resolve
+from sparring.engine.export import CARD, export, first_prompt
+from sparring.engine.local import LocalEngine
+from sparring.errors import ModelError
+from sparring.rng import Stream
+
+BASE = {"games": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return LocalEngine(resolve({**BASE, "model": {"hidden_size": 16, "layers": 1, "heads": 2}}))
+
+
+@pytest.fixture(scope="module")
+def adapted(chat_folder):
+    config = resolve({**BASE, "model": {"name": str(chat_folder), "lora": {"rank": 2}}, "renderer": {"name": "chat"}})
+    engine = LocalEngine(config)
+    for name, parameter in engine.model.network.named_parameters():
+        if "lora_B" in name:
+            parameter.data.fill_(0.1)
+    return engine
+
+
+def probabilities(model):
+    with torch.no_grad():
+        return model(torch.tensor([[1, 2, 3]])).logits.float().softmax(-1)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "bfloat16", "float16"])
+def test_weights_come_in_the_type_asked_for_and_the_run_keeps_its_own(tiny, tmp_path, dtype):
+    export(tiny, tmp_path, step=3, dtype=dtype)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
+    assert loaded.dtype == getattr(torch, dtype or "float32")
+    assert tiny.model.network.dtype == torch.float32
+    assert torch.allclose(probabilities(loaded), probabilities(tiny.model.network), atol=1e-2 if dtype in ("bfloat16", "float16") else 1e-7)
+
+
+def test_every_file_can_be_read_by_another_user(tiny, tmp_path):
+    export(tiny, tmp_path / "new", step=3)
+    files = [path for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert {"model.safetensors", "tokenizer.json", CARD} <= {path.name for path in files}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o644}
+
+
+def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
+    for number, engine in enumerate((tiny, adapted)):
+        folder = tmp_path / str(number)
+        export(engine, folder, step=3)
+        prompt = first_prompt(engine, engine.games[0][0])
+        assert all(f"    {line}" in (folder / CARD).read_text() for line in prompt.splitlines())
+        ids = AutoTokenizer.from_pretrained(folder)(prompt, add_special_tokens=False)["input_ids"]
+        state = engine.games[0][0].reset(Stream.from_seed(0).child("card"))
+        assert tuple(ids) == tuple(engine.renderer.initial(state.observe(0).text))
+
+
+def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):
+    export(tiny, tmp_path / "model", step=3)
+    monkeypatch.chdir(tmp_path)
+    exec((tmp_path / "model" / CARD).read_text().split("```python\n")[1].split("```")[0], {})
+    assert len(capsys.readouterr().out.split()) <= 2
+
+
+def test_sampling_settings_are_those_of_training(tiny, tmp_path):
+    export(tiny, tmp_path, step=3)
+    found = GenerationConfig.from_pretrained(tmp_path)
+    assert (found.do_sample, found.temperature, found.top_k, found.max_new_tokens) == (True, 0.8, 5, 2)
+    assert found.eos_token_id == list(tiny.renderer.stop_ids)
+
+
+def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, tmp_path):
+    from peft import PeftModel
+
+    export(adapted, tmp_path / "adapter", step=3, adapter=True)
+    export(adapted, tmp_path / "merged", step=3)
+    base = AutoModelForCausalLM.from_pretrained(chat_folder)
+    plain = probabilities(base)
+    with_adapter = probabilities(PeftModel.from_pretrained(base, tmp_path / "adapter").eval())
+    merged = probabilities(AutoModelForCausalLM.from_pretrained(tmp_path / "merged"))
+    assert torch.allclose(with_adapter, merged, atol=1e-6)
+    assert not torch.allclose(with_adapter, plain, atol=1e-6)
+    assert "PeftModel" in (tmp_path / "adapter" / CARD).read_text()
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+
+
+def test_without_adapters_there_are_none_to_write(tiny, tmp_path):
+    with pytest.raises(ModelError, match="has no adapters"):
+        export(tiny, tmp_path, step=3, adapter=True)

@@ -1,0 +1,50 @@
+"""Adapters are only loaded onto the weights that they were trained on."""
+
+import shutil
+
+import pytest
+import safetensors.torch
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import ModelError
+
+
+def engine(folder, **model):
+    return LocalEngine(
+        resolve(
+            {
+                "threads": 1,
+                "games": [{"name": "kuhn_poker", "options": {"style": "full"}}],
+                "model": {"name": str(folder), **model},
+                "renderer": {"name": "chat"},
+                "rollout": {"max_new_tokens": 6},
+            }
+        )
+    )
+
+
+def saved(made, folder):
+    folder.mkdir()
+    for name, data in made.files().items():
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
+    first = engine(chat_folder, lora={"rank": 2})
+    folder = saved(first, tmp_path / "checkpoint")
+    moved = shutil.copytree(chat_folder, tmp_path / "moved")
+    engine(moved, lora={"rank": 2}).restore(folder)  # the same weights elsewhere
+    weights = safetensors.torch.load_file(moved / "model.safetensors")
+    name = sorted(weights)[0]
+    weights[name].view(-1)[-1] += 0.001
+    safetensors.torch.save_file(weights, moved / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"is no longer the model that the adapters in .* were trained on: its frozen weights have SHA-256"):
+        engine(moved, lora={"rank": 2}).restore(folder)
+
+
+def test_a_model_without_adapters_has_no_digest(chat_folder):
+    whole = engine(chat_folder)
+    assert whole.model.frozen_digest == ""
+    assert b"base" not in whole.files()["engine.json"]

@@ -6,9 +6,10 @@ import math
 import pytest
 
 from sparring.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.ops.statistics import mean_interval
 from sparring.report import credit_race, credit_race_page
 from sparring.report.credit_race import RacePlan, cell_config, curve, race, run_cell
-from sparring.report.credit_race_page import correlations, lab_rows, verdicts, write_page
+from sparring.report.credit_race_page import correlations, judged, lab_rows, verdicts, write_page
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 
@@ -94,7 +95,7 @@ def test_workers_give_the_same_figures(raced, tmp_path):
 
 def test_a_critic_gets_its_loss_and_only_once():
     losses = [loss.name for loss in cell_config(plan(None), "gae", 3).losses]
-    assert losses == ["ppo_clip", "entropy_bonus", "value_loss"]
+    assert losses == ["ppo_clip", "legal_magnet", "value_loss"]
     assert [loss.name for loss in cell_config(plan(None), "mars", 3).losses] == losses[:2]
     assert cell_config(plan(None), "mars", 3).seed == 3
     twice = plan(None, overrides=(*SMALL, "losses=[{name: ppo_clip}, {name: value_loss}]"))
@@ -138,10 +139,29 @@ def test_verdicts_by_hand():
         for v in verdicts(result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.31, 0.4], grpo=[0.05, 0.16, 0.24], outcome=[0.0, 0.9, 0.2]))
     }
     assert found["rae - mars"]["verdict"] == "held"
-    assert found["grpo - mars"]["verdict"] == "not held"
+    assert found["grpo - mars"]["verdict"] == "the reverse"
     assert found["outcome - rae"]["verdict"] == "not decided by these seeds"
     assert found["rae - mars"]["difference"].startswith("0.103 [")
+    assert (found["rae - mars"]["p"], found["rae - mars"]["corrected"]) == ("0.001", "0.003")
     assert "salt" not in json.dumps(list(found))
+
+
+def test_what_one_of_many_comparisons_decides_alone_is_not_held():
+    gain = mean_interval([0.2, 0.25, 0.3, 0.1])
+    assert judged([gain])[0]["verdict"] == "held"
+    many = judged([gain, *[mean_interval([0.1, -0.2, 0.15, 0.0])] * 9])
+    assert many[0]["verdict"] == "held alone, not after correction"
+    assert many[0]["p"] == judged([gain])[0]["p"] < "0.05" < many[0]["corrected"]
+    assert many[1]["verdict"] == "not decided by these seeds"
+
+
+@pytest.mark.parametrize(
+    ("gains", "difference"), [([0.2], "0.200"), ([0.01, 0.01], "0.010 [0.010, 0.010]")]
+)
+def test_fewer_than_three_seeds_decide_nothing(gains, difference):
+    said = judged([mean_interval(gains)])[0]
+    expected = (difference, "1.000", "not decided by these seeds")
+    assert (said["difference"], said["p"], said["verdict"]) == expected
 
 
 def test_the_page_says_how_it_was_made_and_joins_the_lab(tmp_path):
@@ -154,6 +174,7 @@ def test_the_page_says_how_it_was_made_and_joins_the_lab(tmp_path):
     assert "| mars | 0.200 [-0.048, 0.448] | 0.200 [-0.048, 0.448] | 0.1 | 2 | 0.9 |" in text
     assert "| rae | 0.300 [0.052, 0.548] | 0.300 [0.052, 0.548] | - | - | - |" in text
     assert "Not raced: `ppr`: why" in text
+    assert "2 comparisons are made" in text
     assert [file.name for file in files[1:]] == ["credit-race.svg", "credit-race-lab.svg"]
     assert all(file.read_text().startswith("<svg") for file in files[1:])
     assert len(write_page(result, tmp_path / "alone.md", "x")) == 2

@@ -6,6 +6,7 @@ import pytest
 
 from sparring.report.html import _series, write_report
 from sparring.report.judged_game import ACTIONS, judged_games
+from sparring.report.progress import is_key_figure, short_name
 from sparring.rollout.store import EpisodeStore
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
@@ -108,3 +109,17 @@ def test_charts_of_matches_show_one_figure_each():
     lines = [{"step": 1, **line, "regret/g": 0.1}]
     assert [series.name for series in _series(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
     assert [series.name for series in _series(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
+
+
+def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "name: x\n")
+    writer = MetricsWriter(folder.path)
+    shares = {"match/g/random/X/success": 0.125, "match_seen/g/random/X/success": 0.75, "match/h/random/X/success": 0.5}
+    writer.write(1, shares, {})
+    writer.close()
+    text = write_report(folder.path).read_text()
+    for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
+        assert f"<td>{game}</td><td>{starts}</td><td>random</td><td>X</td><td>{share}" in text
+    assert all(is_key_figure(name) for name in shares)
+    assert short_name("match_seen/g/random/X/success", alone=True) == "success on seen starts"
+    assert short_name("match/g/random/X/success", alone=True) == "success"

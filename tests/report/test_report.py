@@ -1,14 +1,16 @@
+import re
 import xml.etree.ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import UnknownNameError
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
 from sparring.report.html import _series, write_report
-from sparring.report.svg import Series, line_chart, ticks
+from sparring.report.progress import short_name
+from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 
@@ -27,6 +29,21 @@ def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "nash_conv/kuhn_poker" in page and "2 steps in 2 s" in page
+
+
+def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
+    """Endpoints are told apart by their model, such as org/model; a game of a run of before labels were checked may have one too."""
+    folder = RunFolder.create(tmp_path / "run", "name: x\n")
+    writer = MetricsWriter(folder.path)
+    names = ("match/kuhn/endpoint(model=org/name)/first/win_or_draw", "match/kuhn/3/random/second/win_or_draw")
+    writer.write(1, dict.fromkeys(names, 0.5), {})
+    writer.close()
+    page = write_report(folder.path).read_text()
+    assert "<td>kuhn</td><td>-</td><td>endpoint(model=org/name)</td><td>first</td>" in page and "<td>3/random</td><td>second</td>" in page
+    assert [short_name(name) for name in names] == [
+        "kuhn first vs endpoint(model=org/name) win-or-draw",
+        "kuhn second vs 3/random win-or-draw",
+    ]
 
 
 def test_a_run_without_steps_has_a_page_too(tmp_path):
@@ -67,6 +84,8 @@ def test_rules_about_unknown_metrics_are_errors_that_name_the_nearest(name, near
 POINTS = st.lists(st.tuples(st.integers(0, 10**6), st.floats(-1e9, 1e9) | st.just(float("nan"))), min_size=1, max_size=30)
 
 
+@example([[(0, 0.0), (0, 5e-324)]])
+@example([[(0, 1e9), (1, 1e9 + 1e-6)]])
 @given(st.lists(POINTS, max_size=4))
 def test_any_series_gives_well_formed_svg(series):
     chart = line_chart([Series(name=f"s<{i}>&", points=points) for i, points in enumerate(series)], title="<&>", standalone=True)
@@ -106,3 +125,32 @@ def test_everything_listed_can_be_explained(kind):
     for entry in entries(kind):
         assert entry["summary"]
         assert explanation(entry["name"])
+
+
+# -- legends and axes
+
+
+def legend_of(names):
+    """Return where the labels of a chart's legend stand, (x, y, text) each, and the chart's height."""
+    chart = line_chart([Series(name=name, points=[(1, 0.0), (2, 0.25)]) for name in names], title="t")
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">([^<]*)<title>', chart)
+    return [(float(x), float(y), text) for x, y, text in found], float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1])
+
+
+@pytest.mark.parametrize("length", [5, 36, 60, 200])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, count):
+    labels, height = legend_of([f"{number}" + "x" * length for number in range(count)])
+    assert len(labels) == count
+    boxes = [(x, y, x + LETTER * len(text)) for x, y, text in labels]
+    assert all(right <= WIDTH and y <= height for _, y, right in boxes)
+    for number, (x, y, right) in enumerate(boxes):
+        assert all(other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:number])
+    assert all(text.endswith("= 0.25") for _, _, text in labels)
+
+
+@pytest.mark.parametrize("steps", [[1], [1, 2], [1, 2, 3, 4]])
+def test_there_are_no_half_steps_on_an_axis(steps):
+    chart = line_chart([Series(name="x", points=[(step, 0.5) for step in steps])], title="t")
+    shown = re.findall(r'text-anchor="middle">([^<]*)<', chart)
+    assert shown and all(float(tick).is_integer() for tick in shown)

@@ -72,7 +72,7 @@ def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
     assert 100 * sudoku["overall"]["success"]["mean"] == pytest.approx(sudoku["overall"]["score"]["mean"])
     assert json.loads((tmp_path / "evaluation-small.json").read_text())["report"] == plain(report)
     table = suite_table(report["rows"])
-    assert [list(column.cells) for column in table.columns][:2] == [["nim", "", "", "sudoku"], ["all", "first", "second", "-"]]
+    assert [list(column.cells) for column in table.columns][:2] == [["nim", "", "", "sudoku (unseen)"], ["all", "first", "second", "-"]]
     assert suite_table([of(report, "kuhn")]) is None
 
 

@@ -12,11 +12,15 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.errors import UnknownNameError
 from sparring.evaluate.suite import load_suite, suite_names
+from sparring.games.catalogue import game_names
+from sparring.games.people import wrapped
 from sparring.recipe import load_recipe, recipe_names, to_yaml
+from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
 KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
+WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
 METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "train.learner", "train.process")
 
 
@@ -32,20 +36,46 @@ def entries(kind: str) -> list[dict[str, str]]:
 
 
 def explanation(name: str) -> str:
-    """Return what is known about a plug-in, game, recipe or metric.
+    """Return what is known about a plug-in, game, recipe, suite or metric.
 
     Raises:
         UnknownNameError: nothing has this name.
     """
     texts = [describe_plugin(registry.load(slot, name)) for slot in registry.SLOTS if name in registry.names(slot)]
+    if name in game_names():
+        texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
-    metrics = glossary()
-    texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if key == name or matches(key, name)]
+    metrics = {**glossary(), **figure_glossary()}
+    texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
+    if name.startswith("nash_conv"):
+        texts += _nash_conv_of(name.partition("/")[2])
     if not texts:
-        known = {*recipe_names(), *metrics, *(n for slot in registry.SLOTS for n in registry.names(slot))}
-        raise UnknownNameError("name", name, known, "See `sparring list games|methods|recipes|suites`.")
-    return "\n\n".join(texts)
+        plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
+        known = {*recipe_names(), *metrics, *game_names(), *plugins}
+        where = "See `sparring list games|methods|recipes|suites`, and docs/metrics.md."
+        raise UnknownNameError("name", name, known, where, every=False)
+    shown = (text if text.startswith("recipe ") else wrapped(text, WIDTH) for text in texts)
+    return "\n\n".join(shown)
+
+
+def _is_metric(key: str, name: str) -> bool:
+    """Return whether a metric is meant, with placeholders, without, or with names for them."""
+    bare = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
+    return name in (key, bare, key.split("/")[0]) or matches(key, name)
+
+
+def _nash_conv_of(game: str) -> list[str]:
+    """Return how to read a NashConv: what it is in one game, or in the usual ones."""
+    names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
+    known = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
+    about = (
+        "A best response is the play that wins most against a policy that does not change. Where "
+        "nobody can gain by one, the policies are an equilibrium. The policy is renormalised over "
+        "legal actions, so that an untrained model that hardly ever says a legal word may have "
+        "less than uniform play; read it with illegal_mass_reached. See docs/evaluation.md."
+    )
+    return [about, *known]
 
 
 def describe_plugin(plugin: registry.Plugin) -> str:
@@ -59,16 +89,27 @@ def describe_plugin(plugin: registry.Plugin) -> str:
 
 
 def glossary() -> dict[str, str]:
-    """Return the documented metrics: name -> meaning, read from the tables in the modules that make them."""
+    """Return the documented metrics of a run: name -> meaning, from the modules that make them."""
     found: dict[str, str] = {}
     for source in METRIC_SOURCES:
-        text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
-        found.update({key: meaning.strip() for key, meaning in re.findall(r"^ {4}(\S+) {1,}(\S.*)$", text, re.MULTILINE)})
+        found.update(_table_of(source))
     for name in registry.names("losses"):
         text = inspect.getdoc(registry.load("losses", name).function) or ""
         if "\nMetrics:" in text:
             found[f"{name}/..."] = " ".join(text.partition("\nMetrics:")[2].partition("\nReference:")[0].split())
     return found
+
+
+def figure_glossary() -> dict[str, str]:
+    """Return the documented figures of `sparring evaluate`, those of a run included."""
+    return {**_table_of("run.evaluation"), **_table_of("report.measure")}
+
+
+def _table_of(source: str) -> dict[str, str]:
+    """Return the table in a module's docstring: name -> meaning."""
+    text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
+    rows = re.findall(r"^ {4}(\S+) {1,}(\S.*)$", text, re.MULTILINE)
+    return {key: meaning.strip() for key, meaning in rows}
 
 
 def check_metrics(names: Iterable[str]) -> None:

@@ -60,15 +60,16 @@ still the game's return alone, and their scales are the defaults, made for outco
 """
 
 
-def page(result: dict[str, Any], command: str, *, images: dict[str, str]) -> str:
+def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: str = "") -> str:
     """Return the page of a comparison as Markdown.
 
     Args:
         result: of ``report.credit_lab.compare``.
         command: the command line that makes the page.
         images: path of each game's chart as the page links to it.
+        note: a line on where the figures come from.
     """
-    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", READING]
+    lines = ["# Credit lab", "", "Made by", "", "```bash", command, "```", "", note, "", READING]
     for report in result["games"]:
         lines += [f"## {report['game']}", "", summary(report, result["settings"]), ""]
         if report["game"] in images:
@@ -122,13 +123,20 @@ def _plain(text: str) -> str:
     return re.sub(r"([*_<|])", r"\\\1", text)
 
 
+def image_paths(result: dict[str, Any], path: Path) -> dict[str, str]:
+    """Return the path of each game's chart as a page in this place links to it."""
+    games = [report["game"] for report in result["games"]]
+    names = [re.sub(r"[^A-Za-z0-9_]+", "-", game) for game in games]
+    return {game: f"images/{path.stem}-{name}.svg" for game, name in zip(games, names, strict=True)}
+
+
 def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
     """Write the page, and a chart per game in a folder ``images`` beside it; return the files.
 
     Raises:
         ConfigError: a file cannot be written.
     """
-    images = {report["game"]: f"images/{path.stem}-{re.sub(r'[^A-Za-z0-9_]+', '-', report['game'])}.svg" for report in result["games"]}
+    images = image_paths(result, path)
     files = {path.parent / images[report["game"]]: chart(report) + "\n" for report in result["games"]}
     files[path] = page(result, command, images=images)
     try:

@@ -16,22 +16,23 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config import RunConfig, resolve
+from sparring.config import CRITICS, RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError
 from sparring.evaluate.credit_lab import bind_estimator
 from sparring.evaluate.opponents import parse_named
+from sparring.guard import Watch
 from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.run import checkpoint
-from sparring.run.events import METRICS, read_lines
+from sparring.run.changes import check_same
+from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
 
 DISTANCES = ("optimality_gap/", "nash_conv/")  # the first that a run measures is what is raced for
-CRITICS = frozenset({"values", "values_after", "token_values"})
 JUDGED = "best_action"  # the reward that estimators of judged turns read
 ORACLE = {"name": "cfr"}  # who judges them, where the recipe names nobody
 
@@ -59,7 +60,7 @@ def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
     name, _, preset = label.partition(":")
     data = apply_overrides(load_recipe(plan.recipe), plan.overrides)
     data["credit"] = {"name": name, **({"preset": preset} if preset else {}), **options}
-    data.update(name=f"race {estimator}", seed=seed, threads=1)
+    data.update(name=f"race-{file_part(estimator)}", seed=seed, threads=1)
     losses = data.get("losses") or [{"name": "ppo_clip"}]
     bound = bind_estimator(estimator)
     if JUDGED in bound.options.values():
@@ -67,6 +68,11 @@ def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
     if bound.plugin.needs & CRITICS and not any(loss["name"] == "value_loss" for loss in losses):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
+
+
+def file_part(estimator: str) -> str:
+    """Return an estimator as part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9_.=-]+", "-", estimator)
 
 
 def _add_judge(data: dict[str, Any]) -> None:
@@ -86,22 +92,22 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
         {"curve": [[games, distance], ...]}, or {"refused": why} where the estimator cannot use what the recipe gives it.
     """
     config = cell_config(plan, estimator, seed)
-    path = plan.folder / f"{re.sub(r'[^A-Za-z0-9_.=-]+', '-', estimator)}-{seed}"
+    path = plan.folder / f"{file_part(estimator)}-{seed}"
     try:
         found = checkpoint.load_latest(path) if path.exists() else None
     except CheckpointError:
         found = None  # nothing of it can be read: it is run anew
     folder = RunFolder.open(path) if found else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
     if found:
-        folder.check_same_config(config.model_dump(mode="json"))
+        check_same(folder, config.model_dump(mode="json"))
     if found is None or found.step < config.steps:
         try:
-            with folder, GracefulStop() as stop:
+            with folder, GracefulStop() as stop, Watch(config.call_seconds):
                 if not train(config, LocalEngine(config), folder, resume=found is not None, stop=stop).finished:
                     raise KeyboardInterrupt  # saved: the next race goes on from here
         except CreditError as error:
             return {"refused": str(error)}
-    return {"curve": curve(read_lines(path / METRICS), config.rollout.games_per_step)}
+    return {"curve": curve(read_figures(path / METRICS), config.rollout.games_per_step)}
 
 
 def curve(lines: Sequence[dict[str, Any]], games_per_step: int) -> list[list[float]]:
@@ -178,7 +184,8 @@ def _row(estimator: str, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     ends, means = [float(own[-1, 1]) for own in curves], [float(own[:, 1].mean()) for own in curves]
     middle = np.mean([own[:, 1] for own in curves], axis=0)
     points = [[games, value] for games, value in zip(curves[0][:, 0].tolist(), middle.tolist(), strict=True)]
-    return {"estimator": estimator, "final": _interval(ends), "mean": _interval(means), "ends": ends, "curve": points}
+    spans = {"final": _interval(ends), "mean": _interval(means)}
+    return {"estimator": estimator, **spans, "ends": ends, "means": means, "curve": points}
 
 
 def _interval(values: Sequence[float]) -> dict[str, float | None]:

@@ -10,10 +10,13 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from sparring.errors import ConfigError
-from sparring.ops.statistics import mean_interval
+from sparring.ops.statistics import holm, mean_interval, zero_probability
 from sparring.report.svg import Series, line_chart, scatter_chart
+from sparring.types import Interval
 
 LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
+LEVEL = 0.05  # of p, below which a comparison decides
+FEWEST = 3  # seeds that decide: means of games are few numbers, so two may differ alike by chance
 SHOWN = 8  # curves in the chart: as many as there are colours
 CLAIMS = (
     ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
@@ -82,16 +85,50 @@ def lab_rows(lab: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return, for every claim whose estimators both raced, the paired difference over seeds and what it says."""
+    """Return, for every claim whose estimators both raced, the difference by seed and what it says."""
     ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
-    found = []
-    for better, worse, claim in CLAIMS:
-        if better in ends and worse in ends:
-            gain = mean_interval([b - a for a, b in zip(ends[better], ends[worse], strict=True)])
-            said = "held" if gain.low > 0 else "not held" if gain.high < 0 else "not decided by these seeds"
-            shown = f"{gain.mean:.3f} [{gain.low:.3f}, {gain.high:.3f}]"
-            found.append({"claim": claim, "compared": f"{worse} - {better}", "difference": shown, "verdict": said})
-    return found
+    raced = [claim for claim in CLAIMS if claim[0] in ends and claim[1] in ends]
+    pairs = [zip(ends[better], ends[worse], strict=True) for better, worse, _ in raced]
+    gains = [mean_interval([b - a for a, b in pair]) for pair in pairs]
+    return [
+        {"claim": claim, "compared": f"{worse} - {better}", **found}
+        for (better, worse, claim), found in zip(raced, judged(gains), strict=True)
+    ]
+
+
+def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
+    """Return what each of several comparisons says: difference, p, corrected p, verdict.
+
+    Fewer than ``FEWEST`` seeds decide nothing: their p is given as 1.
+
+    Args:
+        gains: paired differences over seeds; above 0 is in favour of the claim.
+        digits: of the differences.
+    """
+    chances = [zero_probability(gain) if gain.count >= FEWEST else 1.0 for gain in gains]
+    return [
+        {
+            "difference": _span(gain, digits),
+            "p": _probability(chance),
+            "corrected": _probability(corrected),
+            "verdict": verdict(gain, chance, corrected),
+        }
+        for gain, chance, corrected in zip(gains, chances, holm(chances), strict=True)
+    ]
+
+
+def _span(gain: Interval, digits: int) -> str:
+    """Return a difference with its interval; alone where one seed leaves that open."""
+    low, high = (f"{end:.{digits}f}" for end in (gain.low, gain.high))
+    return f"{gain.mean:.{digits}f}" + (f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else "")
+
+
+def verdict(gain: Interval, chance: float, corrected: float) -> str:
+    """Return in words what a difference says of its claim."""
+    if not chance < LEVEL:
+        return "not decided by these seeds"
+    said = "held" if gain.mean > 0 else "the reverse"
+    return said if corrected < LEVEL else f"{said} alone, not after correction"
 
 
 def correlations(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -118,20 +155,38 @@ def write_page(result: Mapping[str, Any], path: Path, command: str, lab: Mapping
         images.mkdir(parents=True, exist_ok=True)
         for file, text in zip(written, charts.values(), strict=True):
             file.write_text(text, encoding="utf-8")
-        path.write_text(_text(result, command, list(charts), lab), encoding="utf-8")
+        path.write_text(page(result, command, list(charts), lab), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"The page {path} cannot be written ({error.strerror}).") from None
     return [path, *written]
 
 
-def _text(result: Mapping[str, Any], command: str, charts: Sequence[str], lab: Mapping[str, Mapping[str, Any]] | None) -> str:
-    """Return the page."""
+def page(
+    result: Mapping[str, Any],
+    command: str,
+    charts: Sequence[str],
+    lab: Mapping[str, Mapping[str, Any]] | None,
+    *,
+    said: Sequence[Mapping[str, str]] | None = None,
+    note: str = "",
+) -> str:
+    """Return the page as Markdown.
+
+    Args:
+        result: of ``report.credit_race.race``.
+        command: the command line that makes the page.
+        charts: names of the charts, in the folder ``images`` beside the page.
+        lab: of ``lab_rows``; without it the page has no figures of the lab.
+        said: of ``verdicts``; left out, they are found from the result.
+        note: a line on where the figures come from.
+    """
     settings = result["settings"]
     lines = [
         "# Does truth pay? The race",
         "",
         f"Made by `{command}`.",
         "",
+        *([note, ""] if note else []),
         f"Every estimator trains the recipe `{settings['recipe']}` with {', '.join(settings['overrides']) or 'no changes'},",
         f"over {settings['seeds']} seeds: the same games, model, loss and step size; those with a critic get the loss `value_loss`",
         "besides, and those that read judged turns the reward `best_action`, from the oracle `cfr` unless the recipe has one.",
@@ -148,13 +203,32 @@ def _text(result: Mapping[str, Any], command: str, charts: Sequence[str], lab: M
             lines.append(f"| {' | '.join([row['estimator'], *cells(row), *own])} |")
     refused = [row for row in result["rows"] if "refused" in row]
     lines += ["", *(f"Not raced: `{row['estimator']}`: {row['refused']}\n" for row in refused)]
-    lines += ["## Published claims, here", "", "Paired by seed; a positive difference is in favour of the claim.", ""]
-    lines += ["| claim | compared | difference of final distance | verdict |", "|---|---|---|---|"]
-    lines += [f"| {v['claim']} | {v['compared']} | {v['difference']} | {v['verdict']} |" for v in verdicts(result)]
+    lines += claims_table(verdicts(result) if said is None else said)
     if lab:
         shown = ", ".join(f"{key.replace('_', ', ')} {value:.2f}" for key, value in correlations(result, lab).items())
         lines += ["", "## Truth and success", "", f"Spearman's rank correlation of the lab's figures with the final distance: {shown}."]
     return "\n".join(lines) + "\n"
+
+
+def claims_table(said: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the part of the page on published claims, from what ``verdicts`` gives."""
+    columns = ("claim", "compared", "difference", "p", "corrected", "verdict")
+    return [
+        "## Published claims, here",
+        "",
+        "Paired by seed; a positive difference is in favour of the claim.",
+        f"{len(said)} comparisons are made: p is of Student's t, and corrected for their number by Holm's",
+        f"method. A claim is held if the corrected p is below {LEVEL}.",
+        "",
+        "| claim | compared | difference of final distance | p | p, corrected | verdict |",
+        "|---|---|---|---|---|---|",
+        *(f"| {' | '.join(one[key] for key in columns)} |" for one in said),
+    ]
+
+
+def _probability(value: float) -> str:
+    """Return a p value as text."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _interval(found: Mapping[str, float | None]) -> str:

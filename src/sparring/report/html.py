@@ -12,24 +12,31 @@ from sparring.ops.files import write_bytes_atomic
 from sparring.report.catalogue import glossary
 from sparring.report.judged_game import judged_games
 from sparring.report.svg import Series, line_chart
-from sparring.run.events import HEALTH, METRICS, TIMING, read_lines
+from sparring.report.verdicts import run_verdicts
+from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines
 from sparring.run.folder import CONFIG, RunFolder
+from sparring.run.provenance import starts
 
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 1.5rem; }
+.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1.5rem; }
 figure { margin: 0; } svg { width: 100%; height: auto; }
-table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+td, th { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; }
 code.lines { white-space: pre-wrap; }
 pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; border-radius: .4rem; }
 """
 
 CHARTS = (
-    ("Learning", ("nash_conv/", "return/", "legal_rate"), "exact exploitability next to reward and legality"),
+    ("Learning", ("nash_conv/", "return/", "legal_rate"), "returns, legal replies, and exact exploitability where it can be had"),
     ("Exploitability", ("nash_conv/", "optimality_gap/"), "exact, in the game's units; 0 is equilibrium"),
     ("Return per role", ("return/",), "mean over self-play games"),
-    ("Matches", ("match/*/win_or_draw", "match/*/success"), "share of wins and draws against bots; of successes where one plays alone"),
+    (
+        "Matches",
+        ("match/*/win_or_draw", "match/*/success", "match_seen/*/win_or_draw", "match_seen/*/success"),
+        "share of wins and draws against bots; of successes where one plays alone; match_seen is of starts that training met",
+    ),
     ("Optimal moves", ("match/*/optimal", "optimal_rate/"), "share of judged turns, in matches and in training"),
     ("Regret", ("match/*/regret", "regret/"), "value lost per judged turn, in the game's units; 0 is perfect"),
     ("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
@@ -60,9 +67,10 @@ def write_report(path: Path) -> Path:
         RunError: this is no run folder, or it cannot be written.
     """
     folder = RunFolder.open(path)
-    config, lines = folder.config(), read_lines(path / METRICS)
+    config, lines = folder.config(), read_figures(path / METRICS)
     name = html.escape(str(config.get("name", "run")))
-    body = [f"<h1>{name}</h1>", f"<p>{html.escape(str(config.get('summary', '')))}</p>", _summary(lines, read_lines(path / TIMING))]
+    body = [f"<h1>{name}</h1>", f"<p>{html.escape(str(config.get('summary', '')))}</p>", _summary(lines, read_figures(path / TIMING))]
+    body += [f"<p>{html.escape(line)}</p>" for line in run_verdicts(config, lines)]
     body.append(_health(read_lines(path / HEALTH), known="health" in config))
     body.append('<div class="charts">')
     for title, prefixes, note in CHARTS:
@@ -70,6 +78,7 @@ def write_report(path: Path) -> Path:
         if chosen:
             body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
     body += ["</div>", _match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
+    body.append(_provenance(path))
     body.append(f"<h2>Configuration</h2><pre>{html.escape((path / CONFIG).read_text(encoding='utf-8'))}</pre>")
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>{"".join(body)}</html>'
     target = path / "report.html"
@@ -85,7 +94,7 @@ def write_chart(path: Path, target: Path) -> Path:
     """
     RunFolder.open(path)
     title, prefixes, note = CHARTS[0]
-    chart = line_chart(_series(read_lines(path / METRICS), prefixes), title=title, note=note, standalone=True)
+    chart = line_chart(_series(read_figures(path / METRICS), prefixes), title=title, note=note, standalone=True)
     write_bytes_atomic(target, (chart + "\n").encode())
     return target
 
@@ -118,17 +127,20 @@ def _match_table(lines: list[dict[str, Any]]) -> str:
     """Return the latest match results, with their intervals, as a table."""
     latest: dict[str, Any] = {}
     for line in lines:
-        latest.update({key: value for key, value in line.items() if key.startswith("match/")})
-    seats = sorted({key.rsplit("/", 1)[0] for key in latest})
+        latest.update({key: value for key, value in line.items() if key.startswith(("match/", "match_seen/"))})
+    seats = sorted({key.rsplit("/", 1)[0] for key in latest if key.count("/") >= 4})
     if not seats:
         return ""
     shown = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
     rows = []
     for seat in seats:
-        _, game, opponent, role = seat.split("/")
-        cells = [game, opponent, role, *(_interval(latest, seat, name) for name in shown)]
+        family, game, *middle, role = seat.split("/")
+        opponent = "/".join(middle)  # an endpoint's model may have a name with /
+        pair = f"match_seen/{game}/{opponent}/{role}"
+        starts = ("seen" if family == "match_seen" else "unseen") if pair in seats else "-"
+        cells = [game, starts, opponent, role, *(_interval(latest, seat, name) for name in shown)]
         rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    head = "".join(f"<th>{name}</th>" for name in ("game", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown)))
+    head = "".join(f"<th>{name}</th>" for name in ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown)))
     return f"<h2>Latest matches, 95 % intervals</h2><table><tr>{head}</tr>{''.join(rows)}</table>"
 
 
@@ -139,6 +151,18 @@ def _interval(values: dict[str, Any], seat: str, name: str) -> str:
         return "-"
     ends = [math.nan if end is None else end for end in (low, high)]
     return f"{mean:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+
+
+def _provenance(path: Path) -> str:
+    """Return the starts of the run as a table: when, where, by which command and code."""
+    rows = ""
+    for start in starts(path):
+        versions = start.get("versions")
+        told = ", ".join(f"{name} {number}" for name, number in versions.items()) if isinstance(versions, dict) else ""
+        cells = (start.get("date"), start.get("command"), start.get("after_step"), start.get("commit"), start.get("host"), told)
+        rows += "<tr>" + "".join(f"<td>{html.escape(str('' if cell is None else cell))}</td>" for cell in cells) + "</tr>"
+    heads = "".join(f"<th>{head}</th>" for head in ("started", "command", "after step", "commit", "host", "versions"))
+    return f"<h2>Provenance</h2><table><tr>{heads}</tr>{rows}</table>" if rows else ""
 
 
 def _glossary(lines: list[dict[str, Any]]) -> str:

@@ -13,6 +13,7 @@ from sparring.types import Episode, Turn, Verdict
 
 PARTS = 5  # newest parts of the store that are looked through
 ACTIONS = 8  # actions shown of a turn, the best first; the one that was played besides
+ROWS = 10_000  # turns of a part that are looked at
 LETTERS = 200  # of a reply or a view
 HEADS = ("turn", "seat", "sees", "reply", "worth of the legal actions", "regret")
 
@@ -25,15 +26,15 @@ def judged_games(folder: Path) -> str:
     """
     for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
         try:
-            stored = from_bytes(path.read_bytes())
-        except (pa.ArrowException, OSError, ValueError, KeyError):
+            stored = from_bytes(path.read_bytes(), rows=ROWS)
+            examples: dict[str, Episode] = {}
+            for _, episode in stored:
+                if episode.game not in examples and any(turn.verdict is not None for turn in episode.turns):
+                    examples[episode.game] = episode
+            if examples:
+                return "".join(_game(stored[0][0], episode) for episode in examples.values())
+        except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
-        examples: dict[str, Episode] = {}
-        for _, episode in stored:
-            if episode.game not in examples and any(turn.verdict is not None for turn in episode.turns):
-                examples[episode.game] = episode
-        if examples:
-            return "".join(_game(stored[0][0], episode) for episode in examples.values())
     return ""
 
 

@@ -9,26 +9,33 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 
 JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
+LEGEND = "unseen: starts that training never met; seen: those it met, which can be learnt by heart"
 SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
 def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the results of matches, as ``evaluate_policy`` gives them; wins only where there are opponents."""
     shown = [name for name in SHARES if any(name in row for row in rows)]
-    table = Table("game", "opponent", "seat", *(name.replace("_", " ") for name in shown), title="Matches, 95 % intervals")
+    heads = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shown))
+    table = Table(*heads, title="Matches, 95 % intervals", caption=LEGEND if _held_out(rows) else None)
     for row in rows:
-        table.add_row(row["game"], row["opponent"] or "-", row["role"], *(row.get(name, "-") for name in shown))
+        table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *(row.get(name, "-") for name in shown))
     return table
+
+
+def _held_out(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether some starts are held out."""
+    return any(row["starts"] != "all" for row in rows)
 
 
 def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return what oracles say of the moves; None where none was asked."""
-    table = Table("game", "opponent", "seat", *JUDGED, title="Moves as an oracle judges them, 95 % intervals by game")
+    table = Table("game", "starts", "opponent", "seat", *JUDGED, title="Moves as an oracle judges them, 95 % intervals by game")
     for row in rows:
         if "oracle" in row:
             found, judged = row["oracle"], f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}"
             cells = (_name(found), row.get("optimal", "-"), row.get("regret", "-"), judged)
-            table.add_row(row["game"], row["opponent"] or "-", row["role"], *cells)
+            table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
     return table if table.row_count else None
 
 
@@ -49,7 +56,8 @@ def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
                 digits = {"success": 2, "optimal": 2, "regret": 3}
                 shown = [interval_text(found[name], number) if name in found else "-" for name, number in digits.items()]
                 cells = [_name(oracle), *shown[1:], f"{oracle['judged_share']:.1%}"] if oracle else ["-"] * len(JUDGED)
-                table.add_row("" if "role" in found else row["name"], found.get("role", "all" if seats else "-"), shown[0], *cells)
+                about = "" if row["starts"] == "all" else f" ({row['starts']})"
+                table.add_row("" if "role" in found else row["name"] + about, found.get("role", "all" if seats else "-"), shown[0], *cells)
     return table if table.row_count else None
 
 

@@ -1,4 +1,8 @@
-"""A policy measured on demand: exact figures, matches, regret and a league table, as plain data."""
+"""A policy measured on demand: exact figures, matches, regret and a league table, as plain data.
+
+Figures besides those of a run, per game GAME:
+    value/GAME/ROLE              expected return of the role where the policy sits in every seat, illegal replies left out
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.agents.base import Agent
+from sparring.agents.random import RandomAgent
 from sparring.errors import GameError
 from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
+from sparring.evaluate.info_states import InfoStates, enumerate_info_states
 from sparring.evaluate.league_table import league_table
 from sparring.evaluate.matches import Record, intervals_of, play_matches
 from sparring.evaluate.opponents import AgentSpec, labels, parse_named
+from sparring.evaluate.references import References, references
 from sparring.evaluate.regret import Judge
+from sparring.evaluate.starts import Met, columns
 from sparring.evaluate.suite_rows import as_data as interval_as_data
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
+from sparring.report.verdicts import beside_uniform, told
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -26,7 +34,12 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
     Raises:
         GameError: the game is too large, or has no information states; the message says what to use instead.
     """
-    report = nash_conv(game, enumerate_info_states(game, limit=max_states), policy)
+    return _exact(game, enumerate_info_states(game, limit=max_states), policy)
+
+
+def _exact(game: Game, info_states: InfoStates, policy: Any) -> dict[str, float]:
+    """Return the figures of ``exact_figures`` from the game's information states."""
+    report = nash_conv(game, info_states, policy)
     figures = {
         f"nash_conv/{game.name}": report.nash_conv,
         f"illegal_mass/{game.name}": report.illegal_mass,
@@ -68,6 +81,7 @@ def evaluate_policy(
     max_states: int,
     seed: int,
     judges: Mapping[str, Judge] | None = None,
+    met: Met | None = None,
 ) -> dict[str, Any]:
     """Return figures, matches and notes about what could not be measured, for every game.
 
@@ -80,6 +94,7 @@ def evaluate_policy(
         max_states: information states up to which enumeration is tried.
         seed: of the games played.
         judges: by the game's name, who measures regret.
+        met: the starts that the policy was trained on; matches are played on others where there are any, and on these beside them.
 
     Raises:
         UnknownNameError: no such bot or option.
@@ -92,20 +107,27 @@ def evaluate_policy(
     figures: dict[str, float] = {}
     matches: list[dict[str, Any]] = []
     notes: list[str] = []
+    known, verdicts = dict[str, References](), list[str]()
     for game in games:
         if exact:
             try:
-                figures.update(exact_figures(game, policy, max_states=max_states))
+                info_states = enumerate_info_states(game, limit=max_states)
+                figures.update(_exact(game, info_states, policy))
+                known[game.name] = references(game, info_states)
             except GameError as error:
                 notes.append(str(error))
         judge = (judges or {}).get(game.name)
         for name, bot in list(bots.items())[: 1 if game.num_seats == 1 else None]:
             stream = root.child(game.name).child(name)
-            report = play_matches(game, policy, bot, games_per_seat=games_per_seat, stream=stream, judge=judge)
             opponent = None if game.num_seats == 1 else name
-            rows = zip(report.roles, report.seats, strict=True)
-            matches += [{"game": game.name, "opponent": opponent, "role": role, **_match_row(record)} for role, record in rows]
-    return {"figures": figures, "matches": matches, "notes": notes}
+            for starts in columns(game, met or Met(None)):
+                report = play_matches(game, policy, bot, games_per_seat=games_per_seat, stream=stream, judge=judge, starts=starts)
+                about = {"game": game.name, "opponent": opponent, "starts": starts.label}
+                rows = zip(report.roles, report.seats, strict=True)
+                matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
+                if game.num_seats == 1 or isinstance(bot, RandomAgent):
+                    verdicts.append(beside_uniform(game, report, stream, starts))
+    return {"figures": figures, "matches": matches, "notes": notes, **told(games, figures, known, verdicts)}
 
 
 def _match_row(record: Record) -> dict[str, Any]:
@@ -131,10 +153,11 @@ def league_of_run(engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat
     """Return, per game, the ratings of the run's policy, its past selves and bots after everyone has played everyone."""
     players: dict[str, Agent] = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
     players.update({name: engine.agent(name) for name in (*engine.members, "policy")})
-    tables = []
+    tables, met = [], Met(engine.config, [game for game, _ in engine.games])
     for game, _ in engine.games:
         stream = Stream.from_seed(seed).child("league").child(game.name)
-        table = league_table(game, players, games_per_seat=games_per_seat, stream=stream)
+        starts = columns(game, met)[0]
+        table = league_table(game, players, games_per_seat=games_per_seat, stream=stream, starts=starts)
         rows = [{"name": row.player, "rating": row.rating.mean, "low": row.rating.low, "high": row.rating.high} for row in table.rows]
-        tables.append({"game": game.name, "rows": rows, "payoffs": table.payoffs})
+        tables.append({"game": game.name, "starts": starts.label, "rows": rows, "payoffs": table.payoffs})
     return tables

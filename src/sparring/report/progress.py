@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sparring.config import RunConfig
+from sparring.evaluate.references import references_of
+from sparring.games.catalogue import configured_game
+from sparring.ops.text import shown
+from sparring.report.terminal import PlainConsole
 from sparring.run.loop import StepReport
 
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
@@ -19,17 +22,22 @@ class Watcher:
     """Called after every step; draws a bar on a terminal and writes plain lines elsewhere."""
 
     def __init__(self, config: RunConfig, path: Path, *, stream: TextIO) -> None:
-        self._console = Console(file=stream)
+        self._console = PlainConsole(file=stream)
         self._last_line = 0.0
         self._rate = 0.0
-        self._shown: dict[str, float] = {}
+        self._shown: dict[str, tuple[float, int]] = {}  # key figures and the steps they are from
+        self._games = {game.known_as: game for game in config.games}
+        self._referred: set[str] = set()
         games = config.rollout.games_per_step
-        self._console.print(f"{config.name}: {config.steps} steps of {games} games, run folder {path}", highlight=False)
+        self._console.print(f"{config.name}: {config.steps} steps of {games} games, run folder {path}")
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(bar_width=20), TimeElapsedColumn(), TextColumn("left"))
-            self._progress = Progress(*columns, TimeRemainingColumn(), TextColumn("{task.fields[figures]}"), console=self._console)
+            bar = BarColumn(bar_width=20)
+            done = (TextColumn("step"), MofNCompleteColumn(), bar, TimeElapsedColumn())
+            figures = TextColumn("{task.fields[figures]}", markup=False)
+            columns = (*done, TextColumn("left"), TimeRemainingColumn(), figures)
+            self._progress = Progress(*columns, console=self._console)
             self._task = self._progress.add_task("train", total=config.steps, figures="")
 
     def __enter__(self) -> Watcher:
@@ -44,38 +52,66 @@ class Watcher:
     def __call__(self, report: StepReport) -> None:
         """Show a step."""
         for note in report.notes:
-            self._console.print(f"note: {note}", highlight=False, markup=False)
+            self._console.print(f"note: {note}")
         for warning in report.warnings:
-            self._console.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
+            self._console.print(f"warning: {warning}", soft_wrap=True)
         share = 1.0 if self._rate == 0.0 else 0.1
         self._rate += share * (1.0 / max(report.seconds, 1e-9) - self._rate)
-        self._shown.update({name: value for name, value in report.metrics.items() if is_key_figure(name)})
+        fresh = {name: value for name, value in report.metrics.items() if is_key_figure(name)}
+        self._shown.update({name: (value, report.step) for name, value in fresh.items()})
+        for name in fresh:
+            self._refer(name)
         measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, completed=report.step, figures=self._figures(report.games))
+            self._progress.update(self._task, completed=report.step, figures=self._figures(report))
         elif measured or report.step == report.steps or time.monotonic() - self._last_line >= PLAIN_EVERY:
             self._last_line = time.monotonic()
             left = (report.steps - report.step) / max(self._rate, 1e-9)
-            line = f"step {report.step}/{report.steps}  {left:.0f} s left  {self._figures(report.games)}"
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            line = f"step {report.step}/{report.steps}  {left:.0f} s left  {self._figures(report)}"
+            self._console.print(line, soft_wrap=True)
 
-    def _figures(self, games: int) -> str:
-        """Return the rate and the key figures as text."""
-        parts = [f"{self._rate * games:.0f} games/s"]
-        parts += [f"{short_name(name)} {value:.3f}" for name, value in sorted(self._shown.items(), reverse=True)]
-        return "  ".join(parts)
+    def _figures(self, report: StepReport) -> str:
+        """Return the rate and the key figures as text; figures of an earlier step name it."""
+        rate = self._rate * report.games
+        parts = [f"{rate:.{0 if rate >= 10 else 1}f} games/s"]
+        for name, (value, step) in sorted(self._shown.items(), key=lambda item: _rank(item[0])):
+            old = f" (step {step})" if step != report.step else ""
+            parts.append(f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}{old}")
+        return shown("  ".join(parts))
+
+    def _refer(self, name: str) -> None:
+        """Say once per game what uniform play and an equilibrium have, if it is quickly known."""
+        kind, _, game = name.partition("/")
+        if kind != "nash_conv" or game in self._referred or game not in self._games:
+            return
+        self._referred.add(game)
+        known = references_of(configured_game(self._games[game]))
+        if known is not None:
+            uniform = known.uniform.nash_conv
+            told = f"{game}: NashConv of uniform play is {uniform:.3f}, of an equilibrium 0"
+            self._console.print(told)
 
 
 def is_key_figure(name: str) -> bool:
     """Return whether a metric belongs on the progress line."""
     return (
-        name.startswith("nash_conv/") or name == "legal_rate" or (name.startswith("match/") and name.endswith(("/win_or_draw", "/success")))
+        name.startswith("nash_conv/")
+        or name == "legal_rate"
+        or (name.startswith(("match/", "match_seen/")) and name.endswith(("/win_or_draw", "/success")))
     )
 
 
-def short_name(name: str) -> str:
-    """Return a metric's name as the progress line shows it."""
-    parts: list[Any] = name.split("/")
-    if parts[0] == "match":
-        return f"{parts[1]} success" if parts[4] == "success" else f"{parts[1]} {parts[3]} vs {parts[2]} win-or-draw"
-    return {"nash_conv": "NashConv", "legal_rate": "legal"}.get(parts[0], name) + (f" {parts[1]}" if len(parts) > 1 else "")
+def _rank(name: str) -> int:
+    """Return the place of a figure's kind on the line; games and seats stay in their order."""
+    return ("nash_conv", "match", "match_seen", "legal_rate").index(name.split("/")[0])
+
+
+def short_name(name: str, *, alone: bool = False) -> str:
+    """Return a metric's name as the line shows it, without its game where that is ``alone``."""
+    parts = name.split("/")
+    kind, game = parts[0], [] if alone else parts[1:2]
+    if kind not in ("match", "match_seen"):
+        return " ".join([{"nash_conv": "NashConv", "legal_rate": "legal"}.get(kind, name), *game])
+    *middle, role, measure = parts[2:]  # an opponent's name may hold a /
+    what = ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
+    return " ".join([*game, *what, *(["on seen starts"] if kind == "match_seen" else [])])

@@ -12,11 +12,11 @@ from sparring.errors import ConfigError
 from sparring.evaluate.opponents import AgentSpec, labels
 from sparring.evaluate.oracle_choice import OracleSpec
 from sparring.evaluate.suite import Suite, SuiteRow, load_suite, with_opponents, with_oracle, without_oracles
-from sparring.evaluate.suite_rows import Piece, added, figures, pieces_of, total
+from sparring.evaluate.suite_rows import Piece, added, figures, pieces_of, total, with_seen
 from sparring.games.base import Game
 from sparring.ops.pool import WorkerPool
 from sparring.report.suite_bench import make_bench
-from sparring.report.suite_player import REMOTE, Player, styles
+from sparring.report.suite_player import REMOTE, Player, met_by, styles
 from sparring.report.suite_results import SuiteResults, row_key
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -63,10 +63,12 @@ class SuiteEvaluation:
         elif oracle is not None:
             self.suite, self.unjudged = with_oracle(self.suite, oracle)
         self.player, self.seed = player, seed
+        self.suite, self.starts = with_seen(self.suite, met_by(player.data))
         self.games: list[Game] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
-        self.keys = [row_key(row, player.identity, seed) for row in self.suite.rows]
+        labelled = zip(self.suite.rows, self.starts, strict=True)
+        self.keys = [row_key(row, player.identity, seed, label) for row, label in labelled]
         self.pieces = [pieces_of(place, row, game) for place, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))]
         self.played = 0  # games played by this object
 
@@ -185,6 +187,7 @@ class SuiteEvaluation:
         row, game = self.suite.rows[place], self.games[place]
         opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
         about = row.model_dump(mode="json", include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"})
+        about["starts"] = self.starts[place]
         found = {**about, "opponent": opponent, "trained_by_this_run": self.player.trained_on(row), "notes": self._notes(place)}
         if not self._is_whole(place):
             return {**found, "measured": False}

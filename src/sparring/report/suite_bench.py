@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from sparring.agents.base import Agent
+from sparring.agents.endpoint_trust import trust_file
 from sparring.agents.policy import PolicyAgent
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import GameError, ModelError, OracleError
 from sparring.evaluate.opponents import AgentSpec
+from sparring.evaluate.starts import Met, Starts
 from sparring.evaluate.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
-from sparring.evaluate.suite_rows import Piece, play_piece
+from sparring.evaluate.suite_rows import Piece, play_piece, starts_of
 from sparring.games.base import Game
 from sparring.oracles.base import Oracle
 from sparring.report.measure import exact_figures
-from sparring.report.suite_player import REMOTE
+from sparring.report.suite_player import REMOTE, met_by
 
 
 class Bench:
@@ -34,8 +36,11 @@ class Bench:
         self.seed: int = settings["seed"]
         self._player: dict[str, Any] = settings["player"]
         self._answers: str = settings["answers"]
+        trust_file(Path(self._answers))  # beside the results, in a folder that the user chose
         self._agent: Agent | None = None
         self._games: dict[int, Game] = {}
+        self._starts: dict[int, Starts | None] = {}
+        self._met: Met | None = None
         self._opponents: dict[str, Agent] = {}
         self._oracles: dict[str, Oracle] = {}
 
@@ -54,7 +59,8 @@ class Bench:
                 return {"figures": _exact(game, agent)}
             opponent = self._opponent(row.opponent) if row.opponent is not None else None
             oracle = self._oracle(row.oracle) if row.oracle is not None else None
-            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle)}
+            starts = self._starts_of(piece.row)
+            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle, starts)}
         except (GameError, ModelError, OracleError) as error:
             return {"unmeasured": str(error)}
 
@@ -70,6 +76,13 @@ class Bench:
         if place not in self._games:
             self._games[place] = self.rows[place].make_game()
         return self._games[place]
+
+    def _starts_of(self, place: int) -> Starts | None:
+        """Return the starts that row number ``place`` is played from; all banks that training met are made for it once."""
+        if place not in self._starts:
+            self._met = self._met or met_by(self._player)
+            self._starts[place] = starts_of(self.rows[place], self._game(place), self._met)
+        return self._starts[place]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
         """Return an opponent; one with the same options is one agent, with one budget, in all rows."""

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring import registry
 from sparring.config import GameConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
 from sparring.errors import ConfigError, RunError
 from sparring.evaluate.opponents import AgentSpec
+from sparring.evaluate.starts import Met, rules_of
 from sparring.evaluate.suite import Suite, SuiteRow
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.ops.files import sha256_hex
 from sparring.report.suite_results import without_traffic
 from sparring.run import checkpoint
-from sparring.run.folder import FREE, RunFolder
+from sparring.run.changes import FREE
+from sparring.run.folder import RunFolder
 
 REMOTE = "endpoint"
-WORDING = ("style", "outcome")  # options of a game that leave it the same game to have been trained on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +85,14 @@ def run_player(path: Path, step: int | None, temperature: float | None) -> Playe
     )
 
 
+def met_by(player: Mapping[str, Any]) -> Met:
+    """Return the starts that a player's training met, from its plain ``data``; none of an agent's that is no run's."""
+    if "run" not in player:
+        return Met(None)
+    config = resolve(RunFolder.open(Path(player["run"])).config())
+    return Met(config, [configured_game(section) for section in config.games])
+
+
 def agent_player(spec: AgentSpec) -> Player:
     """Return an agent that is no run's policy, such as an endpoint; games are told to it in full style."""
     options = without_traffic(spec.options)
@@ -99,11 +107,5 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: GameConfig) -> bool:
-    """Return whether a game of a suite is the one that was trained on, wording and the way it pays apart."""
-    return name == trained.name and _rules(name, options) == _rules(name, trained.options)
-
-
-def _rules(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a game that make it the game it is, defaults filled in where they are known."""
-    known = registry.bind("games", name, options).options if name in registry.names("games") else dict(options)
-    return {key: value for key, value in known.items() if key not in WORDING}
+    """Return whether a game of a suite is the one that was trained on, its wording, the way it pays and its bank apart."""
+    return rules_of(name, options) == rules_of(trained.name, trained.options)

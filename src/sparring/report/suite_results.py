@@ -10,23 +10,26 @@ from sparring import __version__
 from sparring.errors import RunError
 from sparring.evaluate.suite import SuiteRow
 from sparring.evaluate.suite_rows import PIECE
-from sparring.ops.files import disk_errors, sha256_hex, write_json_atomic
+from sparring.ops.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 
 FORMAT = 1
 TRAFFIC = ("key_variable", "concurrency", "timeout", "retries", "budget_tokens", "budget_cost", "price_in", "price_out", "cache")
 """Options of the agent endpoint that say how it is asked, not what; a larger budget must not play games again."""
 
 
-def row_key(row: SuiteRow, player: Any, seed: int) -> str:
+def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
     """Return the digest of everything the games of a row depend on: how many there are and how they score is no part of it.
 
     Args:
         row: as it is played, style included.
         player: plain data that identifies the player, weights included.
         seed: of the games.
+        starts: what the row's starts are to the player.
     """
-    unread = {"role", "games_per_seat", "normalise", "in_totals"} | ({"oracle"} if row.oracle is None else set())
+    unread = {"starts", "role", "games_per_seat", "normalise", "in_totals"} | ({"oracle"} if row.oracle is None else set())
     settings = row.model_dump(mode="json", exclude=unread)  # without an oracle as it was before there were any, so that files stay good
+    if starts != "all":
+        settings["starts"] = starts
     if row.opponent is not None:
         settings["opponent"]["options"] = without_traffic(row.opponent.options)
     return sha256_hex(json.dumps([FORMAT, __version__, PIECE, settings, player, seed], sort_keys=True, default=str).encode())
@@ -49,7 +52,7 @@ class SuiteResults:
         self._measured: dict[str, dict[str, Any]] = {}
         self._report: Any = None
         try:
-            data: Any = json.loads(path.read_bytes()) if path.exists() else {"format": FORMAT, "measured": {}, "report": None}
+            data: Any = parse_json(path.read_bytes()) if path.exists() else {"format": FORMAT, "measured": {}, "report": None}
             if data["format"] != FORMAT:
                 raise RunError(f"{path} has format {data['format']!r}; this version reads format {FORMAT}. Name another folder with --out.")
             self._measured, self._report = dict(data["measured"]), data["report"]

@@ -13,6 +13,7 @@ LEFT, RIGHT, TOP = 56, 14, 40
 MAX_POINTS = 400
 MARK_WIDTH, MARK_HEIGHT = 14, 9  # points of a scatter chart closer than this share a mark
 LEGEND_COLUMNS = 3
+LETTER = 6.2  # width of a letter of the legend, about
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +38,12 @@ def line_chart(series: Sequence[Series], *, title: str, note: str = "", x_label:
     lines = [line for line in lines if line.points]
     xs, ys = [x for s in lines for x, _ in s.points], [y for s in lines for _, y in s.points]
     bottom = HEIGHT - 34
-    legend = 18 * math.ceil(len(lines) / 2)
+    labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
+    columns = _legend_columns(labels)
+    legend = 18 * math.ceil(len(lines) / columns)
     ticks_y, ticks_x = ticks(min(ys, default=0.0), max(ys, default=1.0)), ticks(min(xs, default=0.0), max(xs, default=1.0))
+    if all(float(x).is_integer() for x in xs):  # there is no half step
+        ticks_x = [tick for tick in ticks_x if tick.is_integer()]
     x_at = _scale(min(xs, default=0.0), max(xs, default=1.0), LEFT, WIDTH - RIGHT)
     y_at = _scale(min(ticks_y[0], min(ys, default=0.0)), max(ticks_y[-1], max(ys, default=1.0)), bottom, TOP)
     out = [f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{html.escape(title)}</text>']
@@ -53,10 +58,27 @@ def line_chart(series: Sequence[Series], *, title: str, note: str = "", x_label:
         colour = COLOURS[number % len(COLOURS)]
         path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line.points)
         out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" stroke-linejoin="round"/>')
-        x, y = LEFT + (number % 2) * (WIDTH - LEFT) / 2, HEIGHT + 12 + 18 * (number // 2)
+        x, y = LEFT + (number % columns) * (WIDTH - LEFT) / columns, HEIGHT + 12 + 18 * (number // columns)
         out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
-        out.append(f'<text x="{x + 17:.0f}" y="{y - 3}">{html.escape(line.name)} = {line.points[-1][1]:.4g}</text>')
+        label = _fitted(labels[number], columns)
+        out.append(f'<text x="{x + 17:.0f}" y="{y - 3}">{html.escape(label)}<title>{html.escape(labels[number])}</title></text>')
     return _element(out, HEIGHT + legend + 6, standalone)
+
+
+def _letters(columns: int) -> int:
+    """Return how many letters a label of the legend may have."""
+    return int(((WIDTH - LEFT) / columns - 17) / LETTER)
+
+
+def _legend_columns(labels: Sequence[str]) -> int:
+    """Return 2 where all labels fit beside each other, else 1."""
+    return 2 if all(len(label) <= _letters(2) for label in labels) else 1
+
+
+def _fitted(label: str, columns: int) -> str:
+    """Return a label with its middle left out, where it is too long for its column."""
+    most = _letters(columns)
+    return label if len(label) <= most else f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
 
 
 def scatter_chart(
@@ -109,8 +131,8 @@ def _element(parts: Sequence[str], height: float, standalone: bool) -> str:
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return about ``count`` round numbers that cover [low, high]."""
-    if not high > low:
+    """Return about ``count`` round numbers that cover [low, high], widened if almost a point."""
+    if not high - low > 1e-12 * max(1.0, abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))

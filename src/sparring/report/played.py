@@ -1,0 +1,138 @@
+"""A play that is over, told to the person who played: the end, what was hidden, every move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparring.errors import SparringError
+from sparring.evaluate.matches import outcome, succeeded
+from sparring.evaluate.policies import Query
+from sparring.games.base import Game
+from sparring.games.people import for_people, seen_by
+from sparring.rollout.replay import replay
+from sparring.types import Episode, FloatArray, Turn
+
+MOST_ACTIONS = (
+    30  # legal actions of a turn, up to which the policy is asked for their probabilities
+)
+MOST_SCORED = 600  # of a whole play
+SHARES = 4  # probabilities shown per turn, the largest first
+
+
+def ending(game: Game, episode: Episode, seat: int) -> str:
+    """Return the last position as the seat sees it, and what was hidden from it.
+
+    Args:
+        game: the rules that the episode was played by, in any style.
+        episode: a finished play.
+        seat: who looks.
+    """
+    state = replay(game, episode)[-1]
+    if episode.turns[-1].action is not None:
+        state.apply(episode.turns[-1].action)
+    told = for_people(game)
+    parts = (seen_by(told, state, seat), told.revealed(told.state_of(state.spiel)))
+    return "\n\n".join(part for part in parts if part)
+
+
+def verdict(game: Game, returns: tuple[float, ...], seat: int) -> str:
+    """Return who won, in the words of the game's kind, with the payoffs."""
+    mine = returns[seat]
+    if game.num_seats == 1:
+        head = "You made it" if succeeded(game, mine) else "You did not make it"
+        return f"{head}: {mine:g} of at most {game.max_utility:g}."
+    if game.cooperative:
+        return f"Together you got {mine:g} of at most {game.max_utility:g}."
+    payoffs = ", ".join(
+        f"{role} {value:+g}" for role, value in zip(game.roles, returns, strict=True)
+    )
+    if not game.zero_sum:
+        return f"You got {mine:g}. Payoffs: {payoffs}."
+    found = outcome(returns, seat)
+    word = "A draw" if found == 0 else f"You {'won' if found > 0 else 'lost'}: {mine:+g}"
+    return f"{word}. Payoffs: {payoffs}."
+
+
+def moves(
+    game: Game, episode: Episode, policy: Any, *, name: str, names: dict[str, str]
+) -> list[str]:
+    """Return a line per move: who, what, and the policy's probabilities where they are cheap.
+
+    Args:
+        game: the rules that the episode was played by.
+        episode: a finished play.
+        policy: the agent that may say how probable each legal action was.
+        name: the policy's in ``episode.agents``.
+        names: what the agents are called, by their names in the episode.
+    """
+    thoughts = _thoughts(game, episode, policy, name)
+    pairs = zip(episode.roles, episode.agents, strict=True)
+    called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
+    width, lines, refused = max(map(len, called)), list[str](), list[Turn]()
+    for number, turn in enumerate(episode.turns):
+        if turn.event != "ok":
+            refused.append(turn)
+        if turn.action is not None:
+            said = f"    [{thoughts[number]}]" if number in thoughts else ""
+            did = turn.action + _refused(refused)
+            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]:<{width}}  {did}{said}")
+            refused = []
+    return lines
+
+
+def _refused(turns: list[Turn]) -> str:
+    """Return what is to be said of the replies before a move that were no legal action, or ""."""
+    if not turns:
+        return ""
+    how = " (drawn at random)" if turns[-1].action is not None else ""
+    times = f"{len(turns)} replies that were" if len(turns) > 1 else "a reply that was"
+    return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
+
+
+def _thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, str]:
+    """Return the policy's probabilities at its turns, by number; none where they cost much."""
+    queries: dict[int, Query] = {}
+    states = replay(game, episode)
+    for seat, agent in enumerate(episode.agents):
+        told, acted, since = list[str](), list[str](), 0
+        for number, turn in enumerate(episode.turns if agent == name else ()):
+            if turn.seat != seat or turn.action is None:
+                continue  # another's turn, or a reply after which the seat was asked again
+            told.append(states[number].observe(seat, since).text)
+            if len(turn.legal_actions) <= MOST_ACTIONS:
+                queries[number] = _query(game.name, turn, told, acted)
+            acted.append(turn.action)
+            since = states[number].plies + 1
+    if not 0 < sum(len(query.legal_actions) for query in queries.values()) <= MOST_SCORED:
+        return {}
+    try:
+        rows = policy.action_logprobs(list(queries.values()))
+    except (AttributeError, SparringError):  # an agent that knows no probabilities of its actions
+        return {}
+    return {
+        number: _shares(query, row)
+        for (number, query), row in zip(queries.items(), rows, strict=True)
+    }
+
+
+def _query(game: str, turn: Turn, told: list[str], acted: list[str]) -> Query:
+    """Return the question for one turn, from all that its seat was told and did before it."""
+    return Query(
+        game=game,
+        seat=turn.seat,
+        key=turn.state_key,
+        observations=tuple(told),
+        actions=tuple(acted),
+        legal_actions=turn.legal_actions,
+    )
+
+
+def _shares(query: Query, row: FloatArray) -> str:
+    """Return the largest probabilities, and that of no legal action where it is worth a word."""
+    shares = np.exp(row)
+    order = np.argsort(-shares, kind="stable")[:SHARES]
+    said = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]
+    rest = 1.0 - float(shares.sum())
+    return ", ".join([*said, *([f"no legal action {rest:.2f}"] if rest >= 0.005 else [])])

@@ -1,0 +1,24 @@
+"""The one console of the project: what is printed on it is plain text, never a command or rich's markup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sparring.ops.text import shown
+
+
+class PlainConsole(Console):
+    """A console on which strings are data: ``[bold]`` is printed as it is, and escape codes as ``\\x1b``.
+
+    Colours and boxes come from ``style`` and from tables; both stay as they are.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "markup": False, "emoji": False, "highlight": False})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string as rich draws it, controls escaped; cells, titles and lines all come through here."""
+        return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})

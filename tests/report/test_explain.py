@@ -1,0 +1,106 @@
+"""What `sparring explain` says of games and metrics, and how unknown names are answered."""
+
+import pytest
+
+from sparring import registry
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.recipe import load_recipe, recipe_names
+from sparring.report.catalogue import entries, explanation
+from sparring.report.game_page import exact_text, recipes_with, sample_lines, sample_play
+
+QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokoban", "mastermind")
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_game_is_explained_to_a_newcomer(name):
+    text = explanation(name)
+    for part in ("Rules\n", "A sample play with default options", "Payoffs: ", "Where to go on", "sparring play RUN"):
+        assert part in text, part
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_poker_has_its_rules_values_and_both_wordings():
+    text = " ".join(explanation("kuhn_poker").split())
+    assert "The deck holds 3 cards" in text
+    assert "NashConv of uniform play is 0.9167" in text and "-0.0556 to first, 0.0556 to second" in text
+    assert "Your card is the Queen." in text and "kuhn first Q" in text
+    assert "sparring train demo" in text
+
+
+def test_a_game_of_openspiel_is_explained_too():
+    text = explanation("breakthrough")
+    assert "In OpenSpiel it is 'Breakthrough'" in text and "games.0.name=breakthrough" in text
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_sample_play_is_always_the_same_and_short(name):
+    assert sample_play(name) == sample_play(name)
+    lines = sample_lines(sample_play(name))
+    assert lines[-1].startswith("Payoffs: ") and len(lines) <= 80
+
+
+def test_puzzles_are_solved_in_their_sample():
+    assert sample_play("sokoban").ending.endswith("Payoffs: pusher 1.")
+    assert "oracle" in sample_play("sokoban").drawn and sample_play("nim").drawn == "at random"
+
+
+def test_only_what_is_small_has_exact_values():
+    assert exact_text("connect_four") == ""
+    assert "The best team is worth 10 to each seat." in exact_text("tiny_hanabi")
+    assert "Best play is worth 1." in exact_text("needle_chain")
+
+
+def test_recipes_that_need_no_pretrained_model_come_first():
+    assert recipes_with("kuhn_poker")[0] == "demo"
+    assert "tiny" in recipes_with("sudoku")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("nash_conv", "metric nash_conv/GAME"),
+        ("nash_conv/kuhn_poker", "NashConv of uniform play is 0.9167"),
+        ("nash_conv/GAME", "metric nash_conv/GAME"),
+        ("illegal_mass_reached", "weighted by how often play reaches it"),
+        ("exploitability", "metric exploitability/GAME/ROLE"),
+        ("value/kuhn_poker/first", "expected return of the role"),
+        ("match/success", "metric match/GAME/BOT/ROLE/success"),
+        ("legal_rate", "metric legal_rate/GAME"),
+    ],
+)
+def test_metrics_are_explained_with_and_without_their_placeholders(name, text):
+    assert text in " ".join(explanation(name).split())
+
+
+def test_every_summary_is_for_people_who_do_not_read_code():
+    for kind in ("methods", "games"):
+        for entry in entries(kind):
+            assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
+            assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
+
+
+@pytest.mark.parametrize("slot", ["credit", "losses", "games"])
+def test_an_unknown_name_is_answered_by_the_nearest_and_by_all(slot):
+    names = registry.names(slot)
+    with pytest.raises(UnknownNameError) as caught:
+        registry.load(slot, names[-1] + "x")
+    told = str(caught.value)
+    assert f"Did you mean {names[-1]!r}" in told
+    assert all(f" {name}," in told or f" {name}." in told for name in names)
+
+
+def test_options_and_recipes_that_are_unknown_are_answered_by_all():
+    with pytest.raises(UnknownNameError, match="Known: by_role, gamma, scale") as caught:
+        registry.bind("credit", "mars", {"gama": 1})
+    assert "Did you mean 'gamma'" in str(caught.value)
+    with pytest.raises(UnknownNameError) as caught:
+        load_recipe("khun-tiny")
+    assert all(name in str(caught.value) for name in recipe_names())
+
+
+def test_a_recipe_file_that_is_not_there_says_what_to_write():
+    with pytest.raises(ConfigError, match=r"There is no file 'my-recipe\.yaml'\.") as caught:
+        load_recipe("my-recipe.yaml")
+    assert r"printf 'extends: kuhn-tiny\nsteps: 200\n' > my-recipe.yaml" in str(caught.value)
+    with pytest.raises(ConfigError, match="Did you mean the recipe 'kuhn-tiny'"):
+        load_recipe("kuhn-tiny.yaml")

@@ -1,0 +1,77 @@
+"""What a person is told of a play that is over."""
+
+import numpy as np
+import pytest
+
+from sparring.agents.base import Reply
+from sparring.games.catalogue import make_game
+from sparring.report.played import ending, moves, verdict
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+
+
+class Says:
+    """Replies what it was given, in turn; ``shares`` of every legal action are what it thought."""
+
+    renderer = None
+
+    def __init__(self, *replies, shares=None):
+        self.name, self.replies, self.shares, self.asked = "says", list(replies), shares, []
+
+    def act(self, turns):
+        return [Reply(text=self.replies.pop(0)) for _ in turns]
+
+    def action_logprobs(self, queries):
+        self.asked += queries
+        return [np.log(self.shares[: len(query.legal_actions)]) for query in queries]
+
+
+def episode_of(game, first, second):
+    stream = Stream.from_seed(0)
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=stream.child("deal"), stream=stream, seats=("you", "policy"), trained=(False, False)
+    )
+    (episode,) = play([spec], {"you": first, "policy": second})
+    return episode
+
+
+def test_moves_with_what_the_policy_thought():
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 2})
+    policy = Says("nonsense", "bet", shares=[0.2, 0.7])
+    episode = episode_of(game, Says("pass", "bet"), policy)
+    names = {"you": "you"}
+    assert moves(game, episode, policy, name="policy", names=names) == [
+        "   1  first (you)      pass",
+        "   2  second (policy)  bet, after a reply that was no legal action, such as 'nonsense'    [bet 0.70, pass 0.20, no legal action 0.10]",
+        "   3  first (you)      bet",
+    ]
+    (query,) = policy.asked
+    assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
+
+
+def test_a_policy_without_probabilities_is_told_without():
+    game = make_game("kuhn_poker")
+    episode = episode_of(game, Says("pass"), Says("pass"))
+    assert moves(game, episode, object(), name="policy", names={})[1] == "   2  second (policy)  pass"
+
+
+def test_the_end_shows_the_last_move_and_all_cards():
+    game = make_game("kuhn_poker")
+    text = ending(game, episode_of(game, Says("pass"), Says("pass")), 0)
+    assert "The player 'second' chose pass." in text and "The cards: first" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "returns", "text"),
+    [
+        ("kuhn_poker", (1.0, -1.0), "You won: +1. Payoffs: first +1, second -1."),
+        ("kuhn_poker", (-2.0, 2.0), "You lost: -2."),
+        ("tic_tac_toe", (0.0, 0.0), "A draw. Payoffs: X +0, O +0."),
+        ("tiny_hanabi", (8.0, 8.0), "Together you got 8 of at most 10."),
+        ("sudoku", (1.0,), "You made it: 1 of at most 1."),
+        ("sudoku", (0.0,), "You did not make it: 0 of at most 1."),
+        ("repeated_dilemma", (3.0, 8.0), "You got 3. Payoffs: row +3, column +8."),
+    ],
+)
+def test_who_won_in_the_words_of_the_kind_of_game(name, returns, text):
+    assert verdict(make_game(name), returns, 0).startswith(text)

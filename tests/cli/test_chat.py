@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from sparring import cli
@@ -63,7 +64,7 @@ def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
 )
 def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
     plan = sparring("train", recipe("false"), f"model.name={name}", "--dry-run")
-    model = json.loads(plan[: plan.index("\n}\n") + 2])["model"]
+    model = yaml.safe_load(plan)["plan"]["model"]
     if count is None:
         assert model["needs"].startswith("unknown")
     else:
@@ -77,14 +78,14 @@ def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
 
 def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):
     plan = sparring("train", recipe("false"), "--dry-run")
-    model = json.loads(plan[: plan.index("\n}\n") + 2])["model"]
+    model = yaml.safe_load(plan)["plan"]["model"]
     network = load_language_model(chat_folder).network
     assert model["parameters"] == sum(p.numel() for p in network.parameters()) and "fits" in model["needs"]
 
 
 def test_the_plan_says_how_the_model_speaks_and_what_play_keeps(recipe):
     plan = sparring("train", recipe("false"), "sampler={name: in_process, cache_bytes: 536870912}", "--dry-run")
-    plan = json.loads(plan[: plan.index("\n}\n") + 2])
+    plan = yaml.safe_load(plan)["plan"]
     assert plan["renderer"] == {
         "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None
     }  # fmt: skip

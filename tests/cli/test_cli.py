@@ -8,10 +8,12 @@ import sys
 import time
 
 import pytest
+import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from typer.testing import CliRunner
 
 from sparring import cli
+from sparring.config import resolve
 from sparring.errors import SparringError
 
 QUICK = ["steps=3", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "evaluation.every=2"]
@@ -51,9 +53,13 @@ def test_the_resolved_configuration_runs_verbatim(trained, tmp_path):
 
 def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     outcome = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--run", tmp_path / "run")
-    assert '"games_in_all": 614400' in outcome.stdout
-    assert "seed: 3" in outcome.stdout
+    found = yaml.safe_load(outcome.stdout)
+    assert found["plan"]["games_in_all"] == 450 * 1024
+    assert found["plan"]["time"].startswith("about ")
+    assert resolve(found["configuration"]).seed == 3
     assert not (tmp_path / "run").exists()
+    as_json = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--json", "--run", tmp_path / "run")
+    assert json.loads(as_json.stdout)["configuration"] == found["configuration"]
 
 
 def test_resume_without_a_recipe_goes_on(trained):
@@ -145,14 +151,6 @@ def test_an_unknown_bot_is_refused(trained):
     assert "Did you mean 'random'" in str(call("evaluate", trained, "--opponent", "randm").exception)
 
 
-def test_a_person_plays(trained):
-    outcome = call("play", trained, text="what\nbet\npass\nbet\npass\nbet\n")
-    assert outcome.exit_code == 0, outcome.output
-    assert "Returns: first" in outcome.stdout
-    assert "left the game" in call("play", trained, text="").stdout
-    assert "seats 0 to 1" in str(call("play", trained, "--seat", 2).exception)
-
-
 def test_export_loads_with_transformers(trained, tmp_path):
     outcome = call("export", trained, tmp_path / "model")
     assert outcome.exit_code == 0, outcome.output
@@ -196,3 +194,33 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number):
     assert process.returncode == 0
     assert f"sparring train --run {tmp_path / 'run'} --resume" in output
     assert list((tmp_path / "run" / "checkpoints").glob("step_*"))
+
+
+def test_the_version_is_that_of_the_package_and_the_citation():
+    from pathlib import Path
+
+    from sparring import __version__
+
+    assert call("--version").stdout == f"sparring {__version__}\n"
+    root = Path(__file__).parents[2]
+    assert f'version = "{__version__}"' in (root / "pyproject.toml").read_text()
+    assert yaml.safe_load((root / "CITATION.cff").read_text())["version"] == __version__
+    assert "Apache License" in (root / "LICENSE").read_text()
+
+
+@pytest.mark.parametrize("what", ["recipes", "games", "credit"])
+def test_a_piped_list_has_a_line_each_with_whole_names(what):
+    rows = json.loads(call("list", what, "--json").stdout)
+    lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]
+    assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows]
+
+
+def test_a_narrow_terminal_wraps_names_and_cuts_none(monkeypatch):
+    from sparring.report.terminal import PlainConsole
+
+    monkeypatch.setattr(PlainConsole, "is_terminal", True)
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = call("list", "recipes").stdout
+    assert "…" not in shown
+    names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
+    assert "mars/ablations/tictactoe/no-agent-specific" in names

@@ -49,6 +49,7 @@ def test_a_game_of_one_seat_is_played_alone_and_says_success():
     )
     (row,) = found["matches"]
     assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")
+    assert row["starts"] == "unseen"
     assert set(row["intervals"]) == {"success", "return", "illegal", "regret", "optimal"}
     shown = call("evaluate", "--agent", "random", "--game", "sudoku blanks=2", "--games", 5).stdout
     assert "success" in shown and "optimal moves" in shown and "constraint" in shown and " win " not in shown
@@ -62,6 +63,24 @@ def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
     assert {row["game"] for row in rows["matches"] if "oracle" in row} == {"kuhn_poker"}
     assert any("tic_tac_toe: no regret, as cfr cannot judge it" in note for note in rows["notes"])
     assert not any("oracle" in row for row in result(run, "--games", 2, "--oracle", "none")["matches"])
+
+
+def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
+    bank = "games=[{name: sudoku, options: {blanks: 1, puzzles: 3}}]"
+    small = [*QUICK, "model.context=96", bank, "evaluation.opponents=[]", "evaluation.exact=false"]
+    assert call("train", "kuhn-tiny", *small, "--run", tmp_path / "run").exit_code == 0
+    found = result(tmp_path / "run", "--games", 3, "--league")
+    assert [row["starts"] for row in found["matches"]] == ["unseen", "seen"]
+    assert [entry["starts"] for entry in found["league"]] == ["unseen"]
+    shown = call("evaluate", tmp_path / "run", "--games", 3).stdout
+    assert "unseen" in shown and "learnt by heart" in shown
+    suite = tmp_path / "own.yaml"
+    suite.write_text("rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]")
+    report = result(tmp_path / "run", "--suite", suite, "--workers", 2)
+    assert [(row["name"], row["starts"], row["measured"]) for row in report["rows"]] == [("s", "unseen", True), ("s-seen", "seen", True)]
+    assert [row["in_totals"] for row in report["rows"]] == [True, False]
+    (bot,) = result("--agent", "random", "--suite", suite, "--out", tmp_path, "--games", 2)["rows"]
+    assert bot["starts"] == "unseen"
 
 
 def test_a_run_is_measured_on_games_it_has_not_seen_and_words_it_lacks_are_told(run):

@@ -255,7 +255,7 @@ def alive(group):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="platform: reads /proc")
 def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
     rows = [{**ROW, "name": f"row{n}", "games_per_seat": 100_000} for n in range(2)]
     (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
@@ -265,12 +265,12 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True
     )
     results = tmp_path / "evaluation-large.json"
-    for _ in range(600):
+    for _ in range(3000):
         if results.is_file():
             break
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130 and "the same command goes on from there" in said and "Traceback" not in said
     assert json.loads(results.read_text())["measured"]
     for _ in range(100):

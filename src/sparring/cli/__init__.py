@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Annotated
 
 import typer
 
+from sparring import __version__
 from sparring.cli import credit, doctor, evaluate, explain, export, listing, play, report, train
+from sparring.cli.failing import Verbs, let_go, message_of
+from sparring.cli.text import PlainFormatter, complain, fitted
 from sparring.errors import SparringError
+from sparring.guard import watched
 
-app = typer.Typer(help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    cls=Verbs, help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False
+)
 app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
+app.command("evaluate")(watched(evaluate.evaluate))
 app.command("play")(play.play)
 app.command("list")(listing.listing)
 app.command("explain")(explain.explain)
@@ -22,15 +29,36 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(credit.app, name="credit")
 
 
+def _version(asked: bool) -> None:
+    """Print the version and end."""
+    if asked:
+        print(f"sparring {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Train, measure and improve language-model agents by letting them play."""
+
+
 def main() -> None:
-    """Run the command line; an error that the user can mend is one line and exit code 2."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    """Run the command line; any error is one line, with exit code 2 if the user can mend it and 1 if it is ours."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("transformers").setLevel(logging.ERROR)
     try:
         app()
     except SparringError as error:
-        print(f"error: {error}", file=sys.stderr)
+        complain(fitted(message_of(error), sys.stderr))
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        complain(fitted(message_of(error), sys.stderr))
+        sys.exit(1)
+    finally:
+        let_go()

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Column, Table
 
+from sparring.agents.endpoint_trust import trust_typed
+from sparring.cli.text import complain
 from sparring.errors import ConfigError
 from sparring.evaluate.credit_lab import LabPlan, estimator_names
 from sparring.report import credit_race_page as race_page
@@ -23,6 +24,7 @@ from sparring.report.credit_lab import compare as compare_estimators
 from sparring.report.credit_page import HEADS, cells, summary, write_page
 from sparring.report.credit_race import RacePlan
 from sparring.report.credit_race import race as run_race
+from sparring.report.terminal import PlainConsole
 
 WIDTH = 200  # of the table where no terminal says so
 app = typer.Typer(help="Measure advantage estimators against exact policy gradients.", no_args_is_help=True)
@@ -55,7 +57,7 @@ def compare(
     if plot is not None and len(game or ()) > 1:
         raise ConfigError(f"--plot {plot} draws one game, not {len(game or ())}; use --page for a chart of each.")
     names = estimator_names(estimators)
-    result = compare_estimators(game or [], policy, names, plan, max_states=max_states, watch=lambda line: print(line, file=sys.stderr))
+    result = compare_estimators(game or [], policy, names, plan, max_states=max_states, watch=complain)
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
@@ -66,7 +68,7 @@ def compare(
     if page is not None:
         chosen = [*(("game", text) for text in game or ()), ("policy", policy), ("estimators", estimators)]
         files = write_page(result, page, _command([*chosen, *_options(plan), ("max-states", max_states), ("page", page)], timed))
-        print(f"Wrote {', '.join(map(str, files))}.", file=sys.stderr)
+        complain(f"Wrote {', '.join(map(str, files))}.")
 
 
 @app.command("race")
@@ -83,6 +85,7 @@ def race(
 ) -> None:
     """Train one recipe with every estimator, equal games and several seeds; report how far play ends from the best."""
     figures = None if lab is None else race_page.lab_rows(_read_json(lab))
+    trust_typed(overrides or ())
     plan = RacePlan(
         recipe=recipe,
         overrides=tuple(overrides or ()),
@@ -91,19 +94,19 @@ def race(
         folder=folder,
         workers=workers or os.cpu_count() or 1,
     )
-    result = run_race(plan, watch=lambda line: print(line, file=sys.stderr))
+    result = run_race(plan, watch=complain)
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
         table = Table("estimator", "final distance", "mean distance", title=f"Race over {recipe}", box=SIMPLE)
         for row in result["rows"]:
             table.add_row(row["estimator"], *(["refused", ""] if "refused" in row else race_page.cells(row)))
-        Console(width=None if sys.stdout.isatty() else WIDTH).print(table)
+        PlainConsole(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if page is not None:
         options = [("recipe", recipe), ("estimators", estimators), ("seeds", seeds), *([("lab", lab)] if lab else []), ("page", page)]
         command = _command([*options], True, verb="race", rest=overrides or ())
         files = race_page.write_page(result, page, command, figures)
-        print(f"Wrote {', '.join(map(str, files))}.", file=sys.stderr)
+        complain(f"Wrote {', '.join(map(str, files))}.")
 
 
 def _read_json(path: Path) -> Any:
@@ -121,17 +124,17 @@ def _read_json(path: Path) -> Any:
 def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
     """Show a game's rows as a table, and why there are none of some estimators."""
     on_terminal = sys.stdout.isatty()
-    console = Console(width=None if on_terminal else WIDTH)
+    console = PlainConsole(width=None if on_terminal else WIDTH)
     measured = [row for row in report["rows"] if "refused" not in row]
     columns = (Column(head, no_wrap=not (number and on_terminal)) for number, head in enumerate(HEADS))
     table = Table(*columns, title=report["game"], box=SIMPLE)
     for row in measured:
         table.add_row(row["estimator"], *cells(row))
     console.print(table)
-    console.print(f"{summary(report, settings)} Brackets are 95 % intervals.", markup=False)
+    console.print(f"{summary(report, settings)} Brackets are 95 % intervals.")
     for row in report["rows"]:
         if "refused" in row:
-            console.print(f"not measured: {row['estimator']}: {row['refused']}", style="yellow", markup=False)
+            console.print(f"not measured: {row['estimator']}: {row['refused']}", style="yellow")
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
@@ -142,7 +145,7 @@ def _plot(result: dict[str, Any], path: Path) -> None:
         path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--plot {path} cannot be written ({error}).") from None
-    print(f"Wrote {path}.", file=sys.stderr)
+    complain(f"Wrote {path}.")
 
 
 def _options(plan: LabPlan) -> list[tuple[str, Any]]:

@@ -9,20 +9,24 @@ from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Column, Table
 
+from sparring.agents.endpoint_trust import trust_typed
+from sparring.cli.text import complain
 from sparring.engine.load import load_run
 from sparring.errors import ConfigError
 from sparring.evaluate.opponents import AgentSpec, parse_agent
 from sparring.evaluate.oracle_choice import OracleSpec, oracles_for, parse_oracle
 from sparring.evaluate.regret import BUDGET, Judge
+from sparring.evaluate.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
+from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
 from sparring.report.measure import evaluate_policy, league_of_run, named_games
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
+from sparring.report.terminal import PlainConsole
 
 GAMES = 500  # per seat, without a suite
 MAX_STATES = 20_000  # information states, for an agent that is no run's
@@ -55,6 +59,7 @@ def evaluate(
     """Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite."""
     if (run is None) == (agent is None):
         raise ConfigError("Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`.")
+    trust_typed([agent, *(opponent or ())])
     bots = [parse_agent(text) for text in opponent or ()]
     wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
@@ -89,9 +94,9 @@ def evaluate(
         suite, player, opponents=bots, games=games, seed=seed, folder=folder, oracle=wanted, judged=oracle != NO_ORACLE
     )
     try:
-        report = evaluation.run(workers=workers, watch=lambda line: print(line, file=sys.stderr, flush=True))
+        report = evaluation.run(workers=workers, watch=complain)
     except KeyboardInterrupt:
-        print(f"What was measured is in {evaluation.path}; the same command goes on from there.", file=sys.stderr)
+        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
         raise
     if as_json:
         print(json.dumps(report, sort_keys=True))
@@ -117,7 +122,7 @@ def _measured(
     bots = bots or [parse_agent("random")]
     policy: Any
     own: dict[str, Oracle] = {}
-    limit, notes = MAX_STATES, list[str]()
+    limit, notes, met = MAX_STATES, list[str](), Met(None)
     if run is None:
         if checkpoint is not None:
             raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
@@ -128,7 +133,7 @@ def _measured(
     else:
         config, engine, step = load_run(run, checkpoint)
         policy, limit, games = engine.agent("policy"), config.evaluation.max_states, [known for known, _ in engine.games]
-        about = {"run": str(run), "step": step}
+        about, met = {"run": str(run), "step": step}, Met(config, games)
         if names:
             games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
             player = run_player(run, step, None)
@@ -141,7 +146,7 @@ def _measured(
     oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
-    result = evaluate_policy(policy, games, judges=judges, **measured)
+    result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
     if league and run is not None:
         result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
@@ -150,35 +155,39 @@ def _measured(
 
 def _show_games(result: dict[str, Any]) -> None:
     """Show what was measured on games as tables."""
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
-        console.print(note, style="yellow", markup=False)
-    table = Table("measure", "value", title=f"{result['run']}, step {result['step']}" if "run" in result else result["agent"])
-    for name, value in result["figures"].items():
-        table.add_row(name, f"{value:.4f}")
+        console.print(note, style="yellow")
+    title = f"{result['run']}, step {result['step']}" if "run" in result else result["agent"]
+    table = figure_table(result, title)
     if table.row_count:
         console.print(table)
+        for line in legend(result["figures"]):
+            console.print(line)
     console.print(match_table(result["matches"]))
     judged = oracle_table(result["matches"])
     if judged is not None:
         console.print(judged)
     for entry in result.get("league", []):
-        ratings = Table("player", "rating", "95 % interval", title=f"League: {entry['game']}")
+        ratings = Table("player", "rating", "95 % interval", title=f"League: {entry['game']}, {entry['starts']} starts")
         for row in entry["rows"]:
             ratings.add_row(row["name"], f"{row['rating']:.0f}", f"{row['low']:.0f} .. {row['high']:.0f}")
         console.print(ratings)
+    for line in result["verdicts"]:
+        console.print(line)
 
 
 def _show_suite(report: dict[str, Any], path: Path) -> None:
     """Show a suite's report as tables."""
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     player = ", ".join(f"{key} {value}" for key, value in report["player"].items() if value not in (None, {}))
     title = f"Suite {report['suite']}: {player}. 95 % intervals"
     heads = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
     table = Table(*(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads), title=title, box=SIMPLE)
     exact = Table("row", "measure", "value", title="Exact")
     for row in report["rows"]:
-        name = row["name"] + ("" if row["in_totals"] else " *")
+        starts = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
+        name = row["name"] + starts + ("" if row["in_totals"] else " *")
         if not row["measured"]:
             table.add_row(name, "not measured")
         elif row["kind"] == "exact":
@@ -201,8 +210,8 @@ def _show_suite(report: dict[str, Any], path: Path) -> None:
     console.print(totals)
     for row in report["rows"]:
         for note in row["notes"]:
-            console.print(f"{row['name']}: {note}", style="yellow", markup=False)
-    console.print(f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md.", markup=False)
+            console.print(f"{row['name']}: {note}", style="yellow")
+    console.print(f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md.")
 
 
 def _cells(found: dict[str, Any]) -> list[str]:

@@ -6,25 +6,30 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from sparring.cli.text import say
 from sparring.errors import UnknownNameError
 from sparring.report.catalogue import KINDS, entries
+from sparring.report.terminal import PlainConsole
 
 
 def listing(
     what: Annotated[str, typer.Argument(help="games, methods, recipes, suites, or a slot such as credit or losses.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List games, methods, recipes or suites."""
+    """List games, methods, recipes or suites: a table, or where it is piped a line each with tabs between."""
     if what not in KINDS:
         raise UnknownNameError("kind of thing", what, KINDS)
     rows = entries(what)
     if as_json:
         print(json.dumps(rows, sort_keys=True))
         return
-    table = Table("name", "kind", "what it is")
+    console = PlainConsole()
+    if not console.is_terminal:
+        say("\n".join("\t".join((row["name"], row["kind"], row["summary"])) for row in rows))
+        return
+    table = Table(*(Column(head, overflow="fold") for head in ("name", "kind", "what it is")))
     for row in rows:
         table.add_row(row["name"], row["kind"], row["summary"])
-    Console().print(table)
+    console.print(table)

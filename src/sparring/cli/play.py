@@ -2,49 +2,105 @@
 
 from __future__ import annotations
 
+import secrets
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sparring.agents.human import human
+from sparring.cli.text import say, shown
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
+from sparring.games.people import for_people, rules_of, wrapped
+from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_games
 
+YOU = "you"
+SEEDS = 1_000_000  # a seed that is drawn is below this
+
 
 def play(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    game: Annotated[str | None, typer.Option(help="One of the run's games; default the first.")] = None,
+    game: Annotated[
+        str | None, typer.Option(help="One of the run's games; default the first.")
+    ] = None,
     seat: Annotated[int, typer.Option(min=0, help="Your seat, from 0.")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the deal.")] = 0,
-    checkpoint: Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the first deal; default a fresh one.")
+    ] = None,
+    checkpoint: Annotated[
+        int | None, typer.Option(help="Step of the checkpoint; default the newest.")
+    ] = None,
 ) -> None:
-    """Play against a run's policy in the terminal. Ctrl-D leaves."""
-    config, engine, _ = load_run(run, checkpoint)
+    """Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves."""
+    config, engine, step = load_run(run, checkpoint)
     names = [entry.known_as for entry in config.games]
     if game is not None and game not in names:
         raise UnknownNameError("game of this run", game, names)
     entry = config.games[names.index(game or names[0])]
-    # anyone may mistype: ask again a few times instead of ending the game
+    # a reply that is no legal action is asked for again a few times, so that the play goes on
     rules = configured_game(entry.model_copy(update={"illegal": {"rule": "retry", "retries": 5}}))
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
-    seats = tuple("you" if index == seat else PUBLISHED for index in range(rules.num_seats))
+    alone = rules.num_seats == 1
+    say(f"{rules.name}, {'alone' if alone else f'against the policy of {run}, step {step}'}.")
+    say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
+    number = secrets.randbelow(SEEDS) if seed is None else seed
+    while True:
+        try:
+            _one(rules, engine.agent(PUBLISHED), seat, number)
+            answer = _ask(
+                "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
+            ).strip()
+        except EOFError:
+            print("\nYou left the game.")
+            return
+        if answer[:1].lower() in ("n", "q"):
+            return
+        seat = (seat + 1) % rules.num_seats if answer[:1].lower() == "s" else seat
+        number += 1
+
+
+def _one(rules: Game, policy: Any, seat: int, seed: int) -> None:
+    """Play once and tell how it went.
+
+    Raises:
+        EOFError: the person leaves.
+    """
     stream = Stream.from_seed(seed).child("terminal")
+    seats = tuple(YOU if index == seat else PUBLISHED for index in range(rules.num_seats))
     spec = EpisodeSpec(
-        game=rules, episode_id=0, group_id=0, deal=stream.child("deal"), stream=stream, seats=seats, trained=(False,) * rules.num_seats
+        game=rules,
+        episode_id=0,
+        group_id=0,
+        deal=stream.child("deal"),
+        stream=stream,
+        seats=seats,
+        trained=(False,) * rules.num_seats,
     )
-    print(f"You are {rules.roles[seat]} in {rules.name}. Ctrl-D leaves.")
-    try:
-        (episode,) = play_games([spec], {"you": human(ask=input), PUBLISHED: engine.agent(PUBLISHED)}, retries=0)
-    except EOFError:
-        print("\nYou left the game.")
-        return
-    for turn in episode.turns:
-        print(f"  {episode.roles[turn.seat]:>8} ({turn.agent}): {turn.action or turn.reply}")
-    print("Returns: " + ", ".join(f"{role} {value:+g}" for role, value in zip(episode.roles, episode.returns, strict=True)))
+    say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
+    (episode,) = play_games([spec], {YOU: human(ask=_ask), PUBLISHED: policy}, retries=0)
+    say(f"\n--- The end.\n\n{wrapped(ending(rules, episode, seat))}")
+    say(f"\n{verdict(rules, episode.returns, seat)}")
+    alone = rules.num_seats == 1
+    say("Moves:" if alone else "Moves, with how probable the policy held its legal actions:")
+    called = {YOU: "you", PUBLISHED: "policy"}
+    for line in moves(rules, episode, policy, name=PUBLISHED, names=called):
+        say(line)
+
+
+def _ask(text: str) -> str:
+    """Show a text and return the line typed after its last line."""
+    above, _, prompt = text.rpartition("\n")
+    say(above)
+    typed = input(shown(prompt))
+    if not sys.stdin.isatty():
+        say(typed)  # a terminal shows what is typed; a pipe does not
+    return typed

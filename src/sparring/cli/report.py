@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sparring.cli.text import say
 from sparring.report.html import write_chart, write_report
 
 
@@ -15,6 +16,6 @@ def report(
     svg: Annotated[Path | None, typer.Option(help="Also write the first chart to this file.")] = None,
 ) -> None:
     """Write report.html, the curves of a run on one page."""
-    print(f"Wrote {write_report(run)}.")
+    say(f"Wrote {write_report(run)}.")
     if svg is not None:
-        print(f"Wrote {write_chart(run, svg)}.")
+        say(f"Wrote {write_chart(run, svg)}.")

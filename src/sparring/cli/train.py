@@ -10,18 +10,26 @@ from typing import Annotated
 
 import typer
 
+from sparring.agents.endpoint_trust import trust_typed
+from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
+from sparring.engine.time_estimate import estimate
 from sparring.errors import ConfigError
+from sparring.guard import Watch
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
+from sparring.run import checkpoint
+from sparring.run.changes import check_same
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
+from sparring.run.provenance import note_start, this_command
 from sparring.run.signals import GracefulStop
+from sparring.yaml_text import dump_yaml
 
 
 def train(
@@ -29,28 +37,40 @@ def train(
     overrides: Annotated[list[str] | None, typer.Argument(help="Changes to the recipe, e.g. seed=1 learner.learning_rate=0.001.")] = None,
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/NAME-seedN.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's last good checkpoint.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is in the folder.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the resolved configuration, and do nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the final figures as JSON.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run there once the new one has a checkpoint.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the configuration; do nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final figures, or the plan, as JSON.")] = False,
 ) -> None:
     """Train a language model by play."""
+    trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
     check_metrics(rule.metric for rule in config.health.rules)
     if dry_run:
-        print(describe(config))
-        print(to_yaml(config), end="")
+        _show_plan(config, as_json)
         return
     path = run or Path("runs") / f"{config.name}-seed{config.seed}"
     if resume:
         folder = RunFolder.open(path)
-        folder.check_same_config(config.model_dump(mode="json"))
+        check_same(folder, config.model_dump(mode="json"))
+        engine = LocalEngine(config)
     else:
+        RunFolder.check_free(path, overwrite=overwrite)
+        engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
-    with folder, GracefulStop() as stop:
+    with folder, GracefulStop() as stop, Watch(config.call_seconds):
+        note_start(path, this_command(), after_step=max(checkpoint.steps(path), default=0))
         with Watcher(config, path, stream=sys.stderr) as watcher:
-            summary = run_training(config, LocalEngine(config), folder, resume=resume, watch=watcher, stop=stop)
+            summary = run_training(config, engine, folder, resume=resume, watch=watcher, stop=stop)
         page = write_report(path)
     _finish(summary, page, as_json)
+
+
+def _show_plan(config: RunConfig, as_json: bool) -> None:
+    """Print what a run would do and its configuration, as one document."""
+    plan = describe(config)
+    plan["time"] = estimate(config, plan["model"].get("parameters"))
+    found = {"plan": plan, "configuration": config.model_dump(mode="json")}
+    say(json.dumps(found, indent=2) if as_json else dump_yaml(found, width=1000).rstrip())
 
 
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
@@ -70,9 +90,11 @@ def _finish(summary: Summary, page: Path, as_json: bool) -> None:
         print(json.dumps({**dataclasses.asdict(summary), "folder": str(summary.folder)}, sort_keys=True))
         return
     if summary.finished:
-        print(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
-        print(f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}")
+        say(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
+        say(f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}")
+    elif not summary.steps:
+        say(f"Stopped before the first step was done: {summary.folder} holds what it held. Give the same command again.")
     else:
         if summary.stopped_by:
-            print(f"A health rule stopped the run: {summary.stopped_by}")
-        print(f"Stopped after step {summary.steps} and saved. Go on with: sparring train --run {summary.folder} --resume")
+            say(f"A health rule stopped the run: {summary.stopped_by}")
+        say(f"Stopped after step {summary.steps} and saved. Go on with: sparring train --run {summary.folder} --resume")

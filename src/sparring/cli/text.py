@@ -1,0 +1,39 @@
+"""How the command line writes: plain text, never a command to the terminal."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import textwrap
+from typing import TextIO
+
+from sparring.ops.text import shown
+
+__all__ = ["PlainFormatter", "complain", "fitted", "say", "shown"]
+
+
+def say(text: object, *, file: TextIO | None = None) -> None:
+    """Print a text, its control characters escaped; use this wherever a word may be a stranger's."""
+    print(shown(text), file=file, flush=file is not None)
+
+
+def complain(text: object) -> None:
+    """Print a text on the standard error stream, as ``say`` does."""
+    say(text, file=sys.stderr)
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """Return a text broken between words to a terminal's width; elsewhere as it is."""
+    if not stream.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns - 1, 20)
+    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+class PlainFormatter(logging.Formatter):
+    """Formats what is logged, its control characters escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return shown(super().format(record))

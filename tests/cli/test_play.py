@@ -1,0 +1,87 @@
+"""A person at the terminal: boards, rules, help, the end of a play and the next one."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.errors import SparringError
+
+SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]
+SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
+
+
+def call(*arguments, text=None):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
+
+
+@pytest.fixture(scope="module")
+def poker(tmp_path_factory):
+    path = tmp_path_factory.mktemp("play") / "run"
+    outcome = call("train", "kuhn-tiny", *SMALL, "games.0.options.style=brief", "--run", path)
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory):
+    path = tmp_path_factory.mktemp("play") / "run"
+    outcome = call("train", "tictactoe-tiny", *SMALL, "--run", path)
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+def told(*arguments, text):
+    """Return what is shown; the command must end well, whatever the input."""
+    outcome = call("play", *arguments, text=text)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+def test_a_play_of_poker_from_the_rules_to_the_show_down(poker):
+    shown = told(poker, "--seed", 3, text="what\nbet\nn\n")
+    assert "We play Kuhn poker with 2 players." in shown
+    assert "You are first. The deal is --seed 3." in shown
+    assert "Your card is the Queen." in shown and "Betting so far: none." in shown
+    assert "'what' is no action of this game; it does not count as a move" in shown
+    assert "The cards: first Queen, second Jack." in shown
+    assert re.search(r"You (won|lost): [+-]\d\. Payoffs: first [+-]\d, second [+-]\d\.", shown)
+    assert re.search(r"1  first \(you\) +bet\n", shown)
+    assert re.search(r"2  second \(policy\) .*\[.*(pass|bet) 0\.\d\d", shown)
+    assert shown.count("Again?") == 1
+
+
+def test_the_board_is_drawn_and_the_end_is_said(lines):
+    shown = told(lines, text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2)
+    assert "  a b c\n1 . . .\n2 . . .\n3 . . .\n" in shown
+    assert re.search(r"The player 'O' chose [abc][123]\.", shown)
+    assert re.search(r"(You won: |You lost: |A draw\. Payoffs: X )[+-]", shown)
+
+
+@pytest.mark.parametrize("word", ["?", "help"])
+def test_help_shows_the_rules_again(poker, word):
+    assert told(poker, text=f"{word}\nq\n").count("We play Kuhn poker") == 2
+
+
+def test_another_play_has_another_deal_and_may_change_seats(poker):
+    shown = told(poker, "--seed", 3, text="bet\ns\nbet\nbet\nbet\ny\n")
+    assert "You are first. The deal is --seed 3." in shown
+    assert "You are second. The deal is --seed 4." in shown
+
+
+def test_the_deal_is_fresh_unless_it_is_asked_for(poker):
+    deals = {re.search(r"--seed (\d+)", told(poker, text="")).group(1) for _ in range(4)}
+    assert len(deals) > 1
+    assert told(poker, "--seed", 5, text="bet\n") == told(poker, "--seed", 5, text="bet\n")
+
+
+@pytest.mark.parametrize("text", ["", "?", "bet\n", "bet\npass\n", "bet\nbet\n\n"])
+def test_the_end_of_input_ends_the_session(poker, text):
+    assert told(poker, text=text).endswith("You left the game.\n")
+
+
+def test_seats_that_are_not_there_are_refused(poker):
+    outcome = call("play", poker, "--seat", 2)
+    assert isinstance(outcome.exception, SparringError)
+    assert "seats 0 to 1" in str(outcome.exception)

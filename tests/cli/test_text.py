@@ -1,0 +1,116 @@
+"""What strangers wrote reaches the terminal as plain text: no escape codes, no markup."""
+
+import io
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.agents.base import Reply
+from sparring.cli.text import PlainFormatter, fitted, say, shown
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.recipe import load_recipe
+from sparring.report.progress import Watcher
+from sparring.report.terminal import PlainConsole
+
+TITLE = "\x1b]0;owned\x07"  # an escape code that sets the window's title
+TINY = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.exact=false"]
+
+
+@pytest.mark.parametrize("code", ["\x1b[31m", TITLE, "\x9b31m", "\r", "\b", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"])
+def test_what_commands_a_terminal_is_shown_by_its_escape(code):
+    text = shown(f"a{code}b")
+    assert text.isprintable() and text.startswith("a\\") and text.endswith("b")
+
+
+@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe 大小", "می‌خواهم", "👩‍🚀"])
+def test_what_people_write_stays(text):
+    assert shown(text) == text
+
+
+def test_one_line_may_be_asked_for():
+    assert shown("a\nb\t", lines=False) == "a\\nb\\t"
+
+
+def test_a_table_shows_strings_as_they_are():
+    out = io.StringIO()
+    console = PlainConsole(file=out, width=100)
+    table = Table("[bold]head", title=f"[/b]{TITLE}")
+    table.add_row(f"[red]cell[/] :smile: {TITLE}")
+    console.print(table)
+    console.print(f"[link=http://127.0.0.1]line {TITLE}")
+    text = out.getvalue()
+    for part in ("[bold]head", "[/b]\\x1b]0;owned", "[red]cell[/] :smile: \\x1b]0;owned", "[link=http://127.0.0.1]line \\x1b"):
+        assert part in text, text
+    assert "\x1b" not in text and "\x07" not in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_first_line_of_a_run_shows_its_path_as_it_is(terminal):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    stream = Stream()
+    with Watcher(resolve(load_recipe("kuhn-tiny")), Path(f"[/b]x{TITLE}"), stream=stream):
+        pass
+    assert "[/b]x\\x1b]0;owned" in stream.getvalue() and TITLE not in stream.getvalue()
+
+
+def test_an_error_shows_a_path_as_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["sparring", "report", f"nowhere{TITLE}"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    error = capsys.readouterr().err
+    assert "nowhere\\x1b]0;owned\\x07" in error and "\x1b" not in error
+
+
+def test_what_is_logged_is_shown_as_it_is():
+    record = logging.LogRecord("x", logging.WARNING, "x", 1, "said %s", (TITLE,), None)
+    assert PlainFormatter("%(levelname)s: %(message)s").format(record) == "WARNING: said \\x1b]0;owned\\x07"
+
+
+def test_say_goes_where_it_is_told(capsys):
+    say(TITLE, file=sys.stderr)
+    assert capsys.readouterr().err == "\\x1b]0;owned\\x07\n"
+
+
+def test_play_shows_the_words_of_a_model_as_they_are(tmp_path, monkeypatch):
+    call = CliRunner().invoke
+    run = str(tmp_path / "run")
+    assert call(cli.app, ["train", "kuhn-tiny", *TINY, "--run", run]).exit_code == 0
+
+    class Rogue:
+        name, renderer = "rogue", None
+
+        def act(self, turns):
+            return [Reply(text=TITLE) for _ in turns]
+
+    monkeypatch.setattr(LocalEngine, "agent", lambda self, name: Rogue())
+    outcome = call(cli.app, ["play", run, "--seat", "1"], input="pass\n" * 9)
+    assert outcome.exit_code == 0, outcome.output
+    assert "owned" in outcome.output and "\x1b" not in outcome.output and "\x07" not in outcome.output
+
+
+def test_no_other_console_is_made():
+    folder = Path(sparring.__file__).parent
+    files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
+    assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
+
+
+def test_a_long_error_is_broken_between_words_on_a_terminal_and_whole_elsewhere(monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    names = ", ".join(f"mars/ablations/name-{number}" for number in range(20))
+    lines = fitted(f"error: Known: {names}", Stream()).splitlines()
+    assert max(map(len, lines)) < 40 and " ".join(lines) == f"error: Known: {names}"
+    assert fitted(names, io.StringIO()) == names

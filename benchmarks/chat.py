@@ -6,12 +6,14 @@ an illegal reply is replaced by a random move, so that conversations have many t
 conversations, each counted once: what every turn tells and says. Games share their rules, so it can be below one.
 """
 
+import argparse
 import multiprocessing
 import resource
 import time
 
 import torch
-from common import record, self_play_specs
+from common import self_play_specs
+from published import record, settings
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -71,5 +73,6 @@ def _all(data):
 
 
 if __name__ == "__main__":
+    given = settings(argparse.ArgumentParser(description=__doc__))
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:  # one process each, for its memory
-        record("chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1))
+        record("chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1), given)

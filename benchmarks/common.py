@@ -1,10 +1,8 @@
-"""What the benchmarks share: repeated timing, the machine, result files."""
+"""What the benchmarks share: repeated timing, peers, games of one agent with itself."""
 
 from __future__ import annotations
 
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,7 +16,6 @@ from sparring.rollout.play import EpisodeSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def median_seconds(work: Callable[[], Any], *, repeats: int = 9, warm_up: int = 2) -> float:
@@ -44,18 +41,6 @@ def ask_peer(script: str, *arguments: Any) -> Any:
     command = [str(PEERS), str(ROOT / "benchmarks" / script), *map(str, arguments)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return json.loads(output.strip().splitlines()[-1])
-
-
-def record(name: str, rows: list[dict[str, Any]]) -> None:
-    """Print rows as a table and keep them in results/NAME.json with the machine and the command."""
-    RESULTS.mkdir(exist_ok=True)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    command = f"python benchmarks/{Path(sys.argv[0]).name}"
-    (RESULTS / f"{name}.json").write_text(json.dumps({"command": command, "machine": machine, "rows": rows}, indent=2) + "\n")
-    columns = list(rows[0])
-    print("| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns) + " |")
 
 
 def self_play_specs(game: Any, count: int, agent: str) -> list[Any]:

@@ -5,11 +5,12 @@ arXiv 2602.22817, its core_hgpo.py; both Apache-2.0): dictionaries of hashed obs
 the whole batch per group. They differ from the releases in two ways: numbers are float64, so that results can be compared to 1e-6,
 and, in the loops' favour, they are handed the discounted returns, whose released form searches the whole batch once per turn.
 
-`python benchmarks/credit.py` keeps its figures in results/; with `--small` it runs on little data and only prints.
+With `--small` it runs on little data.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 import time
@@ -17,14 +18,18 @@ from collections import defaultdict
 
 import numpy as np
 import torch
-from common import median_seconds, record
+from common import median_seconds
+from published import record, settings
 
 from sparring import registry
 from sparring.ops.returns import discounted_returns
 from sparring.rng import Stream
 from sparring.types import TurnTable
 
-SMALL = "--small" in sys.argv[1:]
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--small", action="store_true")
+given = settings(parser)
+SMALL = given.small
 AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
 MEMBERS, POSITIONS = 8, 6
 GAMMA = 0.5  # with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
@@ -163,7 +168,7 @@ def alone(name, turns):
     """Return a row: seconds of an estimator on a million turns."""
     estimate = registry.bind("credit", name)
     seconds = median_seconds(lambda: estimate(turns, {}), repeats=3, warm_up=1)
-    return {"estimator": name, "turns": len(turns.reward), "seconds": seconds, "released": "", "ratio": "", "error": ""}
+    return {"estimator": name, "turns": len(turns.reward), "seconds": seconds}
 
 
 torch.set_num_threads(1)
@@ -172,7 +177,4 @@ million = drawn_table(ALL)
 critics = {"values", "values_after", "token_values"}
 free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & critics]
 rows += [alone(name, million) for name in free]
-if SMALL:
-    print(*({**row, "seconds": round(row["seconds"], 5)} for row in rows), sep="\n")
-else:
-    record("credit", rows)
+record("credit", rows, given)

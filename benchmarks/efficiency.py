@@ -5,10 +5,12 @@ backward over all sequences and AdamW. The loop does the same work and everythin
 games share only once, so where games repeat each other it can be faster than bare.
 """
 
+import argparse
 import time
 
 import torch
-from common import median_seconds, record
+from common import median_seconds
+from published import record, settings
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -93,6 +95,7 @@ def row(recipe, *overrides):
 
 
 if __name__ == "__main__":
+    given = settings(argparse.ArgumentParser(description=__doc__))
     mirror = "matchmaker={name: mirror}"
     rows = [row("kuhn-tiny"), row("leduc-tiny"), row("tictactoe-tiny", mirror), row("tictactoe-tiny", mirror, "model.hidden_size=256")]
-    record("efficiency", rows)
+    record("efficiency", rows, given)

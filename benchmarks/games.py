@@ -1,6 +1,9 @@
 """Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in the same run."""
 
-from common import ask_peer, median_seconds, record, self_play_specs
+import argparse
+
+from common import ask_peer, median_seconds, self_play_specs
+from published import record, settings
 
 from sparring.agents.random import random
 from sparring.games.catalogue import make_game
@@ -22,9 +25,9 @@ def rate(name):
     return turns[-1] / seconds
 
 
-rows = []
+given, rows = settings(argparse.ArgumentParser(description=__doc__)), []
 for ours, theirs in GAMES.items():
     first, peer, second = rate(ours), ask_peer("peer_games.py", theirs), rate(ours)
     mine = (first + second) / 2
     rows.append({"game": ours, "turns/s": mine, "TextArena turns/s": peer["turns_per_second"], "ratio": mine / peer["turns_per_second"]})
-record("games", rows)
+record("games", rows, given)

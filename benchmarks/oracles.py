@@ -1,8 +1,8 @@
 """Speed of the oracles on one core, and the share of a tiny training step that judging takes.
 
 Solvers are timed on positions that none of their caches has seen; look-ups on positions that a search has met. The mcts oracle runs
-next to OpenSpiel's own bot, with the same settings, on the same positions, turn about. `--small` runs less of everything and
-keeps nothing; `--only NAME` runs the parts whose name holds NAME and keeps nothing.
+next to OpenSpiel's own bot, with the same settings, on the same positions, turn about. `--small` runs less of everything;
+`--only NAME` runs the parts whose name holds NAME.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyspiel
-from common import record
+from published import record, settings
 
 from sparring import registry
 from sparring.config import resolve
@@ -86,9 +86,12 @@ def seconds_each(judge: Callable[[State], Any], states: list[State]) -> list[flo
 
 
 def row(name: str, value: float, unit: str, aim: float | None, **more: float | None) -> Row:
-    """Return a row of the table; ``met`` is empty where nothing was aimed at."""
-    met = "" if aim is None else "yes" if (value <= aim if unit in ("ms", "share") else value >= aim) else "no"
-    return {"what": name, "value": value, "unit": unit, "aim": "" if aim is None else aim, "met": met, **more}
+    """Return a row of the table; without ``aim`` and ``met`` where nothing was aimed at."""
+    found: Row = {"what": name, "value": value, "unit": unit, **more}
+    if aim is None:
+        return found
+    met = value <= aim if unit in ("ms", "share") else value >= aim
+    return {**found, "aim": aim, "met": "yes" if met else "no"}
 
 
 def solver(name: str, small: bool) -> Row:
@@ -182,15 +185,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="")
-    asked = parser.parse_args()
+    asked = settings(parser)
     found = []
     for each in rows(asked.only, asked.small):
         print({name: round(value, 4) if isinstance(value, float) else value for name, value in each.items()}, flush=True)
         found.append(each)
-    columns = dict.fromkeys(name for each in found for name in each)
-    found = [{name: each.get(name, "") for name in columns} for each in found]
-    if not asked.small and not asked.only:
-        record("oracles", found)
+    record("oracles", found, asked)
 
 
 if __name__ == "__main__":

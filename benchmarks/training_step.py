@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from common import ask_peer, median_seconds, record
+from common import ask_peer, median_seconds
+from published import record, settings
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sparring import registry
@@ -174,6 +175,8 @@ def compare(size, new_tokens, aim):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    torch.set_num_threads(parser.parse_args().threads)
+    given = settings(parser)
+    torch.set_num_threads(given.threads)
     cases = [("94k", 32, 3.0), ("94k", 4, 6.0), ("2.4M", 32, 1.3)]
-    record("training_step", [compare(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases])
+    rows = [compare(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases]
+    record("training_step", rows, given)

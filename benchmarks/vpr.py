@@ -1,153 +1,224 @@
-"""Rewarding turns against rewarding outcomes, with the tiny model, at equal games: the runs behind docs/reproduction/vpr.md.
+"""Rewarding turns against rewarding outcomes, with the tiny model: runs of docs/reproduction/vpr.md.
 
-    python benchmarks/vpr.py methods   VPR, outcome, rollout-based reward and both together, on every kind of game
-    python benchmarks/vpr.py noise     VPR on Sudoku with the oracle's verdicts flipped with probability 0 to 0.7
+    python benchmarks/vpr.py methods   verdicts, outcomes, values by playing on, both, at equal games
+    python benchmarks/vpr.py general   Sudoku with thousands of puzzles: what is learnt for new ones
 
-Each cell is one command, `sparring train vpr/GAME-tiny [CHANGES] seed=S threads=1`. Runs go two at a time; what is done is not done again.
-Success (share of the games that pay their most), the share of best actions and the return are those of the games trained on, which
-are fresh every step: means over windows of steps, then over seeds with Student's 95 % intervals. "games to its end" is how many games a
-method needs until its success stays, in the mean over seeds, at what the outcome reward has at its end.
+Each cell is one command, `sparring train RECIPE CHANGES seed=S threads=1`; what is done is not done
+again. Seeds are outermost, so that what is broken off holds whole seeds.
+
+Rows say which starts their figures are of. Figures while training (return, best moves) are of the
+games trained on: `seen`, or `all` where training draws from every start there is. Figures of the
+evaluation at the end (solved, best moves) are of puzzles that training never met: `unseen`; beside
+them those of training's puzzles.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from common import ROOT, record
+from cells import cell, metrics, origin
+from published import RESULTS, ROOT, record, settings
 
-from sparring.ops.statistics import mean_interval
 from sparring.report.svg import Series, line_chart
 
-SPARRING = str(Path(sys.executable).parent / "sparring")
+BEST_PLAY = "games.0.oracle={name: posterior, options: {worlds: 100}}"
 GAMES = {  # cell -> recipe, changes
     "sudoku": ("vpr/sudoku-tiny", []),
     "minesweeper": ("vpr/minesweeper-tiny", []),
-    "minesweeper-best": ("vpr/minesweeper-tiny", ["games.0.oracle={name: posterior, options: {worlds: 100}}"]),  # judged by best play
+    "minesweeper-best": ("vpr/minesweeper-tiny", [BEST_PLAY]),  # judged by best play
     "tictactoe": ("vpr/tictactoe-tiny", []),
 }
+MEETS = {"sudoku": "seen", "minesweeper": "all", "minesweeper-best": "all", "tictactoe": "all"}
 METHODS = {
     "vpr": [],
     "outcome": ["rewards=[]", "reorder_outcomes=false", "credit={name: grpo}"],
-    "playouts": ["rewards=[{name: playout_value}]", "credit={name: vpr, process: playout_value}", "rollout.playouts=1"],
-    "vpr-to-go": ["credit={name: vpr, gamma: 1.0}"],  # verdicts summed over the turns that are left
     "vpr-outcome": ["credit={name: vpr, outcome: 1.0}"],
+    "playouts": [
+        "rewards=[{name: playout_value}]",
+        "credit={name: vpr, process: playout_value}",
+        "rollout.playouts=1",
+    ],
 }
-FLIPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7)
-WINDOW = 20  # steps averaged for a point of a curve
+NEEDLESS = {("minesweeper-best", "outcome"), ("minesweeper-best", "playouts")}  # ask no oracle
+SHORT = ["steps=600", "evaluation.every=300"]  # of the recipe's 900
+GENERAL = {
+    "vpr": ("vpr/sudoku-general-tiny", SHORT),
+    "outcome": ("vpr/sudoku-general-tiny", [*METHODS["outcome"], *SHORT]),
+}
+BLANKS = (1, 2, 3, 4)
+STEPS, WINDOW, GAMES_PER_STEP = 75, 15, 256  # steps of the methods, steps to a point of a curve
 
 
-def noise(flip):
-    """Return the changes that make the Sudoku oracle err per turn."""
-    inner = f"name: noisy, oracle: constraint, options: {{lost: solution}}, flip: {flip:g}, per: turn"
-    return [f"games.0.oracle={{{inner}}}"] if flip else []
+def mean(found):
+    """Return the mean of a list."""
+    return sum(found) / max(len(found), 1)
 
 
-def train(folder, game, name, changes, seed):
-    """Train one cell, unless it is done; return its metrics by step."""
-    run = folder / f"{game}-{name}-{seed}"
-    if not (run / "report.html").exists():
-        recipe, own = GAMES[game]
-        command = [SPARRING, "train", recipe, *own, *changes, f"seed={seed}", "threads=1", "--run", str(run), "--overwrite"]
-        subprocess.run(command, check=True, capture_output=True)
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line.get("metrics", line) for line in lines]
-
-
-def curve(lines):
-    """Return (step, mean return, share of best actions) per window."""
+def training(lines):
+    """Return figures of the games trained on: by window, over the run, and at its end."""
     points = []
     for start in range(0, len(lines), WINDOW):
         part = lines[start : start + WINDOW]
-        returns = [[value for key, value in line.items() if key.startswith("return/")] for line in part]
-        optimal = [value for line in part for key, value in line.items() if key.startswith("optimal_rate/")]
-        points.append((start + len(part), mean([mean(values) for values in returns if values]), mean(optimal)))
-    return points
+        returns = [
+            mean([value for key, value in line.items() if key.startswith("return/")])
+            for line in part
+        ]
+        optimal = [
+            value for line in part for key, value in line.items() if key.startswith("optimal_rate/")
+        ]
+        points.append((start + len(part), mean(returns), mean(optimal)))
+    found = {f"return after {step * GAMES_PER_STEP}": value for step, value, _ in points}
+    found["return over the run"] = mean([value for _, value, _ in points])
+    found["return, end"] = points[-1][1]
+    if any(key.startswith("optimal_rate/") for line in lines for key in line):
+        found["best moves, end"] = points[-1][2]  # as the run's own oracle judges
+    return found
 
 
-def mean(values):
-    """Return the mean of a list."""
-    return sum(values) / max(len(values), 1)
+def measured(line, game, family):
+    """Return figures of the evaluation in a line of metrics: games solved, best moves, illegal."""
+    names = {"success": "solved", "optimal": "best moves", "illegal": "illegal"}
+    prefix = f"{family}/{game}/random/solver/"
+    return {
+        name: line[prefix + part]
+        for part, name in names.items()
+        if line.get(prefix + part) is not None
+    }
 
 
-def shown(values, digits=3):
-    """Return a mean over seeds and its interval as text."""
-    found = mean_interval(values)
-    return f"{found.mean:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+def by_seed(found):
+    """Return {figure: {seed: value}} of a list of figures by seed."""
+    return {name: {str(seed): one[name] for seed, one in enumerate(found)} for name in found[0]}
 
 
-def gains(curves, others):
-    """Return by seed how much larger the mean return over all windows is than another method's with the same seed."""
-    return [mean([point[1] for point in own]) - mean([point[1] for point in other]) for own, other in zip(curves, others, strict=True)]
+def cells_of(given, cells, run):
+    """Return what the cells came to, {cell: [by seed]}, and where the runs come from; seeds are outermost."""
+    wanted = [(*key, seed) for seed in range(given.seeds) for key in cells]
+    with ThreadPoolExecutor(given.workers) as pool:
+        kept = dict(zip(wanted, pool.map(run, wanted), strict=True))
+    found = {key: [kept[*key, seed]["found"] for seed in range(given.seeds)] for key in cells}
+    return found, origin(kept.values())
 
 
-def games_until(curves, level, games_per_step):
-    """Return after how many games the mean over seeds stays at or above a level, or "never"."""
-    means = [(points[0][0], mean([point[1] for point in points])) for points in zip(*curves, strict=True)]
-    reached = None
-    for step, value in means:
-        if value < level:
-            reached = None
-        elif reached is None:
-            reached = step * games_per_step
-    return "never" if reached is None else reached
+def methods(given):
+    """Return the rows of the study of methods, and where its runs come from."""
+    changes = [f"steps={given.steps}", f"evaluation.every={given.steps}"]
+    one_seat = "evaluation.opponents=[{name: random, games_per_seat: 500}]"
+    rival = "evaluation.opponents=[{name: random, games_per_seat: 2}]"  # returns are those wanted
+    cells = [
+        (game, method)
+        for method in given.methods
+        for game in given.games
+        if (game, method) not in NEEDLESS
+    ]
+
+    def run(key):
+        game, method, seed = key
+        recipe, own = GAMES[game]
+        more = [*own, *METHODS[method], *changes, rival if game == "tictactoe" else one_seat]
+        more += given.changes
+        folder = given.folder / f"{game}-{method}-{seed}"
+        return cell(
+            folder, recipe, [*more, f"seed={seed}", "threads=1"], lambda run: of_method(run, game)
+        )
+
+    found, source = cells_of(given, cells, run)
+    rows = []
+    for game, method in cells:
+        own = {"game": game, "learns by": method, "games": given.steps * GAMES_PER_STEP}
+        for starts, values in found[game, method][0].items():
+            values = by_seed([one[starts] for one in found[game, method]])
+            rows.append({**own, "starts": starts, "values": values})
+    return rows, source
+
+
+def of_method(run, game):
+    """Return the figures of a run of the study of methods, by what their starts are."""
+    lines, name, meets = metrics(run), game.removesuffix("-best"), MEETS[game]
+    own = training(lines)
+    if meets == "seen":
+        unseen = measured(lines[-1], name, "match")
+        return {"seen": {**own, **measured(lines[-1], name, "match_seen")}, "unseen": unseen}
+    return {meets: {**own, **({} if game == "tictactoe" else measured(lines[-1], name, "match"))}}
+
+
+def general(given):
+    """Return the rows of Sudoku with thousands of puzzles, and where the runs come from."""
+
+    def run(key):
+        name, seed = key
+        recipe, changes = GENERAL[name]
+        folder = given.folder / f"general-{name}-{seed}"
+        changes = [*changes, *given.changes]
+        return cell(folder, recipe, [*changes, f"seed={seed}", "threads=1"], of_general)
+
+    found, source = cells_of(given, [(name,) for name in GENERAL], run)
+    rows = []
+    for (name,), kept in found.items():
+        for blanks in BLANKS:
+            for starts in kept[0][str(blanks)]:
+                values = by_seed([one[str(blanks)][starts] for one in kept])
+                own = {"learns by": name, "empty cells": blanks, "games": kept[0]["games"]}
+                rows.append({**own, "starts": starts, "values": values})
+    return rows, source
+
+
+def of_general(run):
+    """Return by number of empty cells and by starts what a run solves at its evaluations."""
+    lines = [line for line in metrics(run) if any(key.startswith("match/") for key in line)]
+    found = {"games": lines[-1]["step"] * GAMES_PER_STEP}
+    for blanks in BLANKS:
+        found[str(blanks)] = {}
+        for starts, family in (("unseen", "match"), ("seen", "match_seen")):
+            curve = {
+                f"solved after {line['step'] * GAMES_PER_STEP}": line[key]
+                for line in lines
+                for key in [f"{family}/sudoku{blanks}/random/solver/success"]
+            }
+            found[str(blanks)][starts] = {**curve, **measured(lines[-1], f"sudoku{blanks}", family)}
+    return found
+
+
+def draw(rows, game, seeds):
+    """Draw the mean return of a game while training, by method."""
+    series = []
+    for row in rows:
+        if row["game"] == game and row["starts"] == MEETS[game]:
+            found = {
+                int(name.rpartition(" ")[2]): mean(list(values.values()))
+                for name, values in row["values"].items()
+                if name.startswith("return after ")
+            }
+            series.append(Series(name=row["learns by"], points=sorted(found.items())))
+    chart = line_chart(
+        series,
+        title=f"{game}: mean return while training, {MEETS[game]} starts",
+        note=f"{seeds} seeds",
+        x_label="games",
+        standalone=True,
+    )
+    (ROOT / "docs" / "images" / f"vpr-methods-{game}.svg").write_text(chart + "\n")
 
 
 def main(given):
-    """Run the cells and write table, figures and charts."""
-    cells = {
-        "methods": [(game, name, METHODS[name]) for game in given.games for name in given.methods],
-        "noise": [("sudoku", f"flip{flip:g}" if flip else "vpr", noise(flip)) for flip in FLIPS]
-        + [("sudoku", "outcome", METHODS["outcome"])],
-    }[given.study]
-    wanted = [(*cell, seed) for seed in range(given.seeds) for cell in cells]
-    with ThreadPoolExecutor(given.workers) as pool:
-        found = list(pool.map(lambda key: train(given.folder, key[0], key[1], [*key[2], *given.changes], key[3]), wanted))
-    curves = {}
-    for (game, name, _, _), lines in zip(wanted, found, strict=True):
-        curves.setdefault((game, name), []).append(curve(lines))
-    rows = []
-    for (game, name), lines in curves.items():
-        ahead = gains(lines, curves[game, "outcome"]) if (game, "outcome") in curves else []
-        steps = lines[0][-1][0]
-        size = given.games_per_step
-        outcome = curves.get((game, "outcome"))
-        level = mean([points[-1][1] for points in outcome]) if outcome else float("nan")
-        rows.append(
-            {
-                "game": game,
-                "method": name,
-                "games": steps * size,
-                "return at half": shown([points[len(points) // 2 - 1][1] for points in lines]),
-                "return at the end": shown([points[-1][1] for points in lines]),
-                "best actions at the end": shown([points[-1][2] for points in lines]),  # judged by the run's own oracle
-                "over the run, less outcome's": shown(ahead) if ahead else "-",
-                "games to outcome's end": games_until(lines, level, size) if outcome else "-",
-            }
-        )
-    record(f"vpr-{given.study}", rows)
-    for game in {game for game, _ in curves}:
-        series = [
-            Series(name=name, points=[(p[0][0] * given.games_per_step, mean([one[1] for one in p])) for p in zip(*lines, strict=True)])
-            for (own, name), lines in curves.items()
-            if own == game
-        ]
-        chart = line_chart(
-            series, title=f"{game}: mean return while training", note=f"{given.seeds} seeds", x_label="games", standalone=True
-        )
-        (ROOT / "docs" / "images" / f"vpr-{given.study}-{game}.svg").write_text(chart + "\n")
+    """Run the cells, write their rows, and draw the study of methods."""
+    rows, source = {"methods": methods, "general": general}[given.study](given)
+    path = record(f"vpr-{given.study}", rows, given, **source)
+    if given.study == "methods" and path.parent == RESULTS:
+        for game in given.games:
+            draw(rows, game, given.seeds)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=("methods", "noise"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("study", choices=("methods", "general"))
     parser.add_argument("--games", nargs="+", choices=GAMES, default=list(GAMES))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--games-per-step", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of the study of methods")
+    parser.add_argument("--changes", nargs="*", default=[], help="further changes to every recipe")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "vpr")
-    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
-    parser.add_argument("--changes", nargs="*", default=[], help="changes to every recipe, e.g. steps=300")
-    main(parser.parse_args())
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time, one thread each")
+    main(settings(parser, "study"))

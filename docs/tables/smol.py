@@ -1,0 +1,24 @@
+"""The table of docs/reproduction/mars.md on SmolLM2."""
+
+from measured import markdown, rows, source, spread, values
+
+
+def smol():
+    """Return SmolLM2's figures before and while training."""
+    lines = []
+    for one in rows("smol"):
+        figures = [
+            spread(one, figure) if figure in one["values"] else "-"
+            for figure in ("first", "second")
+        ]
+        legal = f"{100 * values(one, 'legal')[0]:.3g} %"
+        exact = f"{values(one, 'nash_conv')[0]:.3f}" if "nash_conv" in one["values"] else "-"
+        lines.append((one["recipe"], one["when"], legal, *figures, exact))
+    head = ("recipe", "when", "legal replies", "return as first", "as second", "NashConv")
+    return markdown(head, lines)
+
+
+MADE = {
+    "smol": smol,
+    "smol source": lambda: source("smol"),
+}

@@ -1,0 +1,136 @@
+"""The tables of benchmarks/README.md on speed and memory."""
+
+from measured import markdown, row, rows
+
+LOOPS = {
+    ("kuhn-tiny", "-"): "kuhn-tiny",
+    ("leduc-tiny", "-"): "leduc-tiny",
+    (
+        "tictactoe-tiny",
+        "matchmaker={name: mirror}",
+    ): "tictactoe-tiny, mirror (nearly all games differ)",
+    (
+        "tictactoe-tiny",
+        "matchmaker={name: mirror} model.hidden_size=256",
+    ): "the same, hidden size 256",
+}
+ESTIMATORS = {"grpo": "GRPO", "mars": "MARS", "gigpo": "GiGPO", "hgpo": "HGPO"}
+SECONDS_AIM, RATIO_AIM = "0.25", "20"
+
+
+def number(value):
+    """Return a figure with the digits that a reader needs: three, or four from a thousand on."""
+    if value >= 1000:
+        digits = len(str(int(value))) - 4
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def training_step():
+    """Return ours, TRL's and the bare model's rollouts per second."""
+    head = (
+        "model",
+        "new tokens",
+        "rollouts/s",
+        "TRL rollouts/s",
+        "ratio",
+        "aim",
+        "bare rollouts/s",
+        "ours / bare",
+    )
+    names = ("rollouts/s", "TRL rollouts/s", "ratio", "aim", "bare rollouts/s", "efficiency")
+    cells = (
+        (one["model"], str(one["new tokens"]), *(number(one[name]) for name in names))
+        for one in rows("training_step")
+    )
+    return markdown(head, cells)
+
+
+def efficiency():
+    """Return tokens per second of the loop and of the bare model."""
+    found = (
+        (name, row("efficiency", recipe=recipe, overrides=more))
+        for (recipe, more), name in LOOPS.items()
+    )
+    names = ("tokens/s", "bare tokens/s", "efficiency", "aim")
+    cells = ((name, *(number(one[figure]) for figure in names)) for name, one in found)
+    return markdown(("recipe", "tokens/s", "bare tokens/s", "ours / bare", "aim"), cells)
+
+
+def games():
+    """Return turns per second of random play, next to TextArena's."""
+    cells = (
+        (
+            name,
+            *(
+                number(row("games", game=game)[figure])
+                for figure in ("turns/s", "TextArena turns/s", "ratio")
+            ),
+            aim,
+        )
+        for game, name, aim in (
+            ("tic_tac_toe", "tic-tac-toe", "3"),
+            ("kuhn_poker", "Kuhn poker", "2"),
+        )
+    )
+    return markdown(("game", "turns/s", "TextArena turns/s", "ratio", "aim"), cells)
+
+
+def credit():
+    """Return seconds on a million turns, and how much faster two are than released loops."""
+    found = rows("credit")
+    against = [one for one in found if "ratio" in one]
+    alone = {one["estimator"]: one["seconds"] for one in found if "ratio" not in one}
+    slowest = max(alone, key=lambda name: alone[name])
+    names = list(dict.fromkeys([*ESTIMATORS, slowest]))
+    cells = [
+        (
+            f"{ESTIMATORS[one['estimator']]}, times the released loops",
+            number(one["ratio"]),
+            RATIO_AIM,
+        )
+        for one in against
+    ]
+    for name in names:
+        label = ESTIMATORS.get(name, f"`{name}`") + (
+            ", the slowest of all" if name == slowest else ""
+        )
+        cells.append((f"{label}, a million turns, seconds", f"{alone[name]:.2f}", SECONDS_AIM))
+    return markdown(("what", "figure", "aim"), cells)
+
+
+def oracles():
+    """Return the speed of the oracles, and judging's share of a step."""
+    cells = (
+        (one["what"], one["unit"], number(one["value"]), number(one["aim"]) if "aim" in one else "")
+        for one in rows("oracles")
+    )
+    return markdown(("what", "unit", "figure", "aim"), cells)
+
+
+def chat():
+    """Return tokens per second and memory of a real chat model."""
+    whole, parts = (
+        ("turns", "conversation tokens"),
+        ("play tokens/s", "sampled tokens/s", "forward tokens/s", "update tokens/s"),
+    )
+    rest = ("prefill ratio", *parts, "peak GiB of play", "peak GiB")
+    cells = (
+        (
+            one["recipe"],
+            *(f"{one[name]:,}" for name in whole),
+            *(number(one[name]) for name in rest),
+        )
+        for one in rows("chat")
+    )
+    return markdown(("recipe", *whole, *rest), cells)
+
+
+MADE = {
+    "training step": training_step,
+    "efficiency": efficiency,
+    "games": games,
+    "credit": credit,
+    "oracles": oracles,
+    "chat": chat,
+}

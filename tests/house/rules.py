@@ -3,7 +3,8 @@
 import ast
 
 ORDER = [
-    *("types", "errors", "schedule", "rng", "registry", "config", "recipe", "ops", "games", "render", "models", "samplers", "agents"),
+    *("types", "errors", "guard", "names", "yaml_text", "schedule", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
+    *("render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "train", "league"),
     *("evaluate", "run", "engine", "report", "recipes", "cli", "interop"),
 ]

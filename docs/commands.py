@@ -1,0 +1,225 @@
+"""Find every command in the pages, and read what docs/commands.yaml says of each.
+
+`python docs/commands.py` prints the entries that the table lacks; docs/try_commands.py runs them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "docs" / "commands.yaml"
+SHELLS = {"bash", "sh", "shell", "console"}
+PROGRAMS = ("sparring", "make", "pip", "python", "tensorboard", "git", "cd", "export")
+QUERY = "duckdb: "  # how a block of SQL begins as a command
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INLINE = re.compile(rf"`((?:{'|'.join(PROGRAMS[:5])})\s[^`]+)`")
+VERB = re.compile(r"sparring (train|evaluate|play|explain|export|report|credit( \w+)?)")  # and no more
+FATES = ("add", "long", "never")
+SMALL = {  # what a suggested entry adds, by the first words of the command
+    "sparring train": "steps=2",
+    "sparring evaluate": "--games 2",
+    "sparring credit compare": "--episodes 256",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as a page has it."""
+
+    text: str
+    page: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its words: what makes two commands the same, however they are quoted."""
+        return words(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the table says of a command; one of ``add``, ``long`` and ``never`` is given.
+
+    Args:
+        command: as the pages have it.
+        add: what `make check` adds to make it small; "" runs it as it is.
+        long: why only `make check-all` runs it.
+        never: why nothing runs it.
+        where: what stands for its placeholders, e.g. {RUN: runs/demo}.
+        input: what is typed while it runs.
+        files: files that it reads and a user would have written, by path.
+        seconds: how long it may take when small.
+        status: its exit status.
+        expect: what its output holds.
+    """
+
+    command: str
+    add: str | None = None
+    long: str = ""
+    never: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+    input: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    seconds: int = 300
+    status: int = 0
+    expect: str = ""
+
+    def line(self, *, small: bool) -> str:
+        """Return the line to run, or "" where this size is not run."""
+        if self.never or (small and self.add is None):
+            return ""
+        line = self.command
+        for name, value in self.where.items():
+            line = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", lambda _, to=value: to, line)
+        return f"{line} {self.add}".rstrip() if small else line
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return the words of a command as a shell reads them; those of a query as they stand."""
+    if text.startswith(QUERY):
+        return tuple(text.split())
+    return tuple(shlex.split(text, comments=True))
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """Return the pages whose commands are run: the README first, then in the order of a reader."""
+    named = [root / name for name in ("README.md", "docs/quickstart.md", "CONTRIBUTING.md")]
+    others = [*sorted((root / "docs").rglob("*.md")), *sorted((root / "benchmarks").glob("*.md"))]
+    return [*named, *(page for page in others if page not in named)]
+
+
+def documented(root: Path = ROOT) -> list[Command]:
+    """Return the commands of all pages in their order; one that a page repeats is named once."""
+    found: dict[tuple[str, ...], Command] = {}
+    for page in pages(root):
+        name = str(page.relative_to(root))
+        for text in commands_of(page.read_text(encoding="utf-8")):
+            found.setdefault((name, *words(text)), Command(text, name))
+    return list(found.values())
+
+
+def commands_of(text: str) -> Iterator[str]:
+    """Yield the commands of a page in order: lines of code, queries, and code in sentences."""
+    end = 0
+    for block in FENCED.finditer(text):
+        yield from _inline(text[end : block.start()])
+        end = block.end()
+        language, body = block.groups()
+        if language == "sql":
+            lines = (line.strip() for line in body.splitlines())
+            yield QUERY + " ".join(line for line in lines if line and not line.startswith("--"))
+        elif language in SHELLS or not language:
+            yield from _lines(body, every=language in SHELLS)
+    yield from _inline(text[end:])
+
+
+def _inline(text: str) -> Iterator[str]:
+    """Yield the commands that stand in sentences; a verb alone is the name of one."""
+    for found in INLINE.findall(text):
+        if not VERB.fullmatch(command := " ".join(found.split())):
+            yield command
+
+
+def _lines(body: str, *, every: bool) -> Iterator[str]:
+    """Yield the commands of a code block; unless ``every`` line is one, those of known programs."""
+    for line in re.sub(r"\\\n\s*", "", body).splitlines():
+        first = line.split(maxsplit=1)[:1]
+        if first and not line.startswith("#") and (every or first[0] in PROGRAMS):
+            yield without_comment(line)
+
+
+def without_comment(line: str) -> str:
+    """Return a shell line up to its comment."""
+    quote = ""
+    for place, letter in enumerate(line):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter == "#" and (place == 0 or line[place - 1].isspace()):
+            return line[:place].rstrip()
+    return line.rstrip()
+
+
+def read_table(path: Path = TABLE) -> list[Entry]:
+    """Return the entries of the table.
+
+    Raises:
+        ValueError: an entry is not what `Entry` describes; the message names the command.
+    """
+    entries = [_entry(row) for row in yaml.safe_load(path.read_text(encoding="utf-8"))]
+    seen: dict[tuple[str, ...], Entry] = {}
+    for entry in entries:
+        if seen.setdefault(words(entry.command), entry) is not entry:
+            raise ValueError(f"{path.name} has two entries for: {entry.command}")
+    return entries
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    """Return a row of the table as an entry, checked."""
+    try:
+        entry = Entry(**row)
+    except TypeError as error:
+        raise ValueError(f"{row}: {error}") from None
+    if sum(fate in row for fate in FATES) != 1:
+        raise ValueError(f"{entry.command}: say one of {', '.join(FATES)}")
+    missing = [name for name in entry.where if name not in entry.command]
+    if missing:
+        raise ValueError(f"{entry.command}: it has no {', '.join(missing)}")
+    return entry
+
+
+def unknown(commands: Iterable[Command], entries: Iterable[Entry]) -> list[Command]:
+    """Return the documented commands that the table lacks, each once."""
+    known = {words(entry.command) for entry in entries}
+    return list({command.key: command for command in commands if command.key not in known}.values())
+
+
+def stale(commands: Iterable[Command], entries: Iterable[Entry]) -> list[Entry]:
+    """Return the entries whose command no page has any more."""
+    had = {command.key for command in commands}
+    return [entry for entry in entries if words(entry.command) not in had]
+
+
+def suggestion(command: Command) -> str:
+    """Return an entry for a command, as lines of the table."""
+    known = (more for start, more in SMALL.items() if command.text.startswith(start))
+    row = {"command": command.text, "add": next(known, "")}
+    return yaml.safe_dump([row], sort_keys=False, width=10_000)
+
+
+def complaint(commands: list[Command], entries: list[Entry]) -> str:
+    """Return what is wrong with the table and the lines that mend it; "" where it is right."""
+    said = []
+    for command in unknown(commands, entries):
+        said += [
+            f"docs/commands.yaml does not know a command of {command.page}; add:",
+            suggestion(command),
+        ]
+    if said:
+        said.append(
+            "`add` is what makes it small, '' if it is. `long: WHY` in its place leaves the command "
+            "to `make check-all`, `never: WHY` to nobody; docs/commands.py describes more."
+        )
+    said += [
+        f"No page has this any more; delete its entry in docs/commands.yaml: {entry.command}"
+        for entry in stale(commands, entries)
+    ]
+    return "\n".join(said)
+
+
+def main() -> None:
+    """Print what the table lacks, and fail if it lacks anything."""
+    sys.exit(complaint(documented(), read_table()) or None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Run the commands of the pages, as docs/commands.yaml says, with an empty home and empty caches.
+
+Each page gets a copy of the project. The README's commands run in a shell, as a user types them.
+Those of other pages that begin with `sparring` run in a fork of this process, which has imported
+what they need. A command that an earlier page had is not run again: the runs it left are copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from commands import QUERY, ROOT, Command, Entry, complaint, documented, read_table, words
+
+TYPED = "README.md"  # its commands run in a shell
+LEFT_OUT = shutil.ignore_patterns(
+    *(".git", ".venv*", "runs", "build", "dist", "*.egg-info"),
+    *("__pycache__", ".*_cache", ".hypothesis"),
+)
+AUTHOR = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+DAY = 86_400.0  # seconds that a command of documented size may take
+SHOWN = 3_000  # characters of the output of a command that failed
+ASK = "import sys, duckdb; print(duckdb.sql(sys.argv[1]))"
+
+
+class Workshop:
+    """A folder in which the commands of pages run.
+
+    Args:
+        folder: an empty folder.
+        small: whether commands get what makes them small.
+    """
+
+    def __init__(self, folder: Path, *, small: bool) -> None:
+        self.folder, self.small = folder, small
+        self.failed: list[str] = []
+        # by the command's words: the copy of the project it ran in, and the run folders it made there
+        self._left: dict[tuple[str, ...], tuple[Path, list[Path]]] = {}
+        home = folder / "home"
+        home.mkdir()
+        os.environ.update(
+            HOME=str(home),
+            XDG_CACHE_HOME=str(home / "cache"),
+            SPARRING_CACHE=str(home / "sparring"),
+        )
+        os.environ["PATH"] = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        self._base = folder / "base"
+        shutil.copytree(ROOT, self._base, ignore=LEFT_OUT)
+        commit = (*AUTHOR, "commit", "--quiet", "--message", "A copy")
+        for git in (("init", "--quiet"), ("add", "."), commit):  # a repository, as a clone is
+            subprocess.run(["git", *git], cwd=self._base, check=True)
+        (self._base / ".venv").symlink_to(sys.prefix)
+
+    def prepare(self) -> None:
+        """Make the run that pages call runs/demo, and import what forks need."""
+        import sparring.cli
+        import sparring.engine.local  # noqa: F401
+
+        steps = ["steps=2", "store.every=1"] if self.small else []
+        line = shlex.join(["sparring", "train", "demo", *steps, "--run", "runs/demo"])
+        self._tell(Command(line, "runs/demo"), line, *self._forked(line, self._base, "", DAY))
+
+    def try_page(self, page: str, wanted: Iterable[tuple[Command, Entry]]) -> None:
+        """Run the commands of one page in their order."""
+        project = self.folder / page.replace("/", "-")
+        shutil.copytree(self._base, project, symlinks=True)
+        for command, entry in wanted:
+            line = entry.line(small=self.small)
+            if command.key in self._left:
+                elsewhere, runs = self._left[command.key]
+                for run in runs:
+                    if not (project / run).exists():
+                        shutil.copytree(elsewhere / run, project / run)
+            elif line:
+                self._try(project, command, entry, line)
+
+    def _try(self, project: Path, command: Command, entry: Entry, line: str) -> None:
+        """Run one line, tell how it went, and note the runs that it left."""
+        for name, text in entry.files.items():
+            (project / name).write_text(text, encoding="utf-8")
+        before, limit = set(_runs(project)), float(entry.seconds) if self.small else DAY
+        alone = line.startswith("sparring ") and command.page != TYPED
+        status, output, seconds = (self._forked if alone else self._typed)(
+            line, project, entry.input, limit
+        )
+        good = status == entry.status and entry.expect in output and "Traceback" not in output
+        self._tell(command, line, 0 if good else status or 1, output, seconds)
+        self._left[command.key] = (project, sorted(set(_runs(project)) - before))
+
+    def _typed(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
+        """Run a line in a shell, or a query in DuckDB; return status, output and seconds."""
+        query = line.startswith(QUERY)
+        arguments = (
+            [sys.executable, "-c", ASK, line.removeprefix(QUERY)] if query else ["bash", "-c", line]
+        )
+        with tempfile.TemporaryFile("w+") as said:
+            began = time.monotonic()
+            process = subprocess.Popen(
+                arguments,
+                cwd=project,
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+            )
+            try:
+                process.communicate(typed, timeout=limit)
+            except subprocess.TimeoutExpired:
+                said.write(f"It ran for more than {limit:.0f} s.")
+            finally:
+                _end(process.pid)
+                process.wait()
+            said.seek(0)
+            return process.returncode, said.read(), time.monotonic() - began
+
+    def _forked(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
+        """Run `sparring ...` in a fork of this process; return status, output and seconds."""
+        said, asked = self.folder / "output", self.folder / "input"
+        asked.write_text(typed, encoding="utf-8")
+        began = time.monotonic()
+        process = multiprocessing.get_context("fork").Process(
+            target=_sparring, args=(words(line), project, asked, said)
+        )
+        process.start()
+        try:
+            process.join(limit)
+        finally:
+            late = process.is_alive()
+            _end(process.pid)
+            process.join()
+        output = (
+            said.read_text(encoding="utf-8", errors="replace")
+            + f"It ran for more than {limit:.0f} s." * late
+        )
+        return process.exitcode or 0, output, time.monotonic() - began
+
+    def _tell(self, command: Command, line: str, status: int, output: str, seconds: float) -> None:
+        """Print how a command went; the end of its output if it failed."""
+        print(
+            f"{'FAILED' if status else 'ok':>6} {seconds:6.1f} s  {command.page}: {line}",
+            flush=True,
+        )
+        if status:
+            self.failed.append(f"{command.page}: {line} (status {status})")
+            print(output[-SHOWN:], flush=True)
+
+
+def _sparring(arguments: tuple[str, ...], project: Path, asked: Path, said: Path) -> None:
+    """Run the command line in this process, which is a fork."""
+    os.setsid()
+    for stream, path, flags in (
+        (0, asked, os.O_RDONLY),
+        (1, said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    ):
+        os.dup2(os.open(path, flags, 0o600), stream)
+    os.dup2(1, 2)
+    sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode) for n, mode in enumerate("rww"))
+    os.chdir(project)
+    sys.argv = list(arguments)
+    from sparring.cli import main
+
+    main()
+
+
+def _runs(project: Path) -> list[Path]:
+    """Return the run folders of a project, relative to it."""
+    found = (path.parent for path in project.rglob("metrics.jsonl"))
+    return [folder.relative_to(project) for folder in found if (folder / "config.yaml").is_file()]
+
+
+def _end(group: int | None) -> None:
+    """Kill a process that leads a group, and all that it started and left behind."""
+    if group:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def main() -> None:
+    """Run the commands; exit with the names of those that failed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--documented", action="store_true", help="as the pages have them, however long they take"
+    )
+    parser.add_argument("--only", default="", help="a pattern of PAGE: COMMAND")
+    arguments = parser.parse_args()
+    commands, entries = documented(), read_table()
+    if wrong := complaint(commands, entries):
+        sys.exit(wrong)
+    known = {words(entry.command): entry for entry in entries}
+    began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    with tempfile.TemporaryDirectory(prefix="sparring-commands-") as folder:
+        shop = Workshop(Path(folder).resolve(), small=not arguments.documented)
+        shop.prepare()
+        for page in dict.fromkeys(command.page for command in commands):
+            wanted = [command for command in commands if command.page == page]
+            wanted = [c for c in wanted if re.search(arguments.only, f"{page}: {c.text}")]
+            shop.try_page(page, [(command, known[command.key]) for command in wanted])
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = used.ru_utime + used.ru_stime
+    print(
+        f"{time.monotonic() - began:.0f} s, {busy:.0f} s of processors, {len(shop.failed)} failed"
+    )
+    sys.exit("\n".join(shop.failed) or None)
+
+
+if __name__ == "__main__":
+    main()

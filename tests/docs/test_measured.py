@@ -1,0 +1,265 @@
+"""Measurements: pages show what results files hold, and these say where they come from."""
+
+import argparse
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(folder, name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+measured = load("docs", "measured")
+published = load("benchmarks", "published")
+credit_pages = load("docs", "credit_pages")
+PAGES = [
+    page
+    for page in [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/reproduction").glob("*.md"),
+        ROOT / "benchmarks/README.md",
+    ]
+    if measured.marks(page.read_text(encoding="utf-8"))
+]
+FILES = sorted(published.RESULTS.glob("*.json"))
+GOOD = {
+    "command": "python benchmarks/x.py --seeds 2",
+    "setting": {},
+    "commit": "0123abc",
+    "versions": {"python": "3.11"},
+    "machine": {},
+    "date": "2026-11-22",
+}
+
+
+# -- what is in the repository
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_a_page_shows_what_its_results_files_hold(page):
+    text = page.read_text(encoding="utf-8")
+    assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
+
+
+@pytest.mark.parametrize("name", ["lab", "race"])
+def test_the_pages_of_the_credit_lab_are_what_their_results_files_hold(name):
+    path, page = {
+        "lab": (credit_pages.LAB, credit_pages.lab_page),
+        "race": (credit_pages.RACE, credit_pages.race_page),
+    }[name]
+    assert path.read_text(encoding="utf-8") == page(), f"{path.name} is stale; run `make docs`"
+
+
+WRITTEN = sorted(
+    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reproduction").glob("*.md")}
+)
+WHOLE = {"credit-lab.md", "credit-race.md"}  # made from their files as a whole
+DIARIES = {"LOG.md", "CHANGELOG.md"}
+WRITTEN = [
+    page
+    for page in [*WRITTEN, ROOT / "benchmarks/README.md"]
+    if page.name not in WHOLE | DIARIES
+]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=[str(page.relative_to(ROOT)) for page in WRITTEN])
+def test_no_interval_in_a_table_is_written_by_hand(page):
+    text = measured.MARK.sub("", page.read_text(encoding="utf-8"))
+    typed = [
+        line
+        for line in text.splitlines()
+        if line.startswith("|") and published.INTERVAL.search(line)
+    ]
+    assert not typed, (
+        f"{typed[0]}\nstands in no file of benchmarks/results; put the table between markers (docs/measured.py)"
+    )
+
+
+def test_every_table_that_is_made_stands_on_a_page():
+    used = {name for page in PAGES for name in measured.marks(page.read_text(encoding="utf-8"))}
+    assert measured.made().keys() == used
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_a_results_file_says_where_its_figures_come_from(path):
+    assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
+
+
+# -- the rules themselves
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"game": "sudoku", "solved": 0.72}, "'solved' may be figures of skill"),
+        (
+            {"game": "kuhn_poker", "values": {"nash_conv": {"0": 0.1}}},
+            "'values' may be figures of skill",
+        ),
+        ({"game": "sudoku", "solved": 0.72, "starts": "fresh"}, "write one of unseen, seen, all"),
+        (
+            {"game": "sudoku", "solved": "0.72 [0.52, 0.92]", "starts": "all"},
+            "keep 'values' per seed",
+        ),
+        ({"values": {"solved": 0.7}, "starts": "all"}, "not a map from seeds"),
+        ({"what": "sudoku", "value": 3.0, "unit": "solved"}, "'value' may be figures of skill"),
+        (
+            {"values": {}, "text": {"solved": "0.72 [0.52, 0.92]"}, "starts": "seen"},
+            "say in 'note'",
+        ),
+    ],
+)
+def test_a_figure_of_skill_without_its_starts_or_seeds_is_refused(row, message):
+    assert message in " ".join(published.faults({**GOOD, "rows": [row]}))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"game": "sudoku", "values": {"solved": {"0": 0.7, "1": 0.6}}, "starts": "unseen"},
+        {"game": "tic_tac_toe", "turns/s": 112068.4, "TextArena turns/s": 32786.8, "ratio": 3.4},
+        {"what": "sudoku 9x9", "value": 5775.7, "unit": "verdicts/s"},
+    ],
+)
+def test_a_figure_of_skill_with_its_starts_and_a_speed_without_are_accepted(row):
+    assert published.faults({**GOOD, "rows": [row]}) == []
+
+
+@pytest.mark.parametrize("key", published.KEYS)
+def test_a_results_file_without_a_source_is_refused(key):
+    document = {**GOOD, "rows": []}
+    del document[key]
+    assert published.faults(document)
+
+
+def parser():
+    found = argparse.ArgumentParser()
+    found.add_argument("study", choices=("methods", "noise"))
+    found.add_argument("--seeds", type=int, default=3)
+    found.add_argument("--variants", nargs="+", default=("a", "b"))
+    found.add_argument("--workers", type=int, default=2)
+    found.add_argument("changes", nargs="*", default=["steps=100"])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        (["methods"], True),
+        (["noise", "--workers", "1"], True),
+        (["methods", "--seeds", "3"], True),
+        (["methods", "--variants", "a", "b"], True),
+        (["methods", "--seeds", "1"], False),
+        (["methods", "--variants", "a"], False),
+        (["methods", "steps=20"], False),
+        (["methods", "steps=100", "threads=1"], False),
+    ],
+)
+def test_only_the_whole_setting_replaces_published_results(arguments, whole, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", *arguments])
+    assert published.settings(parser(), "study").out == (
+        published.RESULTS if whole else published.TRIALS
+    )
+
+
+def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["benchmarks/x.py", "noise", "steps=20", "a b", "--out", str(tmp_path / "own.json")],
+    )
+    row = {"game": "sudoku", "starts": "unseen", "values": {"solved": {"0": 0.5}}}
+    path = published.record("x", [row], published.settings(parser(), "study"))
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    assert path == tmp_path / "own.json"
+    assert kept["command"].startswith("python benchmarks/x.py noise steps=20 'a b' --out ")
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", kept["commit"])
+    assert kept["setting"] == {
+        "study": "noise",
+        "seeds": 3,
+        "variants": ["a", "b"],
+        "changes": ["steps=20", "a b"],
+    }
+    assert {"python", "torch", "sparring", "numpy", "open_spiel", "transformers"} <= kept[
+        "versions"
+    ].keys()
+
+
+def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        sys, "argv", ["benchmarks/x.py", "noise", "--out", str(tmp_path / "own.json")]
+    )
+    with pytest.raises(ValueError, match="'solved' may be figures of skill"):
+        published.record("x", [{"solved": 0.5}], published.settings(parser(), "study"))
+    assert not (tmp_path / "own.json").exists()
+
+
+# -- pages
+
+
+def test_markers_of_both_kinds_are_filled():
+    text = "a\n<!-- table: t -->\nold\n<!-- end -->\nb <!-- figure: f -->1<!-- end --> c\n"
+    found = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
+    assert (
+        found == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
+    )
+    assert measured.marks(text) == ["t", "f"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!-- table: u -->\n<!-- end -->",
+        "<!-- table: t -->\nold\n",
+        "<!-- table: t -->\nold\n<!-- table: t -->\nold\n<!-- end -->",
+        "old <!-- end -->",
+    ],
+)
+def test_a_marker_without_a_table_or_an_end_is_an_error(text):
+    with pytest.raises(ValueError, match="<!-- end -->"):
+        measured.filled(text, {"t": lambda: "new"})
+
+
+ROW = {"values": {"solved": {"0": 0.9, "10": 0.7, "2": 0.8}}, "intervals": {}}
+
+
+def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_be():
+    assert measured.values(ROW, "solved") == [0.9, 0.8, 0.7]
+    assert measured.spread(ROW, "solved") == "0.80 [0.55, 1.05]"
+    assert measured.spread(ROW, "solved", high=1.0) == "0.80 [0.55, 1.00]"
+    assert measured.spread({"values": {"solved": {"0": 0.5}}}, "solved", low=0, high=1) == "0.50"
+    assert (
+        measured.spread(
+            {"values": {"solved": {"0": 0.5}}, "intervals": {"solved": [0.4, 0.61]}}, "solved"
+        )
+        == "0.50 [0.40, 0.61]"
+    )
+    assert measured.spread({"text": {"solved": "0.7 [0.5, 0.9]"}}, "solved") == "0.7 [0.5, 0.9]"
+
+
+def test_differences_are_paired_by_the_seeds_that_both_have():
+    other = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
+    found = measured.less(ROW, other, "solved")
+    assert (round(found.mean, 6), found.count) == (0.2, 2)
+    with pytest.raises(ValueError, match="share no seed"):
+        measured.less(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
+
+
+def test_a_row_is_asked_for_by_labels_that_name_one(monkeypatch):
+    rows = [{"trained on": "a", "seed": 0}, {"trained on": "b", "seed": 0}]
+    monkeypatch.setattr(measured, "document", lambda name: {"rows": rows})
+    assert measured.row("x", trained_on="b") is rows[1]
+    with pytest.raises(ValueError, match="has 2 rows"):
+        measured.row("x", seed=0)

@@ -1,0 +1,215 @@
+"""How random configurations are made: keys of the schema, plug-ins and their options, and values that fit, almost fit or do not."""
+
+import dataclasses
+import random
+import typing
+
+import pydantic
+
+RECIPES = ("kuhn-tiny", "leduc-tiny", "tictactoe-tiny", "tictactoe-mirror", "demo", "mars/kuhn-tiny")
+TRIES = 4  # of each change of a case that is to be trained
+TRAINED = 0.3  # share of the cases that train a step, if they are small and not refused
+OPENSPIEL = ("kuhn_poker", "goofspiel", "matrix_rps", "pig", "blackjack", "tic_tac_toe", "nim", "coin_game", "go", "mfg_garnet", "chess")
+
+NUMBERS = (0, 1, 2, 3, 5, 8, 16, 100, -1, -3, 0.5, 0.9, 1.5, 1e-4, 1e-12, 1e12, 1e300, -1e300, 5e-324, -0.0, 2**31 - 1, 2**31, 2**53, 2**63)
+NUMBERS += (-(2**63), 2**64, 10**18, 10**9, 10**6, 10**30)
+TEXTS = (".nan", ".inf", "-.inf", "1e-4", "1e5", "1E+3", "12e5", "1e400", "0x10", "0b11", "1_000", "1:30", "2001-01-01", "2001-99-99", "yes", "null", "~")
+TEXTS += ("true", "''", '" "', "x", "abc def", "ünïcödé", "日本語", "🎲", '"\\0"', '"\\n"', '"\\x1b[31m"', '"\\ud800"', "a/b", "../x", "'{'", "[", "{", "!!int x")
+TEXTS += ("!!python/name:os.system x", "&a [*a]", "*a", "- 1", "|\n x", "1" + "0" * 310, "9" * 5000, "x" * 3000, "%", "@", "`", "#", "?", "[]", "{}")
+TEXTS += ("[1]", "[1, 2]", "[x]", "[[1]]", "[null]", "{a: 1}", "{1: 2}", "{name: x}", "{name: none}", "{name: random}", "{schedule: []}", "{[1]: 2}")
+TEXTS += ("[" * 300, "{a: " * 60 + "1" + "}" * 60, "{<<: {a: 1}}", "'1'", "'1.5'", "+1", "-.5", ".5", "5.", "[.nan]", "{a: .inf}", "[-1, 2]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A recipe, changes to it, and whether to train a step."""
+
+    recipe: str
+    overrides: tuple[str, ...]
+    train: bool
+
+
+def random_case(seed, number, quick):
+    """Return case ``number``; it depends on nothing but seed, number and the code.
+
+    A case to be trained takes on only such changes as are not refused when it is resolved.
+    """
+    draw = random.Random(f"{seed} {number}")
+    train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
+    for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
+        changed = [(*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)]
+        overrides = next((found for found in changed if not train or resolves(recipe, found)), overrides)
+    return Case(recipe=recipe, overrides=overrides, train=train)
+
+
+def resolves(recipe, overrides):
+    """Return whether a configuration is not refused when it is resolved; a fault counts as not refused, to be met again."""
+    from sparring.config import resolve
+    from sparring.errors import SparringError
+    from sparring.recipe import apply_overrides, load_recipe
+
+    try:
+        resolve(apply_overrides(load_recipe(recipe), overrides))
+    except SparringError:
+        return False
+    except Exception:
+        return True
+    return True
+
+
+def change(draw, *, hostile):
+    """Return one ``key=value``."""
+    kinds = (plain, plain, plug_in, plug_in, option, option, game, illegal, weights, whole_list, unknown)
+    kind = draw.choice(kinds if hostile else kinds[:-1])
+    return kind(draw, hostile)
+
+
+def plain(draw, hostile):
+    """Change a plain key of the schema."""
+    from sparring.config import RunConfig
+
+    path, annotation = draw.choice(list(keys(RunConfig)))
+    return f"{path}={value(draw, annotation, hostile)}"
+
+
+def keys(section, prefix=""):
+    """Yield (path, annotation) of all keys below a section."""
+    for name, field in section.model_fields.items():
+        parts = [part for part in typing.get_args(field.annotation) if isinstance(part, type) and issubclass(part, pydantic.BaseModel)]
+        inner = parts[0] if parts else field.annotation
+        yield f"{prefix}{name}", field.annotation
+        if isinstance(inner, type) and issubclass(inner, pydantic.BaseModel):
+            listed = typing.get_origin(field.annotation) is list
+            yield from keys(inner, f"{prefix}{name}.{'0.' if listed else ''}")
+
+
+PLACES = {
+    "credit": "credit",
+    "losses.0": "losses",
+    "losses": "losses",
+    "rewards": "rewards",
+    "selection": "selection",
+    "curriculum": "selection.curricula",
+    "replay": "selection.replay",
+    "matchmaker": "league.matchmakers",
+    "rollout.plan": "rollout.plans",
+    "renderer": "render",
+    "sampler": "samplers",
+    "games.0.oracle": "oracles",
+    "evaluation.opponents": "agents",
+    "bots.b": "agents",
+}
+
+
+def plug_in(draw, hostile):
+    """Put a plug-in into one of the places for them, with options of its own, or of another one."""
+    from sparring import registry
+
+    place = draw.choice(list(PLACES))
+    slot = PLACES[place] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
+    name = draw.choice(registry.names(slot))
+    found = registry.load(slot, name)
+    parts = [f"name: {name}"]
+    if found.presets and draw.random() < 0.3:
+        parts.append(f"preset: {draw.choice(sorted(found.presets))}")
+    options = dict(found.options)
+    if hostile and draw.random() < 0.15:
+        options = registry.load(slot, draw.choice(registry.names(slot))).options
+    hints = typing.get_type_hints(found.function, include_extras=True)
+    for key in draw.sample(sorted(options), min(len(options), draw.choice((0, 0, 1, 2)))):
+        parts.append(f"{key}: {value(draw, hints.get(key, str), hostile)}")
+    listed = place in ("losses", "rewards", "evaluation.opponents")
+    text = "{" + ", ".join(parts) + "}"
+    return f"{place}={f'[{text}]' if listed else text}"
+
+
+def option(draw, hostile):
+    """Change an option of a plug-in that most recipes have."""
+    from sparring import registry
+
+    place, name = draw.choice((("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo")))
+    found = registry.load(PLACES[place], name)
+    key = draw.choice(sorted(found.options) or ["x"])
+    hint = typing.get_type_hints(found.function, include_extras=True).get(key, float)
+    return f"{place}={{name: {name}, {key}: {value(draw, hint, hostile)}}}"
+
+
+def game(draw, hostile):
+    """Put a game with options of its own into the recipe."""
+    from sparring import registry
+
+    name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("games"))
+    parts = []
+    if name in registry.names("games"):
+        found = registry.load("games", name)
+        hints = typing.get_type_hints(found.function, include_extras=True)
+        for key in draw.sample(sorted(found.options), min(len(found.options), draw.choice((0, 0, 1, 2)))):
+            parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
+    judge = draw.choice(registry.names("oracles"))
+    budget = "".join(f", {key}: 2000" for key in ("max_histories", "max_states") if key in registry.load("oracles", judge).options)
+    oracle = f", oracle: {{name: {judge}{budget}}}" if draw.random() < 0.2 else ""
+    return f"games=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
+
+
+def illegal(draw, hostile):
+    """Change what an illegal reply costs."""
+    key = draw.choice(("rule", "penalty", "retries", "payoff"))
+    fits = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
+    text = draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
+    return f"games.0.illegal.{key}={text}"
+
+
+def weights(draw, hostile):
+    """Change a number that may be a schedule."""
+    path = draw.choice(("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate"))
+    if not hostile:
+        return f"{path}={value(draw, float, hostile)}"
+    kind = draw.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
+    fields = draw.sample(("start", "end", "until", "rise", "values", "at", "value", "x", "1"), draw.choice((0, 1, 2, 2, 3)))
+    parts = [f"schedule: {kind}", *(f"{field}: {value(draw, float, True)}" for field in fields)]
+    return f"{path}={{{', '.join(parts)}}}"
+
+
+def whole_list(draw, hostile):
+    """Replace a list of plug-ins or games by several."""
+    from sparring import registry
+
+    place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "agents"), ("games", "games")))
+    names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
+    return f"{place}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
+
+
+def unknown(draw, hostile):
+    """Give a key that there is not, or a path through what has no parts."""
+    start = draw.choice(("", "games.", "games.0.", "losses.9.", "seed.", "credit.", "learner.", "model.lora.", "health.rules.0.", "bots.", "1.", ".", "rollout.plan."))
+    return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={value(draw, str, True)}"
+
+
+def value(draw, annotation, hostile):
+    """Return a value as YAML: of the annotated kind, or, if hostile, often of another one or an extreme one."""
+    if hostile and draw.random() < 0.6:
+        return draw.choice(TEXTS) if draw.random() < 0.6 else str(draw.choice(NUMBERS))
+    choices = literals(annotation)
+    if choices and draw.random() < 0.8:
+        return str(draw.choice(choices)).lower() if isinstance(choices[0], bool) else str(draw.choice(choices))
+    kinds = flat(annotation)
+    if bool in kinds:
+        return draw.choice(("true", "false"))
+    if int in kinds and float not in kinds:
+        return str(draw.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 20, 64, 200, -1)))
+    if str in kinds:
+        return draw.choice(("x", "full", "brief", "none", "random", "policy", "a b"))
+    return draw.choice(("0", "0.1", "0.5", "0.9", "1", "1.5", "2", "3e-3", "10", "{schedule: linear, start: 0.5, end: 0.1}", "-0.5"))
+
+
+def literals(annotation):
+    """Return the values that an annotation names."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return list(typing.get_args(annotation))
+    return [item for part in typing.get_args(annotation) for item in literals(part)] if typing.get_args(annotation) else []
+
+
+def flat(annotation):
+    """Return all types in an annotation."""
+    parts = [part for part in typing.get_args(annotation) if isinstance(part, type) or typing.get_args(part)]
+    return {kind for part in parts for kind in flat(part)} if parts else {annotation} if isinstance(annotation, type) else set()

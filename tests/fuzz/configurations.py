@@ -1,0 +1,174 @@
+"""Random configurations: each must be refused by one clear line, or be planned, written, read back equal and, if small, train a step.
+
+    python tests/fuzz/configurations.py --cases 1000
+
+The seed is the commit's, so every commit tries other cases, and is printed. A case that fails is printed as a command to paste; it then
+becomes a fixed test in test_found.py.
+"""
+
+import argparse
+import collections
+import contextlib
+import faulthandler
+import io
+import logging
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import cases as making
+
+SECONDS = 30  # of processor time that a case may take
+MEMORY = 12 << 30  # bytes of address space
+LONGEST = 3000  # characters of a message
+SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
+PARAMETERS = 300_000
+QUICK = ("threads=1", "steps=1", "rollout.games_per_step=8", "rollout.in_flight=8", "model.hidden_size=16", "model.layers=1")
+QUICK += ("model.heads=2", "evaluation.every=9", "evaluation.exact=false", "evaluation.opponents=[]", "warmup.updates=0")
+
+
+class SlowError(BaseException):
+    """A case takes too long; no code that catches exceptions may catch it."""
+
+
+def outcome(recipe, overrides, folder, *, train):
+    """Return how a case ends ("refused", "planned", "trained"), and raise what should not come out of it.
+
+    Args:
+        recipe: name of a recipe.
+        overrides: changes to it.
+        folder: an empty one, to train in.
+        train: whether to train a step where that is quick.
+    """
+    import json
+
+    from typer.testing import CliRunner
+
+    from sparring import cli
+    from sparring.config import resolve
+    from sparring.engine.plan import describe
+    from sparring.engine.time_estimate import estimate
+    from sparring.errors import SparringError
+    from sparring.recipe import apply_overrides, load_recipe, to_yaml
+    from sparring.yaml_text import parse_yaml
+
+    try:
+        config = resolve(apply_overrides(load_recipe(recipe), overrides))
+        plan = describe(config)
+        json.dumps(plan)
+        text = to_yaml(config)
+        assert resolve(parse_yaml(text, "the configuration")) == config, "what is written is read back as something else"
+        small = all(plan[name] <= most for name, most in SMALL.items()) and config.model.layers <= 4
+        small = small and plan["model"].get("parameters", 0) <= PARAMETERS
+        if not (train and small and config.model.name == "tiny"):
+            return "planned"
+        estimate(config, plan["model"].get("parameters"))
+        done = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+    except SparringError as error:
+        said = str(error)
+        assert said and "\n" not in said and len(said) <= LONGEST, f"not one line of at most {LONGEST} characters: {said[:3000]!r}"
+        return "refused"
+    return "trained"
+
+
+@contextlib.contextmanager
+def limited(seconds):
+    """Raise SlowError when the processor has worked so long for what is within."""
+
+    def stop(*_):
+        raise SlowError(f"more than {seconds} s of processor time")
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def attempt(case):
+    """Return how a case ends, and what was wrong, or ""."""
+    with tempfile.TemporaryDirectory() as folder, limited(SECONDS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            return outcome(case.recipe, case.overrides, Path(folder), train=case.train), ""
+        except (Exception, SlowError) as error:
+            return "FAILED", f"{type(error).__name__}: {str(error)[:300]}"
+
+
+def command(case):
+    """Return a case as a command to paste."""
+    return " ".join(["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]).strip()
+
+
+def commit():
+    """Return the commit's number, or a fixed one where there is no repository."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        here = Path(__file__).parent
+        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
+        return int(found[:12], 16)
+    return 20240229
+
+
+def work(options):
+    """Try the cases; return how many failed."""
+    import torch
+
+    torch.set_num_threads(1)
+    logging.disable(logging.CRITICAL)
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    began, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
+    for number in [options.only] if options.only is not None else range(options.first, options.first + options.cases):
+        case = making.random_case(options.seed, number, QUICK)
+        options.log.write_text(f"case {number}: {command(case)}")
+        start = time.monotonic()
+        ended, wrong = attempt(case)
+        counts[ended] += 1
+        if wrong:
+            reasons[wrong.partition(":")[0]] += 1
+            print(f"FAILED case {number}: {command(case)}\n       {wrong}", flush=True)
+        if options.verbose:
+            print(f"{number} {ended} {time.monotonic() - start:.1f} s  {command(case)[:300]}", flush=True)
+        if options.minutes and time.monotonic() - began > 60 * options.minutes:
+            print(f"stopped after {options.minutes} minutes: case {number} was the last")
+            break
+    print(f"{sum(counts.values())} cases in {time.monotonic() - began:.0f} s: {dict(counts)} {dict(reasons) or ''}")
+    return counts["FAILED"]
+
+
+def main():
+    """Read the options, work in a process of its own, and name the case that it died of."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", type=int, help="number of the one case to try")
+    parser.add_argument("--seed", type=int, help="default: from the commit")
+    parser.add_argument("--minutes", type=float, default=0.0, help="stop after so many; 0: never")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.log is not None:
+        return 1 if work(options) else 0
+    options.seed = commit() if options.seed is None else options.seed
+    print(f"seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "case"
+        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--seed", str(options.seed), "--log", str(log)], check=False)
+        if done.returncode not in (0, 1):
+            print(f"FAILED: the process ended with {done.returncode} at {log.read_text() if log.exists() else 'its start'}")
+    return min(abs(done.returncode), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

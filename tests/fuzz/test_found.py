@@ -1,0 +1,84 @@
+"""What random configurations found, and whether what tries them would notice a fault."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparring.errors import ConfigError
+
+HERE = Path(__file__).parent
+
+
+def load(name):
+    """Return a module of this folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+cases, fuzz = load("cases"), load("configurations")
+
+REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
+    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),
+    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "sits at a terminal"),
+    "a person as bot": (["bots.b={name: human}"], "sits at a terminal"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_was_found_is_refused_with_one_line(name, tmp_path):
+    overrides, message = REFUSED[name]
+    from sparring.config import resolve
+    from sparring.recipe import apply_overrides, load_recipe
+
+    with pytest.raises(ConfigError) as caught:
+        resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, *overrides], tmp_path, train=True) == "refused"
+
+
+def test_cases_depend_on_seed_and_number_alone():
+    first, again = ([cases.random_case(5, number, fuzz.QUICK) for number in range(12)] for _ in range(2))
+    assert first == again
+    assert len(set(first)) == 12 and first != [cases.random_case(6, number, fuzz.QUICK) for number in range(12)]
+
+
+def test_a_few_cases_end_well():
+    ended = [fuzz.attempt(cases.random_case(7, number, fuzz.QUICK)) for number in range(25)]
+    assert not [wrong for _, wrong in ended if wrong]
+    assert {"refused", "planned"} <= {how for how, _ in ended}
+
+
+def test_a_small_case_trains_a_step(tmp_path):
+    assert fuzz.outcome("kuhn-tiny", list(fuzz.QUICK), tmp_path, train=True) == "trained"
+    assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("fault", [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), ConfigError("x" * 9999)])
+def test_a_fault_is_noticed(fault, monkeypatch):
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr("sparring.config.RunConfig.check_plugins", fail)
+    how, wrong = fuzz.attempt(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
+    assert how == "FAILED" and wrong
+
+
+def test_what_takes_too_long_is_noticed(monkeypatch):
+    def spin(*_):
+        while True:
+            pass
+
+    monkeypatch.setattr("sparring.config.RunConfig.check_plugins", spin)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.2)
+    how, wrong = fuzz.attempt(cases.Case(recipe="kuhn-tiny", overrides=fuzz.QUICK, train=False))
+    assert how == "FAILED" and wrong.startswith("SlowError")
+
+
+def test_a_case_is_printed_as_a_command_to_paste():
+    case = cases.Case(recipe="kuhn-tiny", overrides=("seed=1", "name='a b'"), train=False)
+    assert fuzz.command(case) == "sparring train kuhn-tiny seed=1 'name='\"'\"'a b'\"'\"'' --dry-run"

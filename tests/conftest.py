@@ -3,17 +3,24 @@
 One thread, so that results do not depend on the machine's cores and workers do not crowd each other.
 
 Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that tests need, a test that is skipped has failed.
+
+No test of Hypothesis has a deadline: how long an example takes says how busy the machine is.
 """
 
 import os
 
 import pytest
 import torch
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sparring.render.templates import CHATML
+
+hypothesis_settings.register_profile("sparring", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+hypothesis_settings.load_profile("sparring")
 
 
 def pytest_collection_modifyitems(items):

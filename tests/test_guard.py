@@ -32,15 +32,15 @@ def test_a_call_that_does_not_come_back_is_interrupted(hang):
 
 
 def test_calls_that_come_back_are_left_alone():
-    with Watch(**FAST):
-        for _ in range(5):
+    with Watch(1.2, tick=0.05):  # a busy machine may stretch a sleep
+        for _ in range(6):
             with Call("game 'x'"):
-                time.sleep(0.15)
+                time.sleep(0.25)
         with Call("games") as call:
-            for _turn in range(5):
+            for _turn in range(6):
                 call.now = object()
-                time.sleep(0.15)
-        time.sleep(0.8)  # no plug-in is at work
+                time.sleep(0.25)
+        time.sleep(1.6)  # no plug-in is at work
     with Watch(0, tick=0.05), Call("game 'x'"):
         time.sleep(0.8)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL

@@ -175,3 +175,11 @@ def test_weights_that_are_not_whole_are_refused(chat_folder, tmp_path):
 
 def test_whole_models_still_load(chat_folder):
     assert load_language_model(chat_folder).context == 4096
+
+
+def test_the_longest_conversation_is_read_once(chat_folder, monkeypatch):
+    """It is asked at every turn, and configurations of transformers are slow to read."""
+    model = load_language_model(chat_folder)
+    first = model.context
+    monkeypatch.setattr("sparring.models.language_model._sizes", lambda network, names: pytest.fail("read again"))
+    assert model.context == first

@@ -67,7 +67,7 @@ def train(path, monkeypatch, method, plugin, **keys):
         replaced = (WeightedReward(bound=replaced, weight=parse(1.0)),)
     of = Methods.of
     monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
-    with RunFolder.create(path, to_yaml(config)) as folder, Watch(1.0, tick=0.05):
+    with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0, tick=0.05):
         loop.train(config, LocalEngine(config), folder)
 
 

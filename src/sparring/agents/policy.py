@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ class PolicyAgent:
         Raises:
             ModelError: a conversation has outgrown the model, and that is not to be passed over.
         """
-        asked = [turn for turn in turns if self._fits(turn.ids)]
+        fits = [self._fits(turn.ids) for turn in turns]
+        asked = list(compress(turns, fits))
         requests = [SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known) for turn in asked]
         parse, version = self.renderer.parse, self.sampler.model.version
         results = iter(self.sampler.sample(requests, self.params, self.renderer.stop_ids) if requests else ())
@@ -47,7 +49,7 @@ class PolicyAgent:
                 truncated=result.truncated,
                 weights_version=version,
             )
-            for result in (next(results) if self._fits(turn.ids) else OVERLONG for turn in turns)
+            for result in (next(results) if fit else OVERLONG for fit in fits)
         ]
 
     def _fits(self, ids: Sequence[int]) -> bool:

@@ -54,9 +54,9 @@ class LanguageModel:
         """Width C of the hidden states."""
         return _size(self.base, WIDTHS, "a width of its hidden states; models of this kind have no place for a critic here")
 
-    @property
+    @cached_property
     def context(self) -> int:
-        """Longest conversation in tokens: the network's limit, or a lower one that was asked for.
+        """Longest conversation in tokens: the network's limit, or a lower one that was asked for. Asked at every turn.
 
         Raises:
             ModelError: the network has none, and none was asked for.

@@ -3,8 +3,9 @@
 Each cell is `sparring train mars/ablations/VARIANT seed=S` (three games) or
 `mars/ablations/tictactoe/VARIANT` (one), then `sparring evaluate RUN --suite ablations.yaml`.
 "untrained" is the start of them all: the warm-up in the words of all six games, and nothing after
-it. What is done is not done again; seeds come one after the other, so that a study that was cut
-off is whole for some of them.
+it. Trained on one game are the two arms that a claim of docs/reproduction/mars.md compares. What is
+done is not done again; seeds come one after the other, so that a study that was cut off is whole
+for some of them.
 
 Starts are "all": tic-tac-toe and connect four have one start, Kuhn's exact figure is over every
 deal, and the deals of the others are drawn from all that there are. Other games than those trained
@@ -21,6 +22,7 @@ from published import ROOT, record, settings
 
 VARIANTS = ("full", "no-turn-level", "no-agent-specific", "fixed-opponent", "rae", "grpo")
 FOLDERS = {"three games": "mars/ablations/", "tic-tac-toe": "mars/ablations/tictactoe/"}
+COMPARED = {"three games": VARIANTS, "tic-tac-toe": ("full", "no-agent-specific")}  # by a claim
 UNTRAINED = ("none", "untrained")
 SUITE = str(ROOT / "benchmarks" / "ablations.yaml")
 TRAINED = ("tic_tac_toe", "kuhn_poker", "hanabi_mini")
@@ -83,7 +85,8 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("changes", nargs="*", default=["steps=100"], help="changes to every recipe")
     given = settings(parser)
-    keys = [UNTRAINED, *((on, variant) for on in FOLDERS for variant in given.variants)]
+    arms = [(on, one) for on, variants in COMPARED.items() for one in variants]
+    keys = [UNTRAINED, *(arm for arm in arms if arm[1] in given.variants)]
     wanted = [(*key, seed) for seed in range(given.seeds) for key in keys]
     with ThreadPoolExecutor(given.workers) as pool:
         made = pool.map(lambda key: trained(key, given.folder, given.changes), wanted)

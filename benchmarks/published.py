@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 TRIALS = ROOT / "runs" / "results"
 FREE = {"workers", "folder", "out"}  # options that change no figure
+PLACES = {"--folder", "--out"}  # of these, options that name a place on this machine
 KEYS = ("command", "setting", "commit", "versions", "machine", "date", "rows")
 STARTS = ("unseen", "seen", "all")
 PACKAGES = ("sparring", "torch", "transformers", "numpy", "open_spiel")
@@ -119,7 +120,7 @@ def same(value, default):
 def provenance():
     """Return the command line, commit, versions, machine and date of this process."""
     installed = {found.metadata["Name"].replace("-", "_") for found in metadata.distributions()}
-    command = ["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]
+    command = ["python", f"benchmarks/{Path(sys.argv[0]).name}", *portable(sys.argv[1:])]
     return {
         "command": shlex.join(command).replace(str(ROOT) + os.sep, ""),
         "commit": commit(ROOT),
@@ -134,6 +135,17 @@ def provenance():
         },
         "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def portable(words):
+    """Return the words of a command line without those that name a place on this machine alone."""
+    kept, skip = [], False
+    for word in words:
+        name, _, value = word.partition("=")
+        if not skip and name not in PLACES:
+            kept.append(word)
+        skip = name in PLACES and not value
+    return kept
 
 
 def commit(folder):

@@ -179,4 +179,6 @@ MADE = {
     "vpr methods source": lambda: source("vpr-methods"),
     "vpr table": table,
     "vpr table source": lambda: source("vpr_table"),
+    "vpr noise": noise,
+    "vpr noise source": lambda: source("vpr-noise"),
 }

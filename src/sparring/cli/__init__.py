@@ -9,24 +9,14 @@ from typing import Annotated
 import typer
 
 from sparring import __version__
-from sparring.cli import credit, doctor, evaluate, explain, export, listing, play, report, train
-from sparring.cli.failing import Verbs, let_go, message_of
+from sparring.cli.failing import let_go, message_of
 from sparring.cli.text import PlainFormatter, complain, fitted
+from sparring.cli.verbs import Verbs
 from sparring.errors import SparringError
-from sparring.guard import watched
 
 app = typer.Typer(
     cls=Verbs, help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False
 )
-app.command("train")(train.train)
-app.command("evaluate")(watched(evaluate.evaluate))
-app.command("play")(play.play)
-app.command("list")(listing.listing)
-app.command("explain")(explain.explain)
-app.command("export")(export.export)
-app.command("report")(report.report)
-app.command("doctor")(doctor.doctor)
-app.add_typer(credit.app, name="credit")
 
 
 def _version(asked: bool) -> None:

@@ -27,7 +27,7 @@ from sparring.report.credit_race import race as run_race
 from sparring.report.terminal import PlainConsole
 
 WIDTH = 200  # of the table where no terminal says so
-app = typer.Typer(help="Measure advantage estimators against exact policy gradients.", no_args_is_help=True)
+app = typer.Typer(help="Measure advantage estimators against exact policy gradients.", no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

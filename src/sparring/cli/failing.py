@@ -5,41 +5,41 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperGroup
-
 from sparring.errors import DEBUG, RunError, SparringError
-from sparring.games.own import lacking_error
-from sparring.ops.files import disk_error
 
 LONGEST = 4000  # characters of a message
 
 
-class Verbs(TyperGroup):
-    """The verbs. What the disk, the network or the memory refuses is an error of the run, in each of them."""
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn what the disk, the network or the memory refuses into an error of the run.
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run a verb.
+    Raises:
+        RunError: a file or folder cannot be read or written, or the memory is full.
+        GameError: an environment of one's own lacks what is asked of it.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever read our output has gone: no error
+    except OSError as error:
+        from sparring.ops.files import disk_error
 
-        Raises:
-            RunError: a file or folder cannot be read or written, or the memory is full.
-            GameError: an environment of one's own lacks what is asked of it.
-        """
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise  # whoever read our output has gone: no error
-        except OSError as error:
-            raise disk_error(error) from error
-        except AttributeError as error:
-            raise lacking_error(error) or error from error
-        except (MemoryError, RuntimeError) as error:
-            if not _is_full(error):
-                raise
-            advice = "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
-            raise RunError(f"The memory is full ({_line(error, 200)}); {advice}.") from error
+        raise disk_error(error) from error
+    except AttributeError as error:
+        from sparring.games.own import lacking_error
+
+        raise lacking_error(error) or error from error
+    except (MemoryError, RuntimeError) as error:
+        if not _is_full(error):
+            raise
+        advice = "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
+        raise RunError(f"The memory is full ({_line(error, 200)}); {advice}.") from error
 
 
 def _is_full(error: Exception) -> bool:

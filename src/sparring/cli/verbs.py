@@ -1,0 +1,59 @@
+"""The verbs, each imported when it is called: `sparring --help` waits for no library of models or games."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from sparring.cli.failing import translated
+from sparring.guard import watched
+
+VERBS = {  # verb -> its line in the help
+    "train": "Train a language model by play.",
+    "evaluate": "Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite.",
+    "play": "Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves.",
+    "list": "List games, methods, recipes or suites: a table, or where it is piped a line each with tabs between.",
+    "explain": "Explain a method, game, recipe or metric: what it does, its options and their defaults.",
+    "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
+    "report": "Write report.html, the curves of a run on one page.",
+    "doctor": "Check this machine: versions, threads, and a two-second round of training.",
+    "credit": "Measure advantage estimators against exact policy gradients.",
+}
+FUNCTIONS = {"list": "listing"}  # verb -> the module and function of another name
+WATCHED = {"evaluate"}  # plug-ins run in these with nothing else to watch over them
+GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
+
+
+class Verbs(TyperGroup):
+    """The verbs. What the disk, the network or the memory refuses is an error of the run, in each of them."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands.update({verb: TyperCommand(verb, help=line) for verb, line in VERBS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the verb that is called, imported now, and what is left of the command line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else command_of(name), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb; for errors see ``translated``."""
+        with translated():
+            return super().invoke(ctx)
+
+
+def command_of(verb: str) -> Any:
+    """Return the command of a verb."""
+    name = FUNCTIONS.get(verb, verb)
+    module = import_module(f"sparring.cli.{name}")
+    if verb in GROUPS:
+        return get_command(module.app)
+    function: Callable[..., None] = getattr(module, name)
+    single = typer.Typer(add_completion=False)
+    single.command(verb)(watched(function) if verb in WATCHED else function)
+    return get_command(single)

@@ -34,7 +34,7 @@ def methods_table() -> str:
     """Return the table of methods for the README."""
     rows = [("slot", "method", "what it does", "status")]
     for slot in METHOD_SLOTS:
-        for name in registry.names(slot):
+        for name in registry.built_in(slot):
             plugin = registry.load(slot, name)
             link = f"[`{name}`](docs/methods/{slot}-{name}.md)"
             rows.append((registry.SLOTS[slot], link, prose(plugin.summary), status(plugin, test_texts())))
@@ -96,7 +96,7 @@ def pages() -> dict[Path, str]:
     found = {ROOT / "docs" / "config.md": config_page(), ROOT / "docs" / "metrics.md": metrics_page()}
     found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
     for slot in ("games", *METHOD_SLOTS):
-        for name in registry.names(slot):
+        for name in registry.built_in(slot):
             found[ROOT / "docs" / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found[ROOT / "README.md"] = filled(readme, {"methods": methods_table(), "games": games_table()})

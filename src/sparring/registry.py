@@ -1,7 +1,8 @@
 """Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
 
 A slot is a package; each public module in it is a plug-in; the module's function of the same name is its
-entry; the function's keyword-only parameters are its options. Adding a plug-in edits no existing file.
+entry; the function's keyword-only parameters are its options. Adding a plug-in edits no existing file. Plug-ins
+of other packages are found too: names with a dot, and entry points (``outside.py``).
 
 A plug-in module may also declare:
     NEEDS      set of features it wants computed, e.g. {"values"}
@@ -29,6 +30,7 @@ import pydantic
 
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.guard import Call
+from sparring.outside import entry_points, find, from_entry_point, is_outside
 from sparring.schedule import Schedule, is_schedule, parse
 
 SLOTS = {
@@ -148,7 +150,22 @@ def named(slot: str, name: str) -> str:
 
 @cache
 def names(slot: str) -> tuple[str, ...]:
-    """Return the names of all plug-ins of a slot, sorted.
+    """Return the names of all plug-ins of a slot, sorted: Sparring's own, and the entry points of installed packages.
+
+    Raises:
+        UnknownNameError: no such slot.
+    """
+    return tuple(sorted({*built_in(slot), *entry_points(slot)}))
+
+
+def known(slot: str, name: str) -> bool:
+    """Return whether a name is one of a slot's plug-ins, or of one from outside."""
+    return is_outside(name) or name in names(slot)
+
+
+@cache
+def built_in(slot: str) -> tuple[str, ...]:
+    """Return the names of Sparring's own plug-ins of a slot, sorted.
 
     Raises:
         UnknownNameError: no such slot.
@@ -185,15 +202,23 @@ def _output_check(slot: str) -> Callable[..., None] | None:
 
 @cache
 def load(slot: str, name: str) -> Plugin:
-    """Return a plug-in by slot and name.
+    """Return a plug-in by slot and name; where an entry point has the name of one of Sparring's own, that one is meant.
 
     Raises:
         UnknownNameError: the slot has no plug-in of this name.
+        ConfigError: one from outside cannot be had.
     """
-    if name not in names(slot):
-        raise UnknownNameError(SLOTS[slot], name, names(slot), f"See `sparring list {slot}`.")
-    module = importlib.import_module(f"sparring.{slot}.{name}")
-    return Plugin(slot=slot, name=name, function=getattr(module, name), module=module)
+    if name in built_in(slot):
+        module = importlib.import_module(f"sparring.{slot}.{name}")
+        function = getattr(module, name)
+    elif is_outside(name):
+        function, module = find(slot, name, SLOTS[slot])
+    elif name in names(slot):
+        function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
+    else:
+        hint = f"See `sparring list {slot}`; one of another package is named package.module."
+        raise UnknownNameError(SLOTS[slot], name, names(slot), hint)
+    return Plugin(slot=slot, name=name, function=function, module=module)
 
 
 def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:

@@ -178,7 +178,7 @@ def _rules(game: Game) -> tuple[str, dict[str, Any]]:
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a game, defaults filled in where they are known."""
-    if name in registry.names("games"):
+    if registry.known("games", name):
         return dict(registry.bind("games", name, options).options)
     return dict(options)
 

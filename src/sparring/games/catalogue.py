@@ -40,7 +40,7 @@ def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: M
     """
     rule = IllegalRule.from_options(illegal or {})
     game: Game
-    if name in registry.names("games"):
+    if registry.known("games", name):
         game = registry.bind("games", name, options)()
     elif name in pyspiel.registered_names():
         game = generic(name, options or {})

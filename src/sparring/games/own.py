@@ -43,7 +43,7 @@ def lacking_error(error: AttributeError) -> GameError | None:
     None if the error is about something else, or a fault in the environment's own code, which may be met by chance alone.
     """
     lacking, frames = error.obj, traceback.extract_tb(error.__traceback__)
-    if lacking is None or isinstance(lacking, (Game, State, type)) or not type(lacking).__module__.startswith(SLOT):
+    if lacking is None or isinstance(lacking, (Game, State, type)) or not _is_of_a_game(type(lacking).__module__):
         return None
     if frames and frames[-1].filename == getattr(sys.modules.get(type(lacking).__module__), "__file__", None):
         return None
@@ -52,6 +52,11 @@ def lacking_error(error: AttributeError) -> GameError | None:
         f"{_called(lacking)} lacks {error.name!r}, which is asked for here{where}; give it one: "
         "Game and State in sparring/games/base.py say what each is. What searches rules works on games over OpenSpiel alone."
     )
+
+
+def _is_of_a_game(module: str) -> bool:
+    """Return whether a module is a plug-in of the slot of games, Sparring's own or one from outside."""
+    return module.startswith(SLOT) or getattr(sys.modules.get(module), "SLOT", None) == "games"
 
 
 def _called(thing: Any) -> str:

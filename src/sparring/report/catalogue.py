@@ -6,7 +6,6 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from sparring import registry
 from sparring.config import resolve
@@ -14,6 +13,7 @@ from sparring.errors import UnknownNameError
 from sparring.evaluate.suite import load_suite, suite_names
 from sparring.games.catalogue import game_names
 from sparring.games.people import wrapped
+from sparring.outside import slot_of
 from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
@@ -41,7 +41,8 @@ def explanation(name: str) -> str:
     Raises:
         UnknownNameError: nothing has this name.
     """
-    texts = [describe_plugin(registry.load(slot, name)) for slot in registry.SLOTS if name in registry.names(slot)]
+    slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == slot_of(name)]
+    texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
     if name in game_names():
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
     if name in recipe_names():
@@ -83,7 +84,8 @@ def describe_plugin(plugin: registry.Plugin) -> str:
     lines = [f"{registry.SLOTS[plugin.slot]} {plugin.name}", "", inspect.getdoc(plugin.function) or ""]
     for name, parameter in plugin.options.items():
         default = "required" if parameter.default is inspect.Parameter.empty else f"default {parameter.default!r}"
-        lines.append(f"  option {name}: {parameter.annotation}, {default}")
+        kind = parameter.annotation if isinstance(parameter.annotation, str) else inspect.formatannotation(parameter.annotation)
+        lines.append(f"  option {name}: {kind}, {default}")
     lines += [f"  preset {name}: {dict(options)}" for name, options in plugin.presets.items()]
     return "\n".join(lines)
 
@@ -122,11 +124,3 @@ def check_metrics(names: Iterable[str]) -> None:
     for name in names:
         if name not in known and not any(matches(pattern, name) for pattern in known):
             raise UnknownNameError("metric of a health rule", name, known, "docs/metrics.md lists all of them.")
-
-
-def options_of(plugin: registry.Plugin) -> list[dict[str, Any]]:
-    """Return name, type and default of a plug-in's options."""
-    return [
-        {"name": name, "type": str(p.annotation), "default": "required" if p.default is inspect.Parameter.empty else repr(p.default)}
-        for name, p in plugin.options.items()
-    ]

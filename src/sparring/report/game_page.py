@@ -191,5 +191,5 @@ def _next(name: str) -> str:
         "  sparring play RUN          play it yourself, against what you have trained",
         f"  sparring evaluate --agent random --game {name}",
     ]
-    page = f"docs/methods/games-{name}.md" if name in registry.names("games") else ""
+    page = f"docs/methods/games-{name}.md" if name in registry.built_in("games") else ""
     return "\n".join([*lines, *([f"  {page}"] if page else [])])

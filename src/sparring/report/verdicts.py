@@ -64,7 +64,7 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
             entry = GameConfig.model_validate(section)
             name = f"nash_conv/{entry.known_as}"
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
-            if last is None or entry.name not in registry.names("games"):
+            if last is None or entry.name not in registry.built_in("games"):
                 continue
             known = references_of(configured_game(entry))
         except ValueError:

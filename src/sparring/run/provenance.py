@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sparring
+from sparring import outside
 from sparring.ops.files import write_json_atomic
 
 PROVENANCE = "provenance.json"
@@ -43,6 +44,7 @@ def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
         "host": socket.gethostname(),
         "machine": {"kind": platform.machine(), "system": platform.system(), "cores": os.cpu_count()},
         "versions": {"sparring": sparring.__version__, "python": platform.python_version(), **versions()},
+        "plugins": outside.loaded(),
     }
     write_json_atomic(path / PROVENANCE, {"starts": [*starts(path), start]})
 

@@ -1,0 +1,214 @@
+"""Plug-ins from outside: found by name or entry point, without running anything that is none, and found again."""
+
+import json
+import sys
+import textwrap
+from importlib import metadata
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sparring import outside, registry
+from sparring.cli import app
+from sparring.errors import ConfigError, UnknownNameError
+
+REWARD = '''
+"""Rewards of our own."""
+SLOT = "rewards"
+
+
+def short_replies(episode, *, most: int = 3):
+    """Pay every reply of at most ``most`` characters 1."""
+    return [float(len(turn.reply) <= most) for turn in episode.turns]
+
+
+def nothing(episode):
+    return [0.0 for turn in episode.turns]
+'''
+ESTIMATOR = '''
+import numpy as np
+from sparring.types import Credit
+
+SLOT = "credit"
+
+
+def ours(turns, state, *, scale: float = 1.0):
+    """The reward of each turn."""
+    return Credit(advantages=scale * turns.reward, state=state)
+'''
+MATCHMAKER = '''
+SLOT = "league.matchmakers"
+
+
+def selfish(*args, **options):
+    from sparring.league.matchmakers.mirror import mirror
+
+    return mirror(*args)
+'''
+GAME = '''
+SLOT = "games"
+
+
+def our_kuhn():
+    """Kuhn poker under another name."""
+    from sparring.games.kuhn_poker import kuhn_poker
+
+    return kuhn_poker()
+'''
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    registry.load.cache_clear()
+    before = dict(outside._loaded)
+    yield
+    registry.load.cache_clear()
+    outside._loaded.clear()
+    outside._loaded.update(before)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch, request):
+    """Return a function that writes modules into a package of this test's own, on the path."""
+    name = f"own_{abs(hash(request.node.name)) % 10**8}"
+    folder = tmp_path / "path" / name
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path / "path"))
+
+    def write(**modules):
+        for module, text in modules.items():
+            (folder / f"{module}.py").write_text(textwrap.dedent(text))
+        return name
+
+    yield write
+    for module in [module for module in sys.modules if module.split(".")[0] == name]:
+        del sys.modules[module]
+
+
+def test_a_module_is_named_or_a_function_of_one(package):
+    name = package(short_replies=REWARD)
+    by_module, by_function = (registry.load("rewards", f"{name}.short_replies{more}") for more in ("", ".nothing"))
+    assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
+    assert by_module.module is by_function.module and set(by_module.options) == {"most"}
+    assert registry.bind("rewards", f"{name}.short_replies", {"most": 5}).options == {"most": 5}
+    assert registry.known("rewards", f"{name}.short_replies") and not registry.known("rewards", "short_replies")
+    with pytest.raises(UnknownNameError, match="option of rewards"):
+        registry.bind("rewards", f"{name}.short_replies", {"least": 5})
+
+
+def test_the_module_comes_before_the_function_of_the_module_above(package, tmp_path):
+    name = package(both=REWARD.replace("short_replies", "both"))
+    (tmp_path / "path" / name / "__init__.py").write_text(REWARD.replace("short_replies", "both"))
+    assert registry.load("rewards", f"{name}.both").module.__name__ == f"{name}.both"
+
+
+@pytest.mark.parametrize("name", ["os.system", "subprocess.call", "antigravity.fly", "json.tool", "sparring.run.loop", "xml.dom.minidom"])
+def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch):
+    for module in [module for module in sys.modules if module in ("antigravity", "json.tool")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(ConfigError, match=r"is no plug-in\. Write the line SLOT = 'rewards'|there is no module"):
+        registry.bind("rewards", name)
+    assert not {"antigravity", "json.tool"} & sys.modules.keys()
+
+
+def test_packages_above_a_module_are_not_imported_to_look_for_it(package, tmp_path):
+    name = package()
+    (tmp_path / "path" / name / "__init__.py").write_text("raise SystemExit('imported')")
+    with pytest.raises(ConfigError, match="there is no module"):
+        registry.load("rewards", f"{name}.sub.missing")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SLOT = 'rewards'\n1 / 0\n", r"advantage estimator|importing '.*' failed in bad\.py, line 2: ZeroDivisionError"),
+        ("SLOT = 'rewards'\nraise SystemExit(3)\n", r"failed in bad\.py, line 2: SystemExit: 3"),
+        ("SLOT = 'rewards'\nimport no_such_package_here\n", "failed.*No module named 'no_such_package_here'"),
+        ("SLOT = 'rewards'\ndef other(episode): ...\n", "has no function 'bad'"),
+        ("SLOT = 'rewards'\nbad = 3\n", "has no function 'bad'"),
+        ("SLOT = 'credit'\ndef bad(turns): ...\n", "is a plug-in of 'credit', not of 'rewards'"),
+        ("def bad(episode): ...\n", r"is no plug-in\. Write the line SLOT = 'rewards'"),
+        ("# SLOT = 'rewards'\ndef bad(episode): ...\n", r"is no plug-in"),
+        ("SLOT = 'rewards'\ndef bad(:\n", r"failed.*SyntaxError"),
+    ],
+)
+def test_what_cannot_be_used_is_one_clear_line(package, text, said):
+    name = package(bad=text)
+    with pytest.raises(ConfigError, match=said) as caught:
+        registry.load("rewards", f"{name}.bad")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a..b", ".a", "a.", "a b.c", "a.1", "../x.y", "a/b.c", "a.b\nc"])
+def test_names_that_are_none_of_a_module_are_unknown(name):
+    assert not registry.known("rewards", name)
+    with pytest.raises(UnknownNameError):
+        registry.load("rewards", name)
+
+
+def test_a_package_that_is_not_here_is_to_be_installed():
+    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"):
+        registry.load("rewards", "no_such_package_here.reward")
+
+
+def test_a_plain_name_that_nothing_has_says_how_others_are_named():
+    with pytest.raises(UnknownNameError, match=r"named package\.module"):
+        registry.load("rewards", "short_replies")
+
+
+def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(package, monkeypatch):
+    name = package(short_replies=REWARD.replace('SLOT = "rewards"', ""), format_bonus=REWARD)
+    group = "sparring.rewards"
+    points = [
+        metadata.EntryPoint(name="brief", value=f"{name}.short_replies:short_replies", group=group),
+        metadata.EntryPoint(name="short_replies", value=f"{name}.short_replies", group=group),
+        metadata.EntryPoint(name=registry.built_in("rewards")[0], value=f"{name}.format_bonus:nothing", group=group),
+        metadata.EntryPoint(name="not a name", value="os:system", group=group),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda **wanted: [point for point in points if point.group == wanted["group"]])
+    registry.names.cache_clear()
+    try:
+        assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
+        assert registry.load("rewards", "brief").function.__name__ == registry.load("rewards", "short_replies").function.__name__
+        own = registry.built_in("rewards")[0]
+        assert registry.load("rewards", own).module.__name__ == f"sparring.rewards.{own}"
+        broken = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
+        with pytest.raises(ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"):
+            outside.from_entry_point(broken, "reward")
+    finally:
+        registry.names.cache_clear()
+
+
+def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_played(package, tmp_path, monkeypatch):
+    name = package(short_replies=REWARD, ours=ESTIMATOR, selfish=MATCHMAKER, our_kuhn=GAME)
+    recipe = {
+        "extends": "kuhn-tiny",
+        "name": "own",
+        "steps": 2,
+        "games": [{"name": f"{name}.our_kuhn"}],
+        "rewards": [{"name": f"{name}.short_replies", "most": 4}],
+        "credit": {"name": f"{name}.ours", "scale": 0.5},
+        "matchmaker": {"name": f"{name}.selfish"},
+        "rollout": {"games_per_step": 16, "group_size": 1},
+    }
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        registry.load.cache_clear()
+        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    call("train", "own.yaml", "--run", "run", "threads=1")
+    call("train", "--run", "run", "--resume", "steps=3")
+    assert json.loads(call("evaluate", "run", "--games", "2", "--json"))
+    call("report", "run")
+    call("export", "run", "exported")
+    explained = call("explain", f"{name}.short_replies")
+    assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
+    start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
+    assert set(start["plugins"]) == {f"{name}.{module}" for module in ("short_replies", "ours", "selfish", "our_kuhn")}
+    assert all(len(found["sha256"]) == 64 for found in start["plugins"].values())

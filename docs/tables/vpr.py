@@ -97,6 +97,20 @@ def general():
     return markdown(head, lines)
 
 
+def general_paired():
+    """Return VPR's share of unseen puzzles solved less that of outcomes, paired by seed."""
+    head = ("empty cells", "VPR less outcome, unseen", "by seed")
+    lines = []
+    for one in rows("vpr-general", learns_by="vpr", starts="unseen"):
+        (other,) = rows(
+            "vpr-general", learns_by="outcome", starts="unseen", empty_cells=one["empty cells"]
+        )
+        pairs = zip(values(one, "solved"), values(other, "solved"), strict=True)
+        seeds = ", ".join(f"{first - second:+.2f}" for first, second in pairs)
+        lines.append((str(one["empty cells"]), shown(less(one, other, "solved")), seeds))
+    return markdown(head, lines)
+
+
 def points(one, prefix):
     """Return (games, name of the figure) of the figures of a curve, in order."""
     names = (name for name in one["values"] if name.startswith(prefix))
@@ -179,6 +193,9 @@ MADE = {
     "vpr methods source": lambda: source("vpr-methods"),
     "vpr table": table,
     "vpr table source": lambda: source("vpr_table"),
+    "vpr general": general,
+    "vpr general source": lambda: source("vpr-general"),
+    "vpr general paired": general_paired,
     "vpr noise": noise,
     "vpr noise source": lambda: source("vpr-noise"),
 }

@@ -234,8 +234,12 @@ def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, pres
         UnknownNameError: unknown slot, plug-in, preset or option.
         ConfigError: a value of the wrong type or outside its limits, or a required option left out.
     """
-    plugin = load(slot, name)
-    where = f"{slot} {name!r}"
+    return with_options(load(slot, name), options, preset=preset)
+
+
+def with_options(plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:
+    """Return a plug-in that is at hand with its options checked; as ``bind``, whose errors it raises."""
+    where = f"{plugin.slot} {plugin.name!r}"
     merged: dict[str, Any] = {}
     if preset is not None:
         if preset not in plugin.presets:

@@ -1,6 +1,5 @@
 """What every advantage estimator must hold, for every file found in the slot."""
 
-import copy
 import dataclasses
 import inspect
 import json
@@ -13,85 +12,26 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import CreditError
-from sparring.types import TurnTable
+from sparring.testing import check_estimator, random_table
+from sparring.testing.credit import check_estimator_on, check_state
 
 NAMES = registry.names("credit")
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
 ROOT = Path(__file__).parents[2]
 
 
-def random_table(lengths, seed):
-    generator = np.random.Generator(np.random.Philox(seed))
-    size, count = sum(lengths), len(lengths)
-
-    def column(per_trajectory):
-        return np.repeat(np.asarray(per_trajectory, dtype=np.int64), lengths)
-
-    ends = np.zeros(size, dtype=bool)
-    if size:
-        ends[np.cumsum(lengths) - 1] = True
-    reward, n_tokens = generator.normal(size=size), generator.integers(1, 4, size)
-    return TurnTable(
-        episode=column(np.arange(count) // 2),
-        group=column(np.arange(count) // 4),
-        trajectory=column(np.arange(count)),
-        game=column(generator.integers(0, 2, count)[np.arange(count) // 4]),
-        role=column(np.arange(count) % 2),
-        seat=column(np.arange(count) % 2),
-        agent=column(np.zeros(count)),
-        turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
-        reward=reward,
-        components={"game": 0.75 * reward, "process": 0.125 * reward, "best_action": 0.125 * reward},
-        done=ends,
-        state_key=generator.integers(0, 5, size),
-        legal=np.ones(size, dtype=bool),
-        n_tokens=n_tokens,
-        action=generator.integers(-1, 3, size),
-        view=generator.integers(0, 4, size),
-        logprob=-generator.random(size),
-        value=generator.normal(size=size),
-        value_after=generator.normal(size=size),
-        old_logprob=-generator.random(size),
-        reference_logprob=-generator.random(size),
-        process_logprob=-generator.random(size),
-        action_value=generator.normal(size=size),
-        state_value=generator.normal(size=size),
-        default_value=generator.normal(size=size),
-        token_value=generator.normal(size=int(n_tokens.sum())),
-        cut=ends & (column(np.arange(count) % 3) == 1),
-        action_names=("up", "down", "left"),
-        view_names=("near", "far", "here", "there"),
-        game_names=("a", "b"),
-        role_names=("x", "y"),
-        agent_names=("learner",),
-    )
-
-
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(1, 4), max_size=12), seed=st.integers(0, 10**6))
 def test_shapes_finite_deterministic_and_nothing_changed(name, lengths, seed):
-    plugin = registry.load("credit", name)
-    for preset in (None, *plugin.presets):
-        turns, state = random_table(lengths, seed), {}
-        before = copy.deepcopy(turns)
-        estimate = registry.bind("credit", name, preset=preset)
-        credit = estimate(turns, state)
-        rows = len(turns.reward) if credit.level == "turn" else int(turns.n_tokens.sum())
-        assert credit.advantages.shape == (rows,)
-        assert np.isfinite(credit.advantages).all()
-        assert state == {}
-        for field in dataclasses.fields(turns):
-            np.testing.assert_equal(getattr(turns, field.name), getattr(before, field.name), field.name)
-        again = estimate(turns, json.loads(json.dumps(state)))
-        assert np.array_equal(credit.advantages, again.advantages)
-        json.dumps(credit.state)
-        if "values" in plugin.needs:
-            assert credit.value_targets is not None
-            assert credit.value_targets.shape == turns.reward.shape
-        elif "token_values" in plugin.needs:
-            assert credit.value_targets is not None
-            assert credit.value_targets.shape == (int(turns.n_tokens.sum()),)
+    for estimate in estimates(name):
+        check_estimator_on(estimate, random_table(lengths, seed), {})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_public_check_passes(name):
+    for estimate in estimates(name):
+        check_estimator(estimate, tables=15)
 
 
 def estimates(name):
@@ -103,13 +43,8 @@ def test_running_state_survives_json_and_is_never_changed_in_place(name):
     for estimate in estimates(name):
         state = estimate(random_table([2, 1, 3, 1], 0), {}).state
         saved = json.dumps(state)
-        following = estimate(random_table([1, 2, 1, 2], 1), state)
+        check_state(estimate, random_table([1, 2, 1, 2], 1), state)
         assert json.dumps(state) == saved
-        resumed = estimate(random_table([1, 2, 1, 2], 1), json.loads(saved))
-        assert np.array_equal(following.advantages, resumed.advantages)
-        assert following.state == resumed.state
-        json.dumps(following.state)
-        assert all(np.isfinite(value) for value in following.metrics.values())
 
 
 def tokens_of(turns, rows):

@@ -12,6 +12,7 @@ from sparring import registry
 from sparring.errors import GameError
 from sparring.games.catalogue import make_game
 from sparring.rng import Stream
+from sparring.testing import check_environment
 from sparring.types import Observation
 
 SEATS = {"kuhn_poker": (2, 3), "leduc_poker": (2, 3), "hanabi": (2, 3, 4)}
@@ -80,6 +81,11 @@ def test_shape_of_a_game(name, options, style):
         assert game.utility_sum is None or sum(state.returns) == pytest.approx(game.utility_sum)
         assert not game.cooperative or len(set(state.returns)) == 1
         assert state.legal_actions() == ()
+
+
+@pytest.mark.parametrize(("name", "options"), WRITTEN)
+def test_the_public_check_passes(name, options):
+    check_environment(registry.bind("games", name, options), plays=3)
 
 
 @pytest.mark.parametrize(("name", "options"), ALL)

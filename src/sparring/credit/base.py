@@ -70,6 +70,9 @@ def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) 
     """Raise PluginError unless a column is so many numbers that the learner's precision can hold."""
     if np.shape(column) != (length,):
         raise PluginError(f"The {estimator} must give {name} of shape ({length},) here; it gave {np.shape(column)}.")
+    kind = np.asarray(column).dtype
+    if kind.kind not in "fiu":
+        raise PluginError(f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}.")
     wrong = np.flatnonzero(~(np.abs(column) <= LARGEST))
     if len(wrong):
         raise PluginError(f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be finite, at most {LARGEST:g}.")

@@ -1,0 +1,18 @@
+"""What a plug-in must keep, as functions to call from the tests of one's own package.
+
+    from sparring.testing import check_reward
+    from my_package.short_replies import short_replies
+
+    def test_it_is_a_reward():
+        check_reward(short_replies, most=3)
+
+Each check takes the plug-in's function and its options, tries it on many random inputs drawn from a fixed seed, and raises
+AssertionError with a sentence that says what was given and what is wanted. Sparring's own plug-ins are held to the same checks.
+"""
+
+from sparring.testing.credit import check_estimator, random_table
+from sparring.testing.environments import check_environment
+from sparring.testing.matchmakers import check_matchmaker
+from sparring.testing.rewards import check_reward, random_episode
+
+__all__ = ["check_environment", "check_estimator", "check_matchmaker", "check_reward", "random_episode", "random_table"]

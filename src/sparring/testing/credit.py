@@ -1,0 +1,149 @@
+"""What an advantage estimator must keep."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.testing.given import bound
+from sparring.types import Credit, TurnTable
+
+COLUMNS = {  # what is computed on demand -> its columns
+    "values": ("value",),
+    "values_after": ("value_after",),
+    "token_values": ("token_value",),
+    "old_logprobs": ("old_logprob",),
+    "reference_logprobs": ("reference_logprob",),
+    "process_logprobs": ("process_logprob",),
+    "action_values": ("action_value", "state_value", "default_value"),
+}
+
+
+def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any) -> None:
+    """Check an advantage estimator on random turn tables, which have the columns that its NEEDS name and no others on demand.
+
+    It returns a Credit with one finite advantage per turn (or per token, where it says so), the same for the same table; it changes
+    neither the table nor its state, and its state goes to JSON and back without a difference to the next step. One that needs
+    "values" gives targets for the critic.
+
+    Args:
+        estimator: the function, or the plug-in bound.
+        tables: how many are tried; one without turns is always among them.
+        seed: of the tables.
+        options: of the function.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+        PluginError: it raised an exception that is none of Sparring's, or returned what no run can use.
+    """
+    made = bound("credit", estimator, options)
+    root = Stream.from_seed(seed)
+    state: dict[str, Any] = {}
+    for number in range(tables):
+        draw = root.child(number)
+        lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
+        check_estimator_on(made, _as_needed(random_table(lengths, seed=number), made), {})
+        state = check_state(made, _as_needed(random_table(lengths or [1], seed=number), made), state)
+
+
+def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
+    """Return a table without the columns on demand that nobody asked for."""
+    absent = [column for need, columns in COLUMNS.items() if need not in estimate.needs for column in columns]
+    return dataclasses.replace(turns, **dict.fromkeys(absent))
+
+
+def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+    """Check an estimator on one table; return what it gave. See ``check_estimator``."""
+    before, held = copy.deepcopy(turns), json.dumps(state)
+    credit: Credit = estimate(turns, state)
+    wanted = {"turn": len(turns.reward), "token": int(turns.n_tokens.sum())}
+    assert json.dumps(state) == held, f"The {estimate} changed the state that it was given; return a new one."
+    for field in dataclasses.fields(turns):
+        _equal(getattr(turns, field.name), getattr(before, field.name), f"The {estimate} changed the column {field.name!r} of the table.")
+    again = estimate(turns, json.loads(held))
+    _equal(credit.advantages, again.advantages, f"The {estimate} gave other advantages for the same table; draw from no generator.")
+    json.dumps(credit.state)
+    for need, level in (("values", "turn"), ("token_values", "token")):
+        if need in estimate.needs:
+            targets = credit.value_targets
+            assert targets is not None, f"The {estimate} needs {need!r} and must give value_targets, which the critic is fitted to."
+            assert targets.shape == (wanted[level],), f"The {estimate} gave {targets.shape} value_targets for {wanted[level]} {level}s."
+    return credit
+
+
+def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Check that an estimator goes on from a state that was saved as from one that was kept; return its new state."""
+    kept, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
+    _equal(kept.advantages, resumed.advantages, f"The {estimate} goes on otherwise from a state that went to JSON and back.")
+    assert kept.state == resumed.state, f"The {estimate} returns another state from one that went to JSON and back."
+    numbers = kept.metrics.values()
+    assert all(np.isfinite(value) for value in numbers), f"The {estimate} gave metrics that are not finite: {dict(kept.metrics)}."
+    return dict(kept.state)
+
+
+def _equal(first: Any, second: Any, said: str) -> None:
+    """Raise AssertionError unless two columns are equal, not-a-number equal to itself."""
+    try:
+        np.testing.assert_equal(first, second)
+    except AssertionError:
+        raise AssertionError(said) from None
+
+
+def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
+    """Return a turn table with every column: two seats an episode, two episodes a group, two games and roles.
+
+    Args:
+        lengths: turns of each trajectory.
+        seed: of what is drawn.
+    """
+    generator = np.random.Generator(np.random.Philox(seed))
+    size, count = sum(lengths), len(lengths)
+
+    def column(per_trajectory: Any) -> Any:
+        return np.repeat(np.asarray(per_trajectory, dtype=np.int64), lengths)
+
+    ends = np.zeros(size, dtype=bool)
+    if size:
+        ends[np.cumsum(lengths) - 1] = True
+    reward, n_tokens = generator.normal(size=size), generator.integers(1, 4, size)
+    return TurnTable(
+        episode=column(np.arange(count) // 2),
+        group=column(np.arange(count) // 4),
+        trajectory=column(np.arange(count)),
+        game=column(generator.integers(0, 2, count)[np.arange(count) // 4]),
+        role=column(np.arange(count) % 2),
+        seat=column(np.arange(count) % 2),
+        agent=column(np.zeros(count)),
+        turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
+        reward=reward,
+        components={"game": 0.75 * reward, "process": 0.125 * reward, "best_action": 0.125 * reward},
+        done=ends,
+        state_key=generator.integers(0, 5, size),
+        legal=np.ones(size, dtype=bool),
+        n_tokens=n_tokens,
+        action=generator.integers(-1, 3, size),
+        view=generator.integers(0, 4, size),
+        logprob=-generator.random(size),
+        value=generator.normal(size=size),
+        value_after=generator.normal(size=size),
+        old_logprob=-generator.random(size),
+        reference_logprob=-generator.random(size),
+        process_logprob=-generator.random(size),
+        action_value=generator.normal(size=size),
+        state_value=generator.normal(size=size),
+        default_value=generator.normal(size=size),
+        token_value=generator.normal(size=int(n_tokens.sum())),
+        cut=ends & (column(np.arange(count) % 3) == 1),
+        action_names=("up", "down", "left"),
+        view_names=("near", "far", "here", "there"),
+        game_names=("a", "b"),
+        role_names=("x", "y"),
+        agent_names=("learner",),
+    )

@@ -1,0 +1,98 @@
+"""What a reward must keep."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from sparring.games.base import Game
+from sparring.games.catalogue import make_game
+from sparring.registry import Bound
+from sparring.rewards.base import opinions
+from sparring.rng import Stream
+from sparring.testing.given import bound, same
+from sparring.types import Episode, Segment, Turn, Verdict
+
+GAMES = ("tic_tac_toe", "kuhn_poker")
+LEGAL = ("bet", "pass")
+EVENTS: tuple[Literal["ok", "illegal", "unparsable"], ...] = ("ok", "ok", "illegal", "unparsable")
+
+
+def check_reward(reward: Callable[..., Any] | Bound, *, episodes: int = 50, seed: int = 0, **options: Any) -> None:
+    """Check a reward on random episodes of three seats.
+
+    It gives one finite number or None per turn, the same for the same episode whatever else is asked in the same call, and
+    changes no episode. None is for rewards that read verdicts, of turns that have none.
+
+    Args:
+        reward: the function, or the plug-in bound.
+        episodes: how many are tried; one without turns is always among them.
+        seed: of the episodes.
+        options: of the function.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+        PluginError: it raised, or returned what is no row of numbers.
+    """
+    made = bound("rewards", reward, options)
+    games = {name: make_game(name) for name in GAMES}
+    root = Stream.from_seed(seed)
+    for number in range(episodes):
+        check_reward_of(made, random_episode(root.child(number), turns=number % 9), games)
+    assert opinions(made, [], games) == [], f"The {made} must give nothing for no episodes."
+
+
+def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Game]) -> None:
+    """Check a reward on one episode; see ``check_reward``."""
+    before = copy.deepcopy(episode)
+    (values,) = opinions(reward, [episode], games)
+    assert len(values) == len(episode.turns), f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
+    for number, value in enumerate(values):
+        fine = value is None or (isinstance(value, float) and math.isfinite(value))
+        assert fine, f"The {reward} gave {value!r} for turn {number}; give a finite float, or None for no opinion."
+    if not reward.needs:
+        assert None not in values, f"The {reward} gave None; only one with NEEDS = {{'verdicts'}} has turns that it cannot judge."
+    same([values, values], opinions(reward, [episode, episode], games), f"The {reward} must say the same of the same episode")
+    assert episode == before, f"The {reward} changed the episode; make new objects."
+
+
+def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
+    """Return a finished play of three seats: illegal replies, seats that are not trained, players without tokens among them.
+
+    Args:
+        stream: what is drawn from.
+        turns: how many there are.
+    """
+    made, own = [], [0, 0, 0]
+    for number in range(turns):
+        draw = stream.child("turn").child(number)
+        seat, event = draw.integer(0, 3), EVENTS[draw.integer(1, len(EVENTS))]
+        count = 200 * draw.integer(2, 30)
+        said = Segment(kind="sampled", ids=(7,) * count, logprobs=(-1.0,) * count)
+        action = LEGAL[draw.integer(3, 2)] if event == "ok" else None
+        rewards = {"game": 20 * draw.uniform(4) - 10}
+        segments = (said,) if count else ()
+        turn = Turn(seat, own[seat], "learner", "k", LEGAL, "bet", action, event, rewards, segments, truncated=draw.uniform(5) < 0.2)
+        made.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
+        own[seat] += 1
+    return Episode(
+        episode_id=stream.integer(0, 10),
+        group_id=0,
+        game=GAMES[stream.integer(1, len(GAMES))],
+        seed=0,
+        roles=("a", "b", "c"),
+        agents=("learner",) * 3,
+        trained=tuple(stream.uniform(10 + seat) < 0.5 for seat in range(3)),
+        turns=tuple(made),
+        returns=tuple((-1.0, 0.0, 0.5)[stream.integer(20 + seat, 3)] for seat in range(3)),
+        forfeited_by=0 if stream.uniform(2) < 0.2 else None,
+    )
+
+
+def _verdict(draw: Stream) -> Verdict:
+    """Return an oracle's verdict on ``LEGAL``."""
+    values = (4 * draw.uniform(10) - 2, 4 * draw.uniform(11) - 2)
+    best = frozenset(action for action, value in zip(LEGAL, values, strict=True) if value == max(values))
+    return Verdict(actions=LEGAL, values=values, best=best, entropy=3 * draw.uniform(12) if draw.uniform(13) < 0.5 else None)

@@ -1,0 +1,17 @@
+"""What every matchmaker must hold, for every file found in the slot."""
+
+import pytest
+
+from sparring import registry
+from sparring.testing import check_matchmaker
+
+CASES = [
+    (name, preset)
+    for name in registry.names("league.matchmakers")
+    for preset in (None, *registry.load("league.matchmakers", name).presets)
+]
+
+
+@pytest.mark.parametrize(("name", "preset"), CASES)
+def test_the_public_check_passes(name, preset):
+    check_matchmaker(registry.bind("league.matchmakers", name, preset=preset))

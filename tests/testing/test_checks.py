@@ -1,0 +1,272 @@
+"""The public checks pass what keeps the contract and say in a sentence what does not."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from sparring.errors import PluginError
+from sparring.games.kuhn_poker import kuhn_poker
+from sparring.league.matchmakers.base import Seating
+from sparring.rng import Stream
+from sparring.testing import check_environment, check_estimator, check_matchmaker, check_reward, random_episode
+from sparring.types import Credit
+
+NEEDS = {"values"}  # of the estimators below: this module declares them, as a plug-in's does
+CALLS = itertools.count()
+
+
+# -- rewards
+
+
+def short(episode, *, most: int = 3):
+    """Pay every reply of at most ``most`` characters 1."""
+    return [float(len(turn.reply) <= most) for turn in episode.turns]
+
+
+def one_short(episode):
+    return [0.0 for turn in episode.turns[1:]]
+
+
+def infinite(episode):
+    return [float("inf") for turn in episode.turns]
+
+
+def moody(episode):
+    return [float(next(CALLS)) for turn in episode.turns]
+
+
+def scribbling(episode):
+    for turn in episode.turns:
+        turn.rewards["game"] = 0.0
+    return [0.0 for turn in episode.turns]
+
+
+def no_row(episode):
+    return 1.0
+
+
+def raising(episode):
+    return [1 / 0 for turn in episode.turns]
+
+
+def test_a_good_reward_passes_and_takes_its_options():
+    check_reward(short)
+    check_reward(short, most=5)
+    check_reward(lambda_named)
+
+
+def lambda_named(episode):
+    return tuple(0.5 for turn in episode.turns)
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        (one_short, r"gave \d+ numbers for an episode of \d+ turns"),
+        (infinite, "gave inf for turn 0"),
+        (moody, "must say the same of the same episode"),
+        (scribbling, "changed the episode"),
+    ],
+)
+def test_a_bad_reward_is_told(reward, said):
+    with pytest.raises(AssertionError, match=said):
+        check_reward(reward)
+
+
+@pytest.mark.parametrize("reward", [no_row, raising])
+def test_a_reward_that_cannot_be_used_is_told_as_in_a_run(reward):
+    with pytest.raises(PluginError):
+        check_reward(reward)
+
+
+def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
+    stream = Stream.from_seed(3)
+    assert random_episode(stream, turns=5) == random_episode(stream, turns=5) != random_episode(stream.child(1), turns=5)
+    assert [len(random_episode(stream, turns=count).turns) for count in range(4)] == [0, 1, 2, 3]
+
+
+# -- estimators
+
+
+def with_critic(turns, state):
+    return Credit(advantages=turns.reward - turns.value, state=dict(state), value_targets=turns.reward)
+
+
+def without_targets(turns, state):
+    return Credit(advantages=turns.reward - turns.value, state=dict(state))
+
+
+def undeclared(turns, state):
+    return Credit(advantages=turns.reward - turns.action_value, state=dict(state), value_targets=turns.reward)
+
+
+def per_trajectory(turns, state):
+    return Credit(advantages=turns.reward[turns.done], state=dict(state), value_targets=turns.reward)
+
+
+def unfinished(turns, state):
+    return Credit(advantages=turns.reward / 0.0, state=dict(state), value_targets=turns.reward)
+
+
+def hoarding(turns, state):
+    state["steps"] = state.get("steps", 0) + 1
+    return Credit(advantages=turns.reward, state=state, value_targets=turns.reward)
+
+
+def in_place(turns, state):
+    turns.reward[:] = 0.0
+    return Credit(advantages=turns.reward, state=dict(state), value_targets=turns.reward)
+
+
+def gambling(turns, state):
+    return Credit(advantages=turns.reward + random.random(), state=dict(state), value_targets=turns.reward)
+
+
+def forgetful(turns, state):
+    kept = state.get("seen", ())
+    seen = (*kept, len(turns.reward)) if isinstance(kept, tuple) else ()
+    return Credit(advantages=turns.reward, state={"seen": seen}, value_targets=turns.reward)
+
+
+def test_a_good_estimator_passes():
+    check_estimator(with_critic)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (without_targets, "must give value_targets"),
+        (hoarding, "changed the state"),
+        (in_place, "changed the column 'reward'"),
+        (gambling, "other advantages for the same table|goes on otherwise"),
+        (forgetful, "another state from one that went to JSON"),
+    ],
+)
+def test_a_bad_estimator_is_told(estimator, said):
+    with np.errstate(all="ignore"), pytest.raises(AssertionError, match=said):
+        check_estimator(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (per_trajectory, r"must give advantages of shape \(\d+,\)"),
+        (unfinished, "must be finite"),
+        (undeclared, "as an array of numbers|TypeError"),  # it reads a column that it did not ask for, which is not there
+    ],
+)
+def test_an_estimator_that_cannot_be_used_is_told_as_in_a_run(estimator, said):
+    with np.errstate(all="ignore"), pytest.raises(PluginError, match=said):
+        check_estimator(estimator)
+
+
+# -- matchmakers
+
+
+def seated(*seats, trained=None):
+    return Seating(seats=seats, trained=trained or tuple(seat == "learner" for seat in seats))
+
+
+def mirror(request):
+    return seated(*("learner",) * request.num_seats)
+
+
+def stranger(request):
+    return seated(*("learnr",) * request.num_seats)
+
+
+def from_the_future(request):
+    return seated("learner", *("past-000999",) * (request.num_seats - 1))
+
+
+def idle(request):
+    return seated(*("bot-random",) * request.num_seats)
+
+
+def teaching_bots(request):
+    return seated(*("bot-random",) * request.num_seats, trained=(True,) * request.num_seats)
+
+
+def whimsical(request):
+    return seated("learner", *(f"bot-{random.random()}",) * (request.num_seats - 1))
+
+
+def test_a_good_matchmaker_passes():
+    check_matchmaker(mirror)
+
+
+@pytest.mark.parametrize(
+    ("matchmaker", "said"),
+    [
+        (stranger, "put 'learnr' into seat 0"),
+        (from_the_future, "put 'past-000999' into seat 1"),
+        (idle, "trains no seat"),
+        (teaching_bots, "trains 'bot-random'"),
+        (whimsical, "must answer the same"),
+    ],
+)
+def test_a_bad_matchmaker_is_told(matchmaker, said):
+    with pytest.raises(AssertionError, match=said):
+        check_matchmaker(matchmaker)
+
+
+# -- environments
+
+
+class Spoiled:
+    """Kuhn poker of which one thing is otherwise."""
+
+    def __init__(self, **changes):
+        self._game, self._changes = kuhn_poker(), changes
+
+    def __getattr__(self, name):
+        return self._changes[name] if name in self._changes else getattr(self._game, name)
+
+    def reset(self, stream):
+        return SpoiledState(self._game.reset(stream), self._changes)
+
+
+class SpoiledState:
+    def __init__(self, state, changes):
+        self._state, self._changes = state, changes
+
+    def __getattr__(self, name):
+        change = self._changes.get(name)
+        found = getattr(self._state, name)
+        return change(found) if change else found
+
+
+def spoiled(**changes):
+    def environment():
+        return Spoiled(**changes)
+
+    return environment
+
+
+def test_a_good_environment_passes():
+    check_environment(kuhn_poker)
+    check_environment(kuhn_poker, players=3, plays=5)
+    check_environment(spoiled(), plays=5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_turns": 1}, "goes on after max_turns = 1"),
+        ({"roles": ("a", "a")}, "2 seats have the roles"),
+        ({"legal_actions": lambda found: lambda: (*found(), *found())}, "give each once"),
+        ({"parse": lambda found: lambda reply: "bet"}, "is read as 'bet'"),
+        ({"parse": lambda found: lambda reply: found(reply) or "bet"}, "'zzzqqq' is read as 'bet'"),
+        ({"observe": lambda found: lambda seat, since: found(seat, since)._replace(text=" ")}, "give an Observation with a text"),
+        ({"observe": lambda found: lambda seat, since: found(seat, since).text}, "give an Observation with a text"),
+        ({"returns": lambda found: found[:1]}, "1 returns for 2 seats"),
+        ({"returns": lambda found: (float("nan"), *found[1:])}, "not finite"),
+        ({"seat": lambda found: found + 2}, "seat to act is"),
+        ({"observe": lambda found: lambda *a: found(*a)._replace(text=str(random.random()))}, "same stream must give the same play"),
+    ],
+)
+def test_a_bad_environment_is_told(changes, said):
+    with pytest.raises(AssertionError, match=said):
+        check_environment(spoiled(**changes), plays=5)

@@ -66,7 +66,7 @@ def games_table() -> str:
     """Return the table of games for the README."""
     rows = [("game", "seats", "hidden information", "payoffs", "recipes", "status")]
     trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
-    for name in registry.names("games"):
+    for name in registry.built_in("games"):
         game = make_game(name)
         kind = game.spiel.get_type()
         hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"

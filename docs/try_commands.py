@@ -68,8 +68,10 @@ class Workshop:
 
     def prepare(self) -> None:
         """Make the run that pages call runs/demo, and import what forks need."""
-        import sparring.cli
-        import sparring.engine.local  # noqa: F401
+        from sparring.cli.verbs import VERBS, command_of
+
+        for verb in VERBS:
+            command_of(verb)
 
         steps = ["steps=2", "store.every=1"] if self.small else []
         line = shlex.join(["sparring", "train", "demo", *steps, "--run", "runs/demo"])

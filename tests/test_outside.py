@@ -60,10 +60,10 @@ def our_kuhn():
 
 @pytest.fixture(autouse=True)
 def fresh():
-    registry.load.cache_clear()
+    registry.forget()
     before = dict(outside._loaded)
     yield
-    registry.load.cache_clear()
+    registry.forget()
     outside._loaded.clear()
     outside._loaded.update(before)
 
@@ -168,7 +168,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         metadata.EntryPoint(name="not a name", value="os:system", group=group),
     ]
     monkeypatch.setattr(metadata, "entry_points", lambda **wanted: [point for point in points if point.group == wanted["group"]])
-    registry.names.cache_clear()
+    registry.forget()
     try:
         assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
         assert registry.load("rewards", "brief").function.__name__ == registry.load("rewards", "short_replies").function.__name__
@@ -178,7 +178,7 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
         with pytest.raises(ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"):
             outside.from_entry_point(broken, "reward")
     finally:
-        registry.names.cache_clear()
+        registry.forget()
 
 
 def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_played(package, tmp_path, monkeypatch):
@@ -197,7 +197,7 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
     monkeypatch.chdir(tmp_path)
 
     def call(*words):
-        registry.load.cache_clear()
+        registry.forget()
         done = CliRunner().invoke(app, list(words), catch_exceptions=False)
         assert done.exit_code == 0, done.output
         return done.output
@@ -209,6 +209,7 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
     call("export", "run", "exported")
     explained = call("explain", f"{name}.short_replies")
     assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
+    assert f"{name}.ours" in call("credit", "compare", "--game", "kuhn_poker", "--estimators", f"{name}.ours,{name}.ours scale=2", "--episodes", "256", "--no-time")
     start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
     assert set(start["plugins"]) == {f"{name}.{module}" for module in ("short_replies", "ours", "selfish", "our_kuhn")}
     assert all(len(found["sha256"]) == 64 for found in start["plugins"].values())

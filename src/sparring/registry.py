@@ -68,7 +68,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
     "league.matchmakers": "matchmaker",
     "rollout.plans": "rollout.plan",
 }
-SUPPORT = "SUPPORT"  # a module that defines SUPPORT = True is a helper of its slot, not a plug-in
+SUPPORT = "SUPPORT"  # a module that defines it is a helper of its slot, not a plug-in
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,12 +150,14 @@ def named(slot: str, name: str) -> str:
 
 @cache
 def names(slot: str) -> tuple[str, ...]:
-    """Return the names of all plug-ins of a slot, sorted: Sparring's own, and the entry points of installed packages.
-
-    Raises:
-        UnknownNameError: no such slot.
-    """
+    """Return the names of all plug-ins of a slot, sorted: Sparring's own (whose errors see), and entry points of installed packages."""
     return tuple(sorted({*built_in(slot), *entry_points(slot)}))
+
+
+def forget() -> None:
+    """Look for plug-ins anew: packages may have come or gone."""
+    for cached in (names, built_in, load):
+        cached.cache_clear()
 
 
 def known(slot: str, name: str) -> bool:
@@ -216,8 +218,7 @@ def load(slot: str, name: str) -> Plugin:
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
-        hint = f"See `sparring list {slot}`; one of another package is named package.module."
-        raise UnknownNameError(SLOTS[slot], name, names(slot), hint)
+        raise UnknownNameError(SLOTS[slot], name, names(slot), f"See `sparring list {slot}`; others are named package.module.")
     return Plugin(slot=slot, name=name, function=function, module=module)
 
 

@@ -53,12 +53,10 @@ def dropped(tmp_path, monkeypatch):
     (tmp_path / "median_of_batch.py").write_text(MEDIAN)
     monkeypatch.setattr(sparring.credit, "__path__", [*sparring.credit.__path__, str(tmp_path)])
     importlib.invalidate_caches()
-    for cached in (registry.names, registry.load):
-        cached.cache_clear()
+    registry.forget()
     yield
     sys.modules.pop("sparring.credit.median_of_batch", None)
-    for cached in (registry.names, registry.load):
-        cached.cache_clear()
+    registry.forget()
 
 
 def call(*arguments):

@@ -95,8 +95,8 @@ def forget():
     """Let the slot be looked through anew."""
     sys.modules.pop("sparring.games.numbers", None)
     importlib.invalidate_caches()
-    for cached in (registry.names, registry.load, catalogue.game_names):
-        cached.cache_clear()
+    registry.forget()
+    catalogue.game_names.cache_clear()
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -55,8 +57,8 @@ def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
     """Return a table without the columns on demand that nobody asked for."""
-    absent = [column for need, columns in COLUMNS.items() if need not in estimate.needs for column in columns]
-    return dataclasses.replace(turns, **dict.fromkeys(absent))
+    absent: dict[str, Any] = {column: None for need, columns in COLUMNS.items() if need not in estimate.needs for column in columns}
+    return dataclasses.replace(turns, **absent)
 
 
 def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
@@ -103,8 +105,18 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         lengths: turns of each trajectory.
         seed: of what is drawn.
     """
-    generator = np.random.Generator(np.random.Philox(seed))
+    root, drawn = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)
+
+    def uniform(number: int) -> Any:
+        stream = root.child(next(drawn))
+        return np.array([stream.uniform(place) for place in range(number)])
+
+    def normal(number: int) -> Any:
+        return np.array([NormalDist().inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) for share in uniform(number)])
+
+    def integers(low: int, high: int, number: int) -> Any:
+        return low + np.floor((high - low) * uniform(number)).astype(np.int64)
 
     def column(per_trajectory: Any) -> Any:
         return np.repeat(np.asarray(per_trajectory, dtype=np.int64), lengths)
@@ -112,12 +124,12 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
     ends = np.zeros(size, dtype=bool)
     if size:
         ends[np.cumsum(lengths) - 1] = True
-    reward, n_tokens = generator.normal(size=size), generator.integers(1, 4, size)
+    reward, n_tokens = normal(size), integers(1, 4, size)
     return TurnTable(
         episode=column(np.arange(count) // 2),
         group=column(np.arange(count) // 4),
         trajectory=column(np.arange(count)),
-        game=column(generator.integers(0, 2, count)[np.arange(count) // 4]),
+        game=column(integers(0, 2, count)[np.arange(count) // 4]),
         role=column(np.arange(count) % 2),
         seat=column(np.arange(count) % 2),
         agent=column(np.zeros(count)),
@@ -125,21 +137,21 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         reward=reward,
         components={"game": 0.75 * reward, "process": 0.125 * reward, "best_action": 0.125 * reward},
         done=ends,
-        state_key=generator.integers(0, 5, size),
+        state_key=integers(0, 5, size),
         legal=np.ones(size, dtype=bool),
         n_tokens=n_tokens,
-        action=generator.integers(-1, 3, size),
-        view=generator.integers(0, 4, size),
-        logprob=-generator.random(size),
-        value=generator.normal(size=size),
-        value_after=generator.normal(size=size),
-        old_logprob=-generator.random(size),
-        reference_logprob=-generator.random(size),
-        process_logprob=-generator.random(size),
-        action_value=generator.normal(size=size),
-        state_value=generator.normal(size=size),
-        default_value=generator.normal(size=size),
-        token_value=generator.normal(size=int(n_tokens.sum())),
+        action=integers(-1, 3, size),
+        view=integers(0, 4, size),
+        logprob=-uniform(size),
+        value=normal(size),
+        value_after=normal(size),
+        old_logprob=-uniform(size),
+        reference_logprob=-uniform(size),
+        process_logprob=-uniform(size),
+        action_value=normal(size),
+        state_value=normal(size),
+        default_value=normal(size),
+        token_value=normal(int(n_tokens.sum())),
         cut=ends & (column(np.arange(count) % 3) == 1),
         action_names=("up", "down", "left"),
         view_names=("near", "far", "here", "there"),

@@ -1,0 +1,25 @@
+"""The files of docs/your-own.md: what `sparring new` writes."""
+
+from functools import partial
+
+from sparring.scaffold import file_of
+
+NAMES = {
+    "reward": "short_replies",
+    "estimator": "per_role",
+    "matchmaker": "newest_past",
+    "environment": "heap",
+}
+
+
+def written(kind, test=False):
+    """Return a file of `sparring new KIND NAME` as a block of code, the plug-in or its test."""
+    name = NAMES[kind]
+    text = file_of(kind, name, f"test_{name}.py" if test else f"{name}.py")
+    return f"```python\n{text.rstrip()}\n```"
+
+
+MADE = {
+    **{f"new {kind}": partial(written, kind) for kind in NAMES},
+    "new reward test": partial(written, "reward", test=True),
+}

@@ -1,0 +1,78 @@
+"""`sparring new`: what it writes passes its own test and trains."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from sparring.cli import app
+from sparring.scaffold import KINDS
+
+RUN = [sys.executable, "-c", "from sparring.cli import main; main()"]
+QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
+
+
+def new(*words):
+    return CliRunner().invoke(app, ["new", *words])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_passes_its_test_and_trains(kind, tmp_path):
+    name, folder = f"own_{kind}", tmp_path / f"own_{kind}"
+    done = new(kind, name, "--folder", str(folder))
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in folder.iterdir()} == {"pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"}
+    assert not any(word in path.read_text() for path in folder.iterdir() for word in ("NAME", "KIND", "sparring.SLOT"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+    def run(*words):
+        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "passed" in run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    run(*RUN, "train", "recipe.yaml", "--run", "run", *QUICK)
+    start = json.loads((folder / "run" / "provenance.json").read_text())["starts"][0]
+    assert list(start["plugins"]) == [name]
+    run(*RUN, "evaluate", "run", "--games", "2")
+
+
+def test_the_entry_point_names_the_plug_in(tmp_path):
+    import tomllib
+
+    new("matchmaker", "own_pairs", "--folder", str(tmp_path / "x"))
+    found = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
+    assert found["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
+    assert found["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rewards", "own"], "Did you mean 'reward'"),
+        (["reward", "Own"], "cannot name a plug-in"),
+        (["reward", "class"], "cannot name a plug-in"),
+        (["reward", "../own"], "cannot name a plug-in"),
+        (["reward", "json"], "There is a module 'json' already"),
+    ],
+)
+def test_what_cannot_be_written_is_said_and_nothing_is(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = new(*words)
+    assert done.exit_code != 0 and said in str(done.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):
+    (tmp_path / "x").write_text("mine")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    for folder in ("x", "full"):
+        done = new("reward", "own_reward", "--folder", str(tmp_path / folder))
+        assert "holds something already" in str(done.exception)
+    assert (tmp_path / "x").read_text() == (tmp_path / "full" / "file").read_text() == "mine"
+    assert new("reward", "own_reward", "--folder", str(tmp_path / "empty")).exit_code == 0

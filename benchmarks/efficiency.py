@@ -14,11 +14,11 @@ from published import record, settings
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.learn.pack import pack
 from sparring.models.prefixes import PrefixTree
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.table import ordered_turns
 from sparring.run.step import Methods, play_round
-from sparring.train.pack import pack
 
 WARM_UP, MEASURED = 30, 10
 

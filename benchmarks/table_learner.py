@@ -12,8 +12,8 @@ import numpy as np
 from sparring import registry
 from sparring.agents.base import TextAgent
 from sparring.config import resolve
-from sparring.evaluate.starts import Met, columns
 from sparring.games.catalogue import make_game
+from sparring.measure.starts import Met, columns
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.rewards.base import WeightedReward, apply_rewards
 from sparring.rng import Stream

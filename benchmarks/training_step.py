@@ -16,6 +16,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from sparring import registry
 from sparring.config import LearnerConfig
+from sparring.learn.learner import Learner, WeightedLoss
+from sparring.learn.pack import pack
 from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import PrefixTree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
@@ -23,8 +25,6 @@ from sparring.rng import Stream
 from sparring.rollout.table import turn_table
 from sparring.samplers.in_process import in_process
 from sparring.schedule import parse
-from sparring.train.learner import Learner, WeightedLoss
-from sparring.train.pack import pack
 from sparring.types import Episode, SampleRequest, SamplingParams, Segment, Turn
 
 PROMPTS, REPLIES, PROMPT_TOKENS = 8, 8, 16

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from sparring import cli, registry
 from sparring.errors import SparringError
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.opponents import parse_named
 from sparring.games.catalogue import make_game
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.opponents import parse_named
 
 FEW = ["--episodes", 320, "--batch", 32, "--no-time"]
 SOME = ["--estimators", "outcome,rloo,grpo:dr_grpo,gae lam=0.5,ppr process=steps"]

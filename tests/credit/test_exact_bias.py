@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from tables import table
 
-from sparring.evaluate.credit_lab import bind_estimator, estimator_names, per_turn
+from sparring.measure.credit_lab import bind_estimator, estimator_names, per_turn
 
 SPEC = importlib.util.spec_from_file_location("exact_game", Path(__file__).parent / "test_bias.py")
 exact = importlib.util.module_from_spec(SPEC)

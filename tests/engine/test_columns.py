@@ -7,13 +7,13 @@ import torch
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import TooLargeError
-from sparring.evaluate.exact_values import exact_values
-from sparring.evaluate.exploitability import ask
-from sparring.evaluate.info_states import enumerate_info_states
 from sparring.league.starts import starts
+from sparring.learn.pack import pack
+from sparring.measure.exact_values import exact_values
+from sparring.measure.exploitability import ask
+from sparring.measure.info_states import enumerate_info_states
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
-from sparring.train.pack import pack
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 

@@ -53,7 +53,7 @@ def test_labels_tell_two_sizes_of_a_game_apart():
 
 
 def test_a_suite_counts_a_held_out_game_as_held_out():
-    from sparring.evaluate.suite import load_suite
+    from sparring.measure.suite import load_suite
 
     config = resolve({"games": [{**MINI, "weight": 0}, {"name": "kuhn_poker"}]})
     player = Player.__new__(Player)

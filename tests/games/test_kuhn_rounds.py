@@ -9,10 +9,10 @@ from open_spiel.python.algorithms import expected_game_score
 
 from sparring import registry
 from sparring.errors import ConfigError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.policies import UniformScorer
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import UniformScorer
 
 J, Q, K = range(3)
 CHECK, BET, CALL, FOLD = range(4)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.policies import TabularScorer, UniformScorer
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import TabularScorer, UniformScorer
 from sparring.rng import Stream
 
 C, D = "cooperate", "defect"

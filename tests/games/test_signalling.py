@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
-from sparring.evaluate.exact_values import exact_values
-from sparring.evaluate.exploitability import ask, nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.policies import TabularScorer, UniformScorer
 from sparring.games.catalogue import make_game
+from sparring.measure.exact_values import exact_values
+from sparring.measure.exploitability import ask, nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import TabularScorer, UniformScorer
 
 RED, GREEN, BLUE = range(3)
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import ConfigError, GameError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.policies import UniformScorer
 from sparring.games.catalogue import make_game
 from sparring.games.tic_tac_toe import CELLS
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import UniformScorer
 from sparring.rng import Stream
 
 BOARD = """The board:

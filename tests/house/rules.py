@@ -5,10 +5,10 @@ import ast
 ORDER = [
     *("types", "errors", "guard", "names", "outside", "yaml_text", "schedule", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
     *("render", "models", "samplers", "agents"),
-    *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "train", "league"),
-    *("evaluate", "run", "engine", "report", "recipes", "scaffold", "cli", "interop", "testing"),
+    *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "learn", "league"),
+    *("measure", "run", "engine", "report", "recipes", "scaffold", "cli", "interop", "testing"),
 ]
-TORCH_ROOMS = {"models", "samplers", "features", "losses", "train", "engine", "interop"}
+TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
 TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
 IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}

@@ -46,7 +46,7 @@ def test_few_functions_exceed_thirty_lines():
 
 def test_the_loop_names_no_method():
     names = {name for slot in ("credit", "losses", "rewards", "selection") for name in registry.names(slot)}
-    for part in ("run", "train", "engine"):
+    for part in ("run", "learn", "engine"):
         for path in sorted((SOURCE / part).glob("*.py")):
             assert rules.named_methods(path.read_text(), names) == [], path
 
@@ -55,7 +55,7 @@ def test_the_loop_names_no_method():
     ("where", "source"),
     [
         ("games", "import torch"),
-        ("games", "from sparring.train.learner import Learner"),
+        ("games", "from sparring.learn.learner import Learner"),
         ("rollout", "from sparring.run import loop"),
         ("rollout", "from sparring import engine"),
         ("credit", "from sparring.games.base import Game"),
@@ -71,7 +71,7 @@ def test_layering_notices(where, source):
 
 
 def test_layering_allows_what_is_above_and_type_checking():
-    assert rules.layering("train", "import torch\nfrom sparring.credit.base import check") == []
+    assert rules.layering("learn", "import torch\nfrom sparring.credit.base import check") == []
     assert rules.layering("games", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
 
 

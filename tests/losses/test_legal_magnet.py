@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.errors import ConfigError
+from sparring.learn.legal import LegalReplies, legal_replies, magnet
 from sparring.losses.legal_magnet import legal_magnet
-from sparring.train.legal import LegalReplies, legal_replies, magnet
 
 WORDS = {"pass": (1, 9), "bet": (2, 9), "bet all": (2, 3, 9), "fold": (4, 9)}
 
@@ -113,9 +113,9 @@ def learner_of(**changes):
 @pytest.mark.parametrize("rollout", [{}, {"top_k": 3}, {"temperature": 1.5}], ids=str)
 def test_by_itself_it_teaches_uniform_legal_play(rollout):
     from sparring.agents.policy import PolicyAgent
-    from sparring.evaluate.exploitability import ask
-    from sparring.evaluate.info_states import enumerate_info_states
     from sparring.league.starts import starts
+    from sparring.measure.exploitability import ask
+    from sparring.measure.info_states import enumerate_info_states
     from sparring.registry import bind
     from sparring.rollout.play import RolloutCounts
 

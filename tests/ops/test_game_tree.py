@@ -1,11 +1,11 @@
-"""Best responses on a game tree: OpenSpiel's values, deeper decisions settled first. (Values: tests/evaluate/test_exact_values.py.)"""
+"""Best responses on a game tree: OpenSpiel's values, deeper decisions settled first. (Values: tests/measure/test_exact_values.py.)"""
 
 import numpy as np
 import pytest
 
-from sparring.evaluate.exploitability import best_response_values
-from sparring.evaluate.info_states import enumerate_info_states
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import best_response_values
+from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree, best_response, policy_values
 
 

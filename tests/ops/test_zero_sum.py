@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.spiel_policies import cfr_average
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.spiel_policies import cfr_average
 from sparring.ops.zero_sum import equilibrium_value
 
 

@@ -9,10 +9,10 @@ from sparring.config import resolve
 from sparring.engine.load import load_run
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, RunError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.opponents import AgentSpec, parse_agent
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.recipe import to_yaml
 from sparring.report import suite_bench
 from sparring.report.suite import SuiteEvaluation

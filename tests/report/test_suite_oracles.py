@@ -7,10 +7,10 @@ import yaml
 
 from sparring import __version__
 from sparring.errors import ConfigError
-from sparring.evaluate.opponents import parse_agent
-from sparring.evaluate.oracle_choice import parse_oracle
-from sparring.evaluate.suite import SuiteRow
-from sparring.evaluate.suite_rows import PIECE
+from sparring.measure.opponents import parse_agent
+from sparring.measure.oracle_choice import parse_oracle
+from sparring.measure.suite import SuiteRow
+from sparring.measure.suite_rows import PIECE
 from sparring.ops.files import sha256_hex
 from sparring.report import suite_bench
 from sparring.report.match_tables import suite_table

@@ -8,9 +8,9 @@ import pytest
 
 from sparring.agents.random import random
 from sparring.config import resolve
-from sparring.evaluate.opponents import parse_agent
-from sparring.evaluate.policies import UniformScorer
 from sparring.games.catalogue import make_game
+from sparring.measure.opponents import parse_agent
+from sparring.measure.policies import UniformScorer
 from sparring.recipe import load_recipe
 from sparring.report.figure_tables import legend
 from sparring.report.measure import evaluate_policy

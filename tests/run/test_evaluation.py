@@ -5,9 +5,9 @@ import pytest
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import UnknownNameError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.starts import Met
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.starts import Met
 from sparring.oracles.judge import configured_oracles
 from sparring.rng import Stream
 from sparring.run.evaluation import Evaluator

@@ -10,9 +10,11 @@ from sparring.agents.base import Reply
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import enumerate_info_states
 from sparring.league.starts import starts
+from sparring.learn.order import minibatches
+from sparring.learn.pack import pack
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
 from sparring.rollout import store
 from sparring.rollout.ledger import Ledger
@@ -21,8 +23,6 @@ from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
-from sparring.train.order import minibatches
-from sparring.train.pack import pack
 
 CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
 

@@ -17,7 +17,7 @@ from rich.table import Column, Table
 from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.text import complain
 from sparring.errors import ConfigError
-from sparring.evaluate.credit_lab import LabPlan, estimator_names
+from sparring.measure.credit_lab import LabPlan, estimator_names
 from sparring.report import credit_race_page as race_page
 from sparring.report.credit_lab import chart
 from sparring.report.credit_lab import compare as compare_estimators

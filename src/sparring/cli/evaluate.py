@@ -15,10 +15,10 @@ from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.text import complain
 from sparring.engine.load import load_run
 from sparring.errors import ConfigError
-from sparring.evaluate.opponents import AgentSpec, parse_agent
-from sparring.evaluate.oracle_choice import OracleSpec, oracles_for, parse_oracle
-from sparring.evaluate.regret import BUDGET, Judge
-from sparring.evaluate.starts import Met
+from sparring.measure.opponents import AgentSpec, parse_agent
+from sparring.measure.oracle_choice import OracleSpec, oracles_for, parse_oracle
+from sparring.measure.regret import BUDGET, Judge
+from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.report.figure_tables import figure_table, legend

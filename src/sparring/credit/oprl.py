@@ -55,7 +55,7 @@ def oprl(
     ``process.pairs: all``. With "policy" r_t starts at 0 and then rewards what training raised, right or wrong: keep alpha small. Only
     a run trains a process model: in the lab, verl and TRL take "policy".
     Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the policy's own ratio.
-    Verified by: tests/credit/test_oprl.py, tests/train/test_process.py.
+    Verified by: tests/credit/test_oprl.py, tests/learn/test_process.py.
 
     Raises:
         CreditError: a reward or log-probability is not finite, or a column is missing.

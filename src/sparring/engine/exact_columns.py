@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.evaluate.exact_values import exact_values
-from sparring.evaluate.exploitability import ask
-from sparring.evaluate.info_states import InfoStates, enumerate_info_states
-from sparring.evaluate.policies import ActionScorer
 from sparring.games.base import Game
+from sparring.measure.exact_values import exact_values
+from sparring.measure.exploitability import ask
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.policies import ActionScorer
 from sparring.rollout.table import ordered_turns
 from sparring.types import Episode, FloatArray, TurnTable
 

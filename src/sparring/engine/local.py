@@ -23,6 +23,13 @@ from sparring.errors import CheckpointError, ConfigError, ModelError, SparringEr
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
+from sparring.learn.critic import fitted_at
+from sparring.learn.finite import check_output, finite_columns
+from sparring.learn.learner import Learner
+from sparring.learn.legal import legal_replies
+from sparring.learn.pack import Pack, pack
+from sparring.learn.process import ProcessLearner
+from sparring.learn.targets import WeightedLoss
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.memory import available_bytes, refuse_beyond
@@ -31,13 +38,6 @@ from sparring.ops.files import parse_json
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
-from sparring.train.critic import fitted_at
-from sparring.train.finite import check_output, finite_columns
-from sparring.train.learner import Learner
-from sparring.train.legal import legal_replies
-from sparring.train.pack import Pack, pack
-from sparring.train.process import ProcessLearner
-from sparring.train.targets import WeightedLoss
 from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
 
 PUBLISHED = "policy"

@@ -9,8 +9,8 @@ import safetensors.torch
 import torch
 
 from sparring.errors import CheckpointError
+from sparring.learn.finite import finite
 from sparring.models.language_model import LanguageModel
-from sparring.train.finite import finite
 
 
 def pack_tensors(model: LanguageModel) -> bytes:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from sparring import registry
 from sparring.config import resolve
 from sparring.errors import UnknownNameError
-from sparring.evaluate.suite import load_suite, suite_names
 from sparring.games.catalogue import game_names
 from sparring.games.people import wrapped
+from sparring.measure.suite import load_suite, suite_names
 from sparring.outside import slot_of
 from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.report.game_page import exact_text, explain_game
@@ -21,7 +21,7 @@ from sparring.run.health import matches
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
 KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
 WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
-METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "train.learner", "train.process")
+METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "learn.learner", "learn.process")
 
 
 def entries(kind: str) -> list[dict[str, str]]:

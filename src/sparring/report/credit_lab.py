@@ -12,15 +12,15 @@ from sparring.config import resolve
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.evaluate.credit_lab import CreditLab, LabPlan, LabReport, LabRow
-from sparring.evaluate.exploitability import ask
-from sparring.evaluate.gradient_figures import GradientFigures
-from sparring.evaluate.info_states import enumerate_info_states
-from sparring.evaluate.opponents import parse_named
-from sparring.evaluate.policies import ActionScorer, UniformScorer
-from sparring.evaluate.table_policy import TablePolicy, random_table
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
+from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
+from sparring.measure.exploitability import ask
+from sparring.measure.gradient_figures import GradientFigures
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.opponents import parse_named
+from sparring.measure.policies import ActionScorer, UniformScorer
+from sparring.measure.table_policy import TablePolicy, random_table
 from sparring.report.svg import scatter_chart
 from sparring.rng import Stream
 from sparring.types import Interval

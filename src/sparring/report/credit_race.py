@@ -19,9 +19,9 @@ import numpy as np
 from sparring.config import CRITICS, RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError
-from sparring.evaluate.credit_lab import bind_estimator
-from sparring.evaluate.opponents import parse_named
 from sparring.guard import Watch
+from sparring.measure.credit_lab import bind_estimator
+from sparring.measure.opponents import parse_named
 from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml

@@ -8,11 +8,11 @@ from functools import cache
 
 from sparring import registry
 from sparring.errors import SparringError
-from sparring.evaluate.oracle_choice import chosen_oracle
-from sparring.evaluate.references import References, references_of
 from sparring.games.base import Game, State
 from sparring.games.catalogue import make_game
 from sparring.games.people import for_people, listed, rules_of, seen_by
+from sparring.measure.oracle_choice import chosen_oracle
+from sparring.measure.references import References, references_of
 from sparring.recipe import load_recipe, recipe_names
 from sparring.rng import Stream
 

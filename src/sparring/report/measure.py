@@ -12,17 +12,17 @@ from typing import Any
 from sparring.agents.base import Agent
 from sparring.agents.random import RandomAgent
 from sparring.errors import GameError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import InfoStates, enumerate_info_states
-from sparring.evaluate.league_table import league_table
-from sparring.evaluate.matches import Record, intervals_of, play_matches
-from sparring.evaluate.opponents import AgentSpec, labels, parse_named
-from sparring.evaluate.references import References, references
-from sparring.evaluate.regret import Judge
-from sparring.evaluate.starts import Met, columns
-from sparring.evaluate.suite_rows import as_data as interval_as_data
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.league_table import league_table
+from sparring.measure.matches import Record, intervals_of, play_matches
+from sparring.measure.opponents import AgentSpec, labels, parse_named
+from sparring.measure.references import References, references
+from sparring.measure.regret import Judge
+from sparring.measure.starts import Met, columns
+from sparring.measure.suite_rows import as_data as interval_as_data
 from sparring.report.verdicts import beside_uniform, told
 from sparring.rng import Stream
 from sparring.types import Interval

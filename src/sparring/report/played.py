@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from sparring.errors import SparringError
-from sparring.evaluate.matches import outcome, succeeded
-from sparring.evaluate.policies import Query
 from sparring.games.base import Game
 from sparring.games.people import for_people, seen_by
+from sparring.measure.matches import outcome, succeeded
+from sparring.measure.policies import Query
 from sparring.rollout.replay import replay
 from sparring.types import Episode, FloatArray, Turn
 

@@ -9,8 +9,8 @@ from typing import TextIO
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sparring.config import RunConfig
-from sparring.evaluate.references import references_of
 from sparring.games.catalogue import configured_game
+from sparring.measure.references import references_of
 from sparring.ops.text import shown
 from sparring.report.terminal import PlainConsole
 from sparring.run.loop import StepReport

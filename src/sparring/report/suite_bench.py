@@ -13,11 +13,11 @@ from sparring.agents.policy import PolicyAgent
 from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import GameError, ModelError, OracleError
-from sparring.evaluate.opponents import AgentSpec
-from sparring.evaluate.starts import Met, Starts
-from sparring.evaluate.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
-from sparring.evaluate.suite_rows import Piece, play_piece, starts_of
 from sparring.games.base import Game
+from sparring.measure.opponents import AgentSpec
+from sparring.measure.starts import Met, Starts
+from sparring.measure.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
+from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.report.measure import exact_figures
 from sparring.report.suite_player import REMOTE, met_by

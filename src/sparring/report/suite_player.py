@@ -11,11 +11,11 @@ from typing import Any
 from sparring.config import GameConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
 from sparring.errors import ConfigError, RunError
-from sparring.evaluate.opponents import AgentSpec
-from sparring.evaluate.starts import Met, rules_of
-from sparring.evaluate.suite import Suite, SuiteRow
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
+from sparring.measure.opponents import AgentSpec
+from sparring.measure.starts import Met, rules_of
+from sparring.measure.suite import Suite, SuiteRow
 from sparring.ops.files import sha256_hex
 from sparring.report.suite_results import without_traffic
 from sparring.run import checkpoint

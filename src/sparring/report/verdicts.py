@@ -8,11 +8,11 @@ from typing import Any
 from sparring import registry
 from sparring.agents.random import random
 from sparring.config import GameConfig
-from sparring.evaluate.matches import MatchReport, play_matches
-from sparring.evaluate.references import References, beside, references_of, sentence
-from sparring.evaluate.starts import Starts
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
+from sparring.measure.matches import MatchReport, play_matches
+from sparring.measure.references import References, beside, references_of, sentence
+from sparring.measure.starts import Starts
 from sparring.rng import Stream
 
 UNIFORM_GAMES = 200  # per seat, of the random agent that is set beside the policy

@@ -30,13 +30,13 @@ from typing import Any
 
 from sparring.config import EvaluationConfig
 from sparring.errors import GameError
-from sparring.evaluate.exploitability import nash_conv
-from sparring.evaluate.info_states import InfoStates, enumerate_info_states
-from sparring.evaluate.matches import MatchReport, intervals_of, play_matches
-from sparring.evaluate.opponents import AgentSpec, labels
-from sparring.evaluate.regret import Judge, without_faults
-from sparring.evaluate.starts import Met, Starts, columns, every
 from sparring.games.base import Game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.matches import MatchReport, intervals_of, play_matches
+from sparring.measure.opponents import AgentSpec, labels
+from sparring.measure.regret import Judge, without_faults
+from sparring.measure.starts import Met, Starts, columns, every
 from sparring.oracles.base import Oracle
 from sparring.rng import Stream
 

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 
 from sparring.config import RunConfig
 from sparring.errors import CheckpointError, DivergedError, PluginError
-from sparring.evaluate.starts import Met
 from sparring.league.matchmakers.base import PAST
 from sparring.league.starts import arms
+from sparring.measure.starts import Met
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED, adopt, saved

@@ -16,12 +16,12 @@ from sparring.credit.mars2 import mars2
 from sparring.credit.spo_tree import spo_tree
 from sparring.engine.local import LocalEngine
 from sparring.games.catalogue import make_game
+from sparring.learn.learner import Learner
+from sparring.learn.pack import pack
+from sparring.learn.targets import WeightedLoss
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.table import ordered_turns, turn_table
-from sparring.train.learner import Learner
-from sparring.train.pack import pack
-from sparring.train.targets import WeightedLoss
 
 MOVES = ["red", "green", "red", "red", "red", "red", "green", "green", "green", "green"]
 

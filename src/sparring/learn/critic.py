@@ -1,0 +1,50 @@
+"""Where the critic reads a conversation: before a turn, after it, or before each of its sampled tokens.
+
+It is fitted where the estimator reads it. Legend: as in ``pack.py``; K values asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+import numpy as np
+
+from sparring.learn.pack import Pack
+from sparring.types import IntArray
+
+Place = Literal["before", "after", "token"]
+
+
+def fitted_at(needs: Collection[str]) -> Place:
+    """Return where an estimator with these NEEDS wants the critic fitted.
+
+    "values" is before a turn, whatever else is needed; then "token_values" before each token; "values_after" alone after a turn.
+    """
+    if "values" in needs:
+        return "before"
+    if "token_values" in needs:
+        return "token"
+    return "after" if "values_after" in needs else "before"
+
+
+def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct sequence and the position [K] that the critic reads.
+
+    Args:
+        data: the pack.
+        place: "before" is the last token the seat was given, "after" the last one of its reply, "token" the one before each token.
+        which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the pack.
+    """
+    turns = data.turn_of[which] if place == "token" else which
+    sequence, position = data.ask[turns, 0], data.ask[turns, 1]
+    if place == "before":
+        return sequence, position
+    begin = np.searchsorted(data.turn_of, turns, side="left")
+    end = which if place == "token" else np.searchsorted(data.turn_of, turns, side="right")
+    return sequence, position + end - begin
+
+
+def num_values(data: Pack, place: Place, tokens: IntArray) -> int:
+    """Return how many values are fitted where these sampled tokens are trained."""
+    return len(tokens) if place == "token" else len(np.unique(data.turn_of[tokens]))

@@ -1,0 +1,138 @@
+"""Episodes to training arrays: the exact ids the model saw and said, and which of them carry loss.
+
+Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K distinct sampled tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from sparring.learn.legal import LegalReplies, NextTokens
+from sparring.rollout.table import ordered_turns
+from sparring.types import Episode, FloatArray, IntArray
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pack:
+    """The trained tokens of a batch of episodes, in the row order of their turn table.
+
+    Games that went alike gave equal sequences; each distinct one is kept, and computed, once. Sequences that were drawn from
+    other kept sets, or among other legal replies, are not equal, whatever their ids: games of older weights may be in the batch.
+    """
+
+    sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
+    positions: tuple[Ids, ...]  # [U] positions of the sampled ids in each
+    kept: tuple[tuple[Ids, ...], ...]  # [U] truncation's kept sets per sampled id; empty where nothing was truncated
+    legal: tuple[tuple[NextTokens, ...], ...]  # [U] what a legal reply would say, per sampled id; empty where not asked for
+    distinct: IntArray  # [S] the distinct sequence of each sequence
+    tokens: IntArray  # [S] number of sampled tokens
+    episode: IntArray  # [S] episode_id of each sequence
+    turn_of: IntArray  # [M] row of the turn table, sequences in order
+    logprobs: FloatArray  # [M] sampler's log-probabilities
+    ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+
+    @property
+    def spoken(self) -> IntArray:
+        """The sequences with sampled tokens; a conversation that outgrew the model may have none."""
+        return np.flatnonzero(self.tokens > 0)
+
+    def within(self, longest: int) -> IntArray:
+        """Return the sequences with sampled tokens that have at most so many tokens in all."""
+        lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
+        return self.spoken[lengths[self.distinct[self.spoken]] <= longest]
+
+    @property
+    def num_tokens(self) -> int:
+        """All tokens of all sequences, prompts included."""
+        return int(sum(len(self.sequences[index]) for index in self.distinct))
+
+
+def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pack:
+    """Return the training arrays of the trained seats of these episodes.
+
+    A new sequence opens where a seat, an episode or a sample of a seat ends.
+
+    Args:
+        episodes: of one step.
+        replies: says what legal replies would say, if a loss asks for it.
+    """
+    builder = _Builder()
+    opened: tuple[int, int, int] | None = None
+    for row, (episode, turn) in enumerate(ordered_turns(episodes)):
+        key = (episode.episode_id, turn.seat, turn.sample)
+        if key != opened:
+            builder.close()
+            opened, builder.episode = key, episode.episode_id
+        for segment in turn.segments:
+            if segment.kind == "sampled":
+                legal = replies.next_tokens(turn.legal_actions, segment.ids) if replies is not None else ()
+                builder.sampled(segment.ids, segment.logprobs, segment.kept, legal, row)
+            else:
+                builder.ids.extend(segment.ids)
+    builder.close()
+    return builder.result()
+
+
+class _Builder:
+    """Collects one sequence at a time."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.episode = 0
+        self._positions: list[int] = []
+        self._kept: list[Ids] = []
+        self._legal: list[NextTokens] = []
+        self._asks: list[int] = []
+        self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
+        self._distinct: list[int] = []
+        self._tokens: list[int] = []
+        self._episode: list[int] = []
+        self._turn_of: list[int] = []
+        self._logprobs: list[Sequence[float]] = []
+        self._ask: list[tuple[int, int]] = []
+
+    def sampled(
+        self, ids: Ids, logprobs: Sequence[float], kept: Sequence[Ids], legal: Sequence[NextTokens], row: int
+    ) -> None:
+        """Append sampled ids of the turn in this row."""
+        begin = len(self.ids)
+        self._asks.append(begin - 1)
+        self._positions.extend(range(begin, begin + len(ids)))
+        self._kept.extend(kept or ((),) * len(ids))
+        self._legal.extend(legal)
+        self._turn_of.extend([row] * len(ids))
+        self._logprobs.append(logprobs)
+        self.ids.extend(ids)
+
+    def close(self) -> None:
+        """End the sequence that is open, if any."""
+        if self.ids:
+            positions, kept = tuple(self._positions), tuple(self._kept) if any(self._kept) else ()
+            key = (tuple(self.ids), positions, kept, tuple(self._legal))
+            index = self._index.setdefault(key, len(self._index))
+            self._distinct.append(index)
+            self._tokens.append(len(positions))
+            self._episode.append(self.episode)
+            self._ask.extend((index, ask) for ask in self._asks)
+        self.ids, self._positions, self._kept, self._legal, self._asks = [], [], [], [], []
+
+    def result(self) -> Pack:
+        """Return everything collected."""
+        return Pack(
+            sequences=tuple(ids for ids, *_ in self._index),
+            positions=tuple(positions for _, positions, *_ in self._index),
+            kept=tuple(kept for _, _, kept, _ in self._index),
+            legal=tuple(legal for *_, legal in self._index),
+            distinct=np.array(self._distinct, dtype=np.int64),
+            tokens=np.array(self._tokens, dtype=np.int64),
+            episode=np.array(self._episode, dtype=np.int64),
+            turn_of=np.array(self._turn_of, dtype=np.int64),
+            logprobs=np.fromiter(chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)),
+            ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
+        )

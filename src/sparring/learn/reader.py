@@ -1,0 +1,96 @@
+"""What a model says of a pack: values, log-probabilities of sampled tokens, features of their distributions.
+
+Every distinct sequence runs through the network once. Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sparring.learn.critic import Place, read_at
+from sparring.learn.pack import Pack
+from sparring.learn.slices import PADDED, Slice, at_samples, chunks, slices
+from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import prefix_tree
+from sparring.registry import load
+from sparring.samplers.truncation import restrict
+from sparring.types import FloatArray, IntArray
+
+
+class Reader:
+    """Reads packs with a model.
+
+    Args:
+        model: the model.
+        temperature: divides the logits, as it did when the tokens were sampled.
+        micro_tokens: distinct prefixes per forward pass.
+        features: plug-ins of the slot ``features`` that are read along.
+        reference: the policy the run was made from, if it is to be read too.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        temperature: float,
+        micro_tokens: int,
+        features: Sequence[str] = (),
+        reference: LanguageModel | None = None,
+    ) -> None:
+        self.model, self.temperature, self.micro_tokens = model, temperature, micro_tokens
+        self.features, self.reference = tuple(features), reference
+
+    @property
+    def _padded(self) -> int:
+        """Padded positions per distinct prefix that a forward pass may have."""
+        return PADDED if self.model.forward.shares_prefixes else 1
+
+    @torch.no_grad()
+    def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
+        """Return the value head's estimates: [N] before each turn or after it, or [M] before each sampled token; see ``critic.py``."""
+        sequence, position = read_at(data, at, np.arange(len(data.turn_of if at == "token" else data.ask)))
+        values = np.zeros(len(sequence))
+        for rows in chunks(data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded):
+            tree = prefix_tree([data.sequences[row] for row in rows])
+            place = {row: index for index, row in enumerate(rows.tolist())}
+            own = np.flatnonzero(np.isin(sequence, rows))
+            row = torch.tensor([place[index] for index in sequence[own].tolist()], dtype=torch.int64)
+            asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
+            values[own] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
+        return values
+
+    def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
+        """Yield the chosen sequences in forward passes, where the model is."""
+        for part in slices(data, chosen, self.micro_tokens, padded=self._padded):
+            yield part.to(self.model.device)
+
+    def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
+        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the reference policy, [N]."""
+        model = self.reference if of_reference else self.model
+        assert model is not None, "made without a reference"
+        return np.bincount(data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)).astype(np.float64)
+
+    @torch.no_grad()
+    def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
+        """Return a model's log-probabilities of all sampled tokens, [M]."""
+        logprobs = np.empty(len(data.turn_of))
+        for part in self._parts(data, data.spoken):
+            logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
+        return logprobs
+
+    def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the distributions they came from."""
+        hidden = model.hidden(part.tree)
+        logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
+        every = logits.log_softmax(-1)
+        legal = part.legal.divergences(every, place)
+        if part.kept:
+            logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
+            every = logits.log_softmax(-1)
+        logprobs = at_samples(every, place, part.target)
+        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in self.features}
+        return logprobs, {**extra, **legal, "hidden": hidden}

@@ -1,0 +1,288 @@
+"""The credit lab: every advantage estimator on the same episodes of a small game, against the exact policy gradient.
+
+A table policy plays; each estimator is called on batch after batch as in a run, its running state carried on; its advantages
+give the gradient of every batch in the table's logits, which is compared with the exact one (see ``gradient_figures``).
+
+Control variates. The figures of the expected gradient are measured with less noise by subtracting gradients whose expectation
+is known: those of the returns, of the returns from the turn on and of exact Q - V (each the exact gradient), and those of
+advantages 1, V and the mean return of the same seat in the group's other games (0). So the row of an estimator that is made
+of these says 0 by construction; ``bias_unpaired`` does without.
+
+Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one besides, by a judge that knows the
+exact values (``LabEpisodes.judgements``); all others see the game's own rewards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sparring import registry
+from sparring.errors import ConfigError, CreditError, SparringError
+from sparring.games.base import Game
+from sparring.measure.exact_values import exact_values
+from sparring.measure.gradient_figures import GradientFigures, GradientLayout, Products, figures, paired_products
+from sparring.measure.lab_episodes import Critic, LabEpisodes, cut, lab_episodes, play_table, tiled
+from sparring.measure.opponents import parse_named
+from sparring.measure.table_policy import TablePolicy, exact_gradient
+from sparring.ops.groups import group_ids, leave_one_out_mean
+from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.types import Credit, FloatArray, Interval, TurnTable
+
+ALL = "all"
+TIMED_ROWS = 100_000
+SIGN_TOLERANCE = 1e-9  # turns with a smaller |Q - V| have no right sign
+MIN_BATCHES = 4
+
+Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabPlan:
+    """How a comparison is made."""
+
+    episodes: int = 20_000  # rounded up to whole batches
+    group_size: int = 8
+    batch_size: int = 64
+    critic: Critic = "exact"
+    burn_in: float = 0.0  # share of the batches, the first ones, that estimators see but no figure counts
+    seed: int = 0
+    timed: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or not 0 <= self.burn_in < 1:
+            raise ConfigError(f"--batch {self.batch_size} must be at least 1 and --burn-in {self.burn_in} in [0, 1).")
+        if self.batches - self.skipped < MIN_BATCHES:
+            wanted = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
+            raise ConfigError(
+                f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches of {self.batch_size}; "
+                f"intervals need {MIN_BATCHES}: write --episodes {wanted} or more."
+            )
+
+    @property
+    def batches(self) -> int:
+        """Number of batches played."""
+        return -(-self.episodes // self.batch_size)
+
+    @property
+    def skipped(self) -> int:
+        """Number of batches that are not counted."""
+        return int(self.burn_in * self.batches)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabRow:
+    """What is known of one estimator on the lab's episodes; ``refused`` says why nothing is, where it is so."""
+
+    estimator: str
+    refused: str | None = None
+    gradient: GradientFigures | None = None
+    seats: Mapping[str, GradientFigures] = field(default_factory=dict)  # by role, in the parameters of the seat alone
+    right_sign: float = np.nan  # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
+    zeros: float = np.nan  # share of all turns whose advantage is 0
+    effective: float = np.nan  # effective sample size (sum |A|)^2 / sum A^2 as a share of the turns
+    seconds: float | None = None  # per 100,000 turns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabReport:
+    """A comparison: what was played, how sure the lab can be, and a row per estimator."""
+
+    game: str
+    num_info_states: int
+    num_parameters: int
+    episodes: int
+    batches: int  # that were counted
+    turns: int
+    returns: tuple[float, ...]  # exact expected return per seat
+    gradient_norm: float  # of the exact gradient
+    check: Interval  # bias of the plain returns' gradient without control variates: the truth is 0
+    rows: tuple[LabRow, ...]
+
+
+def estimator_names(text: str) -> list[str]:
+    """Return the estimators of a comma-separated list; "all" is every one that is found, and every preset as NAME:PRESET.
+
+    Raises:
+        UnknownNameError: no such estimator, preset or option.
+        ConfigError: the list is empty, or an option's value is wrong or left out.
+    """
+    found: list[str] = []
+    for item in filter(None, map(str.strip, text.split(","))):
+        if item == ALL:
+            for name in registry.names("credit"):
+                found += [name, *(f"{name}:{preset}" for preset in registry.load("credit", name).presets)]
+        else:
+            bind_estimator(item)
+            found.append(item)
+    if not found:
+        raise ConfigError(f"--estimators {text!r} names none; write --estimators all, or a list such as outcome,rloo,'gae lam=0.5'.")
+    return list(dict.fromkeys(found))
+
+
+def bind_estimator(text: str) -> Bound:
+    """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``; for errors see ``registry.bind``."""
+    label, options = parse_named(text, "Estimator", "gae lam=0.5")
+    name, _, preset = label.partition(":")
+    return registry.bind("credit", name, options, preset=preset or None)
+
+
+class CreditLab:
+    """Episodes of one game, played once, on which estimators are measured.
+
+    Args:
+        game: the game.
+        policy: sits in every seat; over the game's information states.
+        plan: how much is played and how it is cut.
+
+    Raises:
+        ConfigError: sizes that do not fit, or a policy whose exact gradient is 0.
+    """
+
+    def __init__(self, game: Game, policy: TablePolicy, plan: LabPlan) -> None:
+        self.game, self.policy, self.plan = game, policy, plan
+        self.values = exact_values(policy.states, policy.rows)
+        self.exact = exact_gradient(policy, self.values)
+        if not np.linalg.norm(self.exact) > 1e-12:
+            raise ConfigError(f"The exact gradient of this policy in {game.name!r} is 0: nothing to compare with. Write --policy random.")
+        stream = Stream.from_seed(plan.seed).child("credit lab").child(game.name)
+        sizes = {"batch_size": plan.batch_size, "group_size": plan.group_size}
+        episodes = play_table(game, policy, batches=plan.batches, stream=stream.child("play"), **sizes)
+        played = lab_episodes(episodes, policy, self.values, batch_size=plan.batch_size, critic=plan.critic, stream=stream.child("critic"))
+        self.whole, self.played = played, _without(played, plan.skipped)
+        self.tables = played.tables()
+        self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
+        self.layout = GradientLayout.of(self.played, policy)
+        self.controls, self.expectations = self._controls()
+
+    def _controls(self) -> tuple[FloatArray, FloatArray]:
+        """Return gradients whose expectation is known, [K, S], and that expectation in units of the exact gradient, [K]."""
+        turns = self.played.turns
+        starts = trajectory_starts(turns.trajectory)
+        trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
+        whole = trajectory_sums(turns.reward, turns.trajectory)
+        rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
+        known = [whole[trajectory], rest, self.played.advantage, np.ones(len(rest)), self.values.state[self.played.state]]
+        if self.plan.group_size > 1:
+            groups, count = group_ids(turns.group[starts], turns.seat[starts])
+            known.append(leave_one_out_mean(whole, groups, count)[trajectory])
+        expectations = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[: len(known)]
+        return np.array([self.layout.gradients(advantages) for advantages in known]), expectations
+
+    def report(self, estimators: Sequence[str]) -> LabReport:
+        """Measure estimators, as ``estimator_names`` gives them."""
+        plain = Products.of(self.layout, self.controls[0], self.exact)
+        return LabReport(
+            game=self.game.name,
+            num_info_states=len(self.policy.states),
+            num_parameters=len(self.policy.flat),
+            episodes=self.played.num_batches * self.plan.batch_size,
+            batches=self.played.num_batches,
+            turns=len(self.played.batch),
+            returns=tuple(self.values.returns.tolist()),
+            gradient_norm=float(np.linalg.norm(self.exact)),
+            check=figures(plain, plain).bias_unpaired,
+            rows=tuple(self.row(name) for name in estimators),
+        )
+
+    def row(self, name: str) -> LabRow:
+        """Measure one estimator by name; whatever it refuses is in the row."""
+        try:
+            return self.measure(name, bind_estimator(name))
+        except SparringError as error:
+            return LabRow(estimator=name, refused=str(error))
+
+    def measure(self, name: str, estimator: Estimator) -> LabRow:
+        """Measure any function with an estimator's signature.
+
+        Raises:
+            CreditError: it cannot work on the table, or its advantages are not finite.
+        """
+        advantages = self.advantages(name, estimator)[self.first :]
+        gradients = self.layout.gradients(advantages)
+        known = np.abs(self.played.advantage) > SIGN_TOLERANCE
+        judged = known & (advantages != 0)
+        square = float(advantages @ advantages)
+        return LabRow(
+            estimator=name,
+            gradient=self._figures(gradients, None),
+            seats={role: self._figures(gradients, seat) for seat, role in enumerate(self.game.roles) if self._has_gradient(seat)},
+            right_sign=float(np.mean(np.sign(advantages[judged]) == np.sign(self.played.advantage[judged]))) if judged.any() else np.nan,
+            zeros=float(np.mean(advantages == 0)),
+            effective=float(np.abs(advantages).sum() ** 2 / square / len(advantages)) if square else 0.0,
+            seconds=self.seconds(estimator) if self.plan.timed else None,
+        )
+
+    def advantages(self, name: str, estimator: Estimator) -> FloatArray:
+        """Return the advantage of every turn, burn-in included, from one call per batch with the state carried on."""
+        state: Mapping[str, Any] = {}
+        found = []
+        judged = judgements_of(estimator, self.whole)
+        for table in self.whole.judged(judged).tables() if judged else self.tables:
+            credit = estimator(table, state)
+            state = credit.state
+            found.append(per_turn(credit, table))
+        advantages = np.concatenate(found)
+        wrong = np.flatnonzero(~np.isfinite(advantages))
+        if len(wrong):
+            raise CreditError(f"credit {name!r} gave the advantage {advantages[wrong[0]]} in turn {wrong[0]} of the lab's episodes.")
+        return advantages
+
+    def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
+        """Return the figures of batch gradients [S], in all parameters or in those of one seat."""
+        layout, exact, controls = self.layout, self.exact, self.controls
+        if seat is not None:
+            own = self.policy.seats == seat
+            kept = own[layout.parameter]
+            exact, gradients, controls = exact * own, gradients * kept, controls * kept
+        plain = Products.of(layout, gradients, exact)
+        return figures(plain, paired_products(layout, gradients, exact, controls, self.expectations))
+
+    def _has_gradient(self, seat: int) -> bool:
+        """Return whether the seat's own part of the exact gradient is not 0."""
+        return bool(np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12)
+
+    def seconds(self, estimator: Estimator) -> float:
+        """Return the wall-clock time of one call on the played turns, repeated or cut to about 100,000, per 100,000 turns."""
+        end = int(np.searchsorted(self.played.batch, self.played.batch[min(TIMED_ROWS, len(self.played.batch)) - 1], side="right"))
+        turns = self.played.judged(judgements_of(estimator, self.played)).turns
+        table = tiled(cut(turns, 0, end), TIMED_ROWS)
+        begin = time.perf_counter()
+        estimator(table, {})
+        return (time.perf_counter() - begin) * TIMED_ROWS / len(table.reward)
+
+
+def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
+    """Return the judgements that an estimator's options name as components of the reward."""
+    options = estimator.at(0.0).values() if isinstance(estimator, Bound) else ()
+    return sorted(name for name in played.judgements if name in options)
+
+
+def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
+    """Return the advantage of every turn, [N]: that of a token-level estimator is the mean over the turn's tokens, 0 without any."""
+    if credit.level == "turn":
+        return credit.advantages
+    turn = np.repeat(np.arange(len(turns.n_tokens)), turns.n_tokens)
+    sums = np.bincount(turn, weights=credit.advantages, minlength=len(turns.n_tokens))
+    return sums / np.maximum(turns.n_tokens, 1)
+
+
+def _without(played: LabEpisodes, batches: int) -> LabEpisodes:
+    """Return the episodes without their first batches."""
+    begin = int(np.searchsorted(played.batch, batches))
+    return replace(
+        played,
+        turns=cut(played.turns, begin, len(played.batch)),
+        batch=played.batch[begin:] - batches,
+        num_batches=played.num_batches - batches,
+        state=played.state[begin:],
+        choice=played.choice[begin:],
+        advantage=played.advantage[begin:],
+        judgements={name: column[begin:] for name, column in played.judgements.items()},
+    )

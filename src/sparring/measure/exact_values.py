@@ -1,0 +1,27 @@
+"""What every decision is worth, exactly, when all seats follow one policy: Q and V of each information state.
+
+The mathematics is in ``ops/game_tree.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sparring.measure.info_states import InfoStates
+from sparring.ops.game_tree import ExactValues, expected_returns, policy_values
+from sparring.types import FloatArray
+
+__all__ = ["ExactValues", "exact_values", "expected_returns"]
+
+
+def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> ExactValues:
+    """Return Q and V of every information state under a policy that sits in every seat.
+
+    Args:
+        info_states: of ``enumerate_info_states(game)``.
+        policy: probabilities of the legal actions of each information state, I arrays [num_legal].
+    """
+    seats = np.array([query.seat for query in info_states.queries], dtype=np.int64)
+    return policy_values(info_states.tree, seats, policy)

@@ -1,0 +1,184 @@
+"""Episodes of a table policy as the credit lab needs them: batches with every column filled, and what each turn is truly worth.
+
+N turns of all batches, I information states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from sparring.errors import ConfigError
+from sparring.games.base import Game
+from sparring.measure.exact_values import ExactValues
+from sparring.measure.table_policy import TableAgent, TablePolicy
+from sparring.ops.returns import trajectory_sums
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.table import ordered_turns, turn_table
+from sparring.types import Episode, FloatArray, IntArray, TurnTable
+
+Critic = Literal["exact", "noisy", "zero"]
+SAME = 1e-9  # actions whose exact values differ by less are equally good
+NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviations of the returns
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabEpisodes:
+    """What was played: one table of all turns, where its batches begin, and the truth about every turn."""
+
+    turns: TurnTable
+    batch: IntArray  # [N] batch of each turn
+    num_batches: int
+    batch_size: int  # episodes per batch
+    state: IntArray  # [N] information state
+    choice: IntArray  # [N] position of what was played in its legal actions
+    advantage: FloatArray  # [N] exact Q - V
+    judgements: Mapping[str, FloatArray]  # [N] each, by the name of the reward component that they stand in for
+
+    def tables(self) -> list[TurnTable]:
+        """Return the turn table of each batch, as a run would make it of the batch's episodes."""
+        bounds = np.searchsorted(self.batch, np.arange(self.num_batches + 1))
+        return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
+
+    def judged(self, components: Sequence[str]) -> LabEpisodes:
+        """Return the episodes with these judgements paid on top of what the game pays, as a run's rewards would be."""
+        added = {name: self.judgements[name] for name in components}
+        reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
+        return replace(self, turns=replace(self.turns, reward=reward, components={**self.turns.components, **added}))
+
+
+def play_table(game: Game, policy: TablePolicy, *, batches: int, batch_size: int, group_size: int, stream: Stream) -> list[Episode]:
+    """Play ``batches * batch_size`` episodes with the policy in every seat; the members of a group share their deal.
+
+    Raises:
+        ConfigError: the sizes do not fit.
+    """
+    if group_size < 1 or batch_size % group_size:
+        raise ConfigError(f"The batch of {batch_size} episodes must hold whole groups of {group_size}; write --group-size 8 --batch 64.")
+    agent = TableAgent(policy)
+    specs = []
+    for number in range(batches * batch_size):
+        own = stream.child(number // group_size)
+        specs.append(
+            EpisodeSpec(
+                game=game,
+                episode_id=number,
+                group_id=number // group_size,
+                deal=own.child("deal"),
+                stream=own.child(number % group_size),
+                seats=(agent.name,) * game.num_seats,
+                trained=(True,) * game.num_seats,
+            )
+        )
+    return play(specs, {agent.name: agent})
+
+
+def lab_episodes(
+    episodes: Sequence[Episode], policy: TablePolicy, values: ExactValues, *, batch_size: int, critic: Critic, stream: Stream
+) -> LabEpisodes:
+    """Return the turns of these episodes with the columns that estimators may need.
+
+    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's, ``value_after`` the critic's at
+    the seat's next own turn (0 after its last), ``old_logprob`` is ``logprob``, ``reference_logprob`` that of uniform play.
+
+    Args:
+        episodes: whole batches of them, numbered from 0.
+        policy: what played them.
+        values: exact values under the policy.
+        batch_size: episodes per batch.
+        critic: "exact" V; "noisy": with an error per information state; "zero".
+        stream: of the noisy critic's errors.
+    """
+    turns = turn_table(episodes)
+    state, choice = _places(episodes, policy)
+    slot = policy.starts[state] + choice
+    logprob = np.log(policy.flat[slot])
+    action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
+    value = _critic(critic, values.state, turns, stream)[state]
+    following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
+    turns = replace(
+        turns,
+        n_tokens=np.ones(len(state), dtype=np.int64),
+        logprob=logprob,
+        old_logprob=logprob,
+        reference_logprob=-np.log(np.diff(policy.starts)[state]),
+        value=value,
+        value_after=following,
+        token_value=value,
+        action_value=action_value,
+        state_value=state_value,
+        judged=np.ones(len(state), dtype=bool),
+        default_value=np.array([own.mean() for own in values.action])[state],
+    )
+    return LabEpisodes(
+        turns=turns,
+        batch=turns.episode // batch_size,
+        num_batches=len(episodes) // batch_size,
+        batch_size=batch_size,
+        state=state,
+        choice=choice,
+        advantage=action_value - state_value,
+        judgements=_judgements(action_value, values, state, policy),
+    )
+
+
+def _judgements(chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy) -> dict[str, FloatArray]:
+    """Return what a judge that knows the exact values says of every turn, for estimators that read such a reward component.
+
+    ``best_action``: 1 if no action has a larger Q under the policy that plays, else 0. ``playout_value``: the exact Q, which
+    playing on from the turn estimates.
+    """
+    best = np.array([own.max() for own in values.action])[state]
+    return {"best_action": (chosen >= best - SAME).astype(np.float64), "playout_value": chosen}
+
+
+def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray, IntArray]:
+    """Return the information state of every turn and the position of its action, [N] each."""
+    number = {
+        (query.seat, query.key, action): (index, choice)
+        for index, query in enumerate(policy.states.queries)
+        for choice, action in enumerate(query.legal_actions)
+    }
+    found = [number[turn.seat, turn.state_key, str(turn.action)] for _, turn in ordered_turns(episodes)]
+    places = np.array(found, dtype=np.int64).reshape(-1, 2)
+    return places[:, 0].copy(), places[:, 1].copy()
+
+
+def _critic(kind: Critic, exact: FloatArray, turns: TurnTable, stream: Stream) -> FloatArray:
+    """Return the critic's value of every information state, [I]."""
+    if kind == "zero":
+        return np.zeros_like(exact)
+    if kind == "exact":
+        return exact
+    returns = trajectory_sums(turns.reward, turns.trajectory)
+    noisy: FloatArray = exact + NOISE * returns.std() * stream.generator().normal(size=len(exact))
+    return noisy
+
+
+def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
+    """Return rows ``begin`` to ``end`` of a table, which begin and end with whole trajectories, numbered from 0 again."""
+    columns = _columns(turns)
+    chosen = {name: column[begin:end] for name, column in columns.items()}
+    chosen["trajectory"] = chosen["trajectory"] - (chosen["trajectory"][0] if end > begin else 0)
+    return replace(turns, **chosen, components={name: column[begin:end] for name, column in turns.components.items()})
+
+
+def tiled(turns: TurnTable, rows: int) -> TurnTable:
+    """Return the table repeated until it has at least so many rows; every copy has its own episodes, groups and trajectories."""
+    copies = max(1, -(-rows // max(len(turns.reward), 1)))
+    columns: dict[str, Any] = {name: np.tile(column, copies) for name, column in _columns(turns).items()}
+    copy = np.repeat(np.arange(copies), len(turns.reward))
+    for name in ("episode", "group", "trajectory"):
+        columns[name] = columns[name] + copy * (int(columns[name].max(initial=0)) + 1)
+    return replace(turns, **columns, components={name: np.tile(column, copies) for name, column in turns.components.items()})
+
+
+def _columns(turns: TurnTable) -> dict[str, Any]:
+    """Return the table's columns by name; with one token per turn all of them have one entry per row."""
+    found = {field.name: getattr(turns, field.name) for field in fields(turns)}
+    return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}

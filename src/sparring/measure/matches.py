@@ -1,0 +1,205 @@
+"""Seat-balanced matches: one agent against opponents, the same number of games from every seat, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparring.agents.base import Agent
+from sparring.errors import ConfigError
+from sparring.games.base import Game
+from sparring.measure.regret import Judge, Regret, measured_regret
+from sparring.measure.starts import Starts, every
+from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.types import Episode, Interval, Turn
+
+AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """Results of some games, seen by one seat's agent. A win is the single highest return of all seats.
+
+    A draw shares the highest return with another seat; anything else is a loss. So in cooperative games all is a draw, and in games of
+    one seat all is a win: there ``success`` says how it went.
+    """
+
+    wins: int
+    draws: int
+    losses: int
+    mean_return: Interval  # t interval, in the game's units
+    win: Interval  # Wilson interval of P(win)
+    win_or_draw: Interval  # Wilson interval of P(win or draw)
+    illegal: Interval  # share of the agent's replies that are illegal or unparsable; games are clusters
+    success: Interval | None = None  # Wilson interval of P(the return is the most that the game pays), in games of one seat
+    regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
+
+    @property
+    def games(self) -> int:
+        """Number of games."""
+        return self.wins + self.draws + self.losses
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MatchReport:
+    """An agent's results against an opponent that fills all other seats; P seats."""
+
+    game: str
+    agent: str
+    opponent: str
+    roles: tuple[str, ...]  # [P]
+    seats: tuple[Record, ...]  # [P] the agent's results from each seat
+    overall: Record
+    opponent_return: float  # mean over games and the opponent's seats, in the game's units
+
+
+def play_matches(
+    game: Game,
+    agent: Agent,
+    opponent: Agent,
+    *,
+    games_per_seat: int,
+    stream: Stream,
+    level: float = 0.95,
+    in_flight: int = 4096,
+    on_finished: Callable[[int], None] | None = None,
+    judge: Judge | None = None,
+    starts: Starts | None = None,
+) -> MatchReport:
+    """Play ``games_per_seat`` games with the agent in each seat in turn and the opponent in all others.
+
+    Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so the games are
+    independent and a longer match begins with the same games as a shorter one.
+
+    Args:
+        game: the game.
+        agent: who is measured.
+        opponent: who fills the other seats.
+        games_per_seat: games with the agent in each seat; at least 2, for an interval.
+        stream: what all draws derive from.
+        level: confidence level of the intervals.
+        in_flight: how many games run at the same time.
+        on_finished: called with the number of games that have ended.
+        judge: measures the agent's regret from every seat.
+        starts: which starts are played from, with the game to draw them; None: those of ``game``.
+
+    Raises:
+        ConfigError: fewer than 2 games per seat.
+        RolloutError: every game failed.
+        OracleError: the oracle cannot judge the game, or a state of it.
+    """
+    if games_per_seat < 2:
+        raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
+    starts = starts or every(game)
+    game = starts.game
+    specs = [match_spec(starts, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
+    agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
+    episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
+    seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
+    records = [_seat_record(game, played, judge, level) for played in seats]
+    return MatchReport(
+        game=game.name,
+        agent=agent.name,
+        opponent=opponent.name,
+        roles=tuple(game.roles),
+        seats=tuple(records),
+        overall=record(episodes, AGENT, level=level),
+        opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == OPPONENT]),
+    )
+
+
+def _seat_record(game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float) -> Record:
+    """Return the agent's results from one seat."""
+    found = record(episodes, AGENT, level=level)
+    if game.num_seats == 1:
+        solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
+        found = replace(found, success=wilson_interval(solved, len(episodes), level=level))
+    return found if judge is None else replace(found, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+
+
+def succeeded(game: Game, value: float) -> bool:
+    """Return whether a return is the most that the game pays."""
+    return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
+
+
+def match_spec(starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
+    """Return game ``number`` of a match with the agent in ``seat``; the deal and all draws depend on these two and the stream alone."""
+    own = stream.child(seat).child(number)
+    return EpisodeSpec(
+        game=starts.game,
+        episode_id=seat * games_per_seat + number,
+        group_id=seat * games_per_seat + number,
+        deal=starts.deal(own, number),
+        stream=own.child("play"),
+        seats=tuple(AGENT if other == seat else OPPONENT for other in range(starts.game.num_seats)),
+        trained=(False,) * starts.game.num_seats,
+    )
+
+
+def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> Record:
+    """Return the results of ``agent``, which sits in exactly one seat of every episode.
+
+    Args:
+        episodes: at least 2, of one game.
+        agent: the name in ``Episode.agents``.
+        level: confidence level of the intervals.
+    """
+    seats = [episode.agents.index(agent) for episode in episodes]
+    outcomes = [outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)]
+    replied = [
+        illegal_replies(turn for turn in episode.turns if turn.seat == seat)
+        for episode, seat in zip(episodes, seats, strict=True)
+    ]
+    wins, draws, games = outcomes.count(1), outcomes.count(0), len(episodes)
+    return Record(
+        wins=wins,
+        draws=draws,
+        losses=games - wins - draws,
+        mean_return=mean_interval([episode.returns[seat] for episode, seat in zip(episodes, seats, strict=True)], level=level),
+        win=wilson_interval(wins, games, level=level),
+        win_or_draw=wilson_interval(wins + draws, games, level=level),
+        illegal=illegal_share(replied, level=level),
+    )
+
+
+def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
+    """Return how many of these replies are illegal or unparsable, and how many replies they are."""
+    events = [turn.event for turn in turns]
+    return sum(event != "ok" for event in events), len(events)
+
+
+def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> Interval:
+    """Return the share of replies that are illegal or unparsable, with an interval that takes games as clusters.
+
+    Replies of one game are not independent: who cannot say a word fails at every turn.
+
+    Args:
+        games: of each game the illegal replies and all replies; games without a reply count for nothing.
+        level: confidence level.
+    """
+    counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
+    return clustered_share_interval(counts[:, 0], counts[:, 1], level=level)
+
+
+def intervals_of(record: Record) -> dict[str, Interval]:
+    """Return what is known of a record: outcomes (success in games of one seat), return, and regret where turns were judged."""
+    found = {"success": record.success} if record.success else {"win": record.win, "win_or_draw": record.win_or_draw}
+    found["return"] = record.mean_return
+    return found | (record.regret.intervals if record.regret is not None else {})
+
+
+def outcome(returns: Sequence[float], seat: int) -> int:
+    """Return 1 when the seat alone has the highest return, 0 when it shares it, -1 otherwise."""
+    best = max(returns)
+    if returns[seat] < best:
+        return -1
+    return 1 if sum(value == best for value in returns) == 1 else 0
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean, or 0 for no values (a game with one seat has no opponents)."""
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,134 @@
+"""Which oracle measures a game: the one that is asked for, the run's own, or the first exact one that can.
+
+The order of those that are tried, with their limits:
+
+1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000 positions
+2. ``constraint``: puzzles with a file in ``oracles/puzzles``
+3. ``posterior``: hidden worlds with a file in ``oracles/beliefs``
+4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of the game's range of payoffs
+   count as equally good, as an equilibrium mixes actions of equal value and CFR's is not quite one
+
+``mcts`` is never chosen, as it is not exact; where nothing else can judge, it may be asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sparring import registry
+from sparring.errors import ConfigError
+from sparring.games.base import Game
+from sparring.games.own import no_rules
+from sparring.measure.opponents import parse_named
+from sparring.measure.regret import without_faults
+from sparring.oracles.base import Oracle, verdicts
+from sparring.oracles.minimax import MinimaxOracle
+from sparring.rng import Stream
+
+POSITIONS = 50_000
+HISTORIES = 50_000
+EXAMPLE = "cfr iterations=1000"
+
+
+class OracleSpec(NamedTuple):
+    """An oracle by its plug-in's name and options: plain data, which any process can make the oracle of."""
+
+    name: str
+    options: Mapping[str, Any]
+
+    def make(self) -> Oracle:
+        """Return the oracle.
+
+        Raises:
+            UnknownNameError: no such oracle or option.
+            ConfigError: an option's value is wrong.
+        """
+        oracle: Oracle = registry.bind("oracles", self.name, self.options)()
+        return oracle
+
+
+def parse_oracle(text: str) -> OracleSpec:
+    """Return the oracle that a text describes: its name, then ``key=value`` pairs, as ``parse_agent`` reads agents.
+
+    Raises:
+        UnknownNameError: no such oracle or option.
+        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+    """
+    name, options = parse_named(text, "Oracle", EXAMPLE)
+    registry.bind("oracles", name, options)
+    return OracleSpec(name, options)
+
+
+def oracles_for(games: Sequence[Game], spec: OracleSpec | None, configured: Mapping[str, Oracle]) -> tuple[dict[str, Oracle], list[str]]:
+    """Return the oracles that measure these games, by the game's name, and notes about games without one.
+
+    Args:
+        games: the games.
+        spec: the oracle that is asked for; None takes each game's own, else the first exact one.
+        configured: the run's oracles by the game's name.
+
+    Raises:
+        ConfigError: the oracle that is asked for can judge none of the games.
+    """
+    if spec is not None:
+        return _asked_oracle(spec, games)
+    chosen = {game.name: chosen_oracle(game, configured.get(game.name)) for game in games}
+    notes = [note for _, note in chosen.values() if note]
+    return {name: oracle for name, (oracle, _) in chosen.items() if oracle is not None}, notes
+
+
+def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Oracle], list[str]]:
+    """Return one oracle for all of these games that it can judge, by the game's name, and notes about the others."""
+    oracle = spec.make()
+    reasons = {game.name: no_rules(game) or oracle.covers(game) for game in games}
+    if all(reasons.values()):
+        why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
+    notes = [f"{name}: no regret, as {spec.name} cannot judge it: {reason}" for name, reason in reasons.items() if reason]
+    return {name: oracle for name, reason in reasons.items() if not reason}, notes
+
+
+def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
+    """Return the oracle that measures a game and what to tell people: why there is none, or nothing.
+
+    Args:
+        game: the game.
+        configured: the run's own oracle of the game; it wins. What measures has no faults: of ``noisy`` it is the one within.
+    """
+    if configured is not None:
+        return without_faults(configured), ""
+    if no_rules(game):
+        return None, f"{game.name}: no regret, as {no_rules(game)}."
+    reasons = []
+    for name, options in (("minimax", {"max_states": POSITIONS}), ("constraint", {}), ("posterior", {}), ("cfr", _cfr_options(game))):
+        oracle = OracleSpec(name, options).make()
+        reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
+        if not reason:
+            return oracle, ""
+        reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
+    return None, f"{game.name}: no regret, as no exact oracle can judge it ({'; '.join(reasons)}). Name one with --oracle."
+
+
+def _cfr_options(game: Game) -> dict[str, Any]:
+    """Return the options with which cfr is tried."""
+    return {"max_histories": HISTORIES, "margin": (game.max_utility - game.min_utility) / 1000}
+
+
+def _unsolvable(game: Game) -> str:
+    """Return why the average policy of CFR is no standard to hold play to, or ""."""
+    if game.num_seats == 1 or (game.num_seats == 2 and game.zero_sum):
+        return ""
+    return "its average policy is an equilibrium only for one seat or two opposed ones"
+
+
+def hindrance(oracle: Oracle, game: Game) -> str:
+    """Return why an oracle cannot judge a game from its beginning, or "".
+
+    Minimax is asked to solve the game: a position that is too much for it takes seconds, and play meets many. It remembers what it finds.
+    """
+    reason = no_rules(game) or oracle.covers(game)
+    if reason or not isinstance(oracle, MinimaxOracle):
+        return reason
+    (found,) = verdicts(oracle, [game.reset(Stream.from_seed(0))])
+    return "" if found is not None else f"it has more than {oracle.max_states} positions"

@@ -1,0 +1,126 @@
+"""What uniform play and best play reach in a game, exactly, to be set beside a policy's figures.
+
+A NashConv of 0.7 says little to who does not know that uniform play has 0.917. P seats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparring.errors import GameError
+from sparring.games.base import Game
+from sparring.measure.exploitability import ExploitabilityReport, best_response_values, nash_conv
+from sparring.measure.info_states import InfoStates, enumerate_info_states
+from sparring.measure.policies import UniformScorer
+from sparring.ops.zero_sum import equilibrium_value
+
+MOST_STATES = 2_000  # information states up to which they are found unasked, within a second
+MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
+_known: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class References:
+    """What is known of a game: figures of uniform play, values of best play, in its units."""
+
+    uniform: (
+        ExploitabilityReport  # the policy that plays every legal action with the same probability
+    )
+    best: str  # what best play is: "equilibrium", "best team" or "best play"
+    values: tuple[float, ...] | None  # [P] of best play; None where they are unknown or not unique
+
+
+def references(game: Game, info_states: InfoStates) -> References:
+    """Return what uniform play and best play reach.
+
+    Best play is an equilibrium; its values are unique for two opposed seats (by linear
+    programming). In cooperative games it is the best team, of one seat alone the best policy.
+
+    Args:
+        game: the game the information states were enumerated from.
+        info_states: of ``enumerate_info_states(game)``.
+    """
+    key = (str(game.spiel), 0)
+    known = _known.get(key)
+    if known is None:
+        known = _known[key] = _references(game, info_states)
+    return known
+
+
+def references_of(game: Game, *, max_states: int = MOST_STATES) -> References | None:
+    """Return ``references`` of a game, found once per process; None if it is larger."""
+    solved = _known.get((str(game.spiel), 0))
+    if solved is not None:
+        return solved
+    key = (str(game.spiel), max_states)
+    if key not in _known:
+        try:
+            _known[key] = references(game, enumerate_info_states(game, limit=max_states))
+        except GameError:  # too large, or without information states
+            _known[key] = None
+    return _known[key]
+
+
+def _references(game: Game, info_states: InfoStates) -> References:
+    """Compute the references of a game."""
+    uniform = nash_conv(game, info_states, UniformScorer())
+    if game.num_seats == 1:
+        rows = [
+            np.full(len(query.legal_actions), 1.0 / len(query.legal_actions))
+            for query in info_states.queries
+        ]
+        value = float(best_response_values(game, info_states, rows)[0])
+        return References(uniform=uniform, best="best play", values=(value,))
+    if game.cooperative:
+        joint = uniform.best_joint_value
+        return References(
+            uniform=uniform,
+            best="best team",
+            values=None if joint is None else (joint,) * game.num_seats,
+        )
+    values = None
+    if game.num_seats == 2 and game.zero_sum and len(info_states) <= MOST_SOLVED:
+        seats = np.array([query.seat for query in info_states.queries], dtype=np.int64)
+        widths = np.array(
+            [len(query.legal_actions) for query in info_states.queries], dtype=np.int64
+        )
+        value = equilibrium_value(info_states.tree, seats, widths) + 0.0
+        values = (value, 0.0 - value)
+    return References(uniform=uniform, best="equilibrium", values=values)
+
+
+def beside(game: Game, known: References) -> dict[str, tuple[float, float | None]]:
+    """Return what uniform and best play have for each exact figure; None is unknown."""
+    name, uniform = game.name, known.uniform
+    found: dict[str, tuple[float, float | None]] = {
+        f"nash_conv/{name}": (uniform.nash_conv, 0.0),
+        f"illegal_mass/{name}": (0.0, 0.0),
+        f"illegal_mass_reached/{name}": (0.0, 0.0),
+    }
+    for seat, role in enumerate(game.roles):
+        found[f"exploitability/{name}/{role}"] = (uniform.gains[seat], 0.0)
+        found[f"value/{name}/{role}"] = (
+            uniform.values[seat],
+            None if known.values is None else known.values[seat],
+        )
+    if uniform.optimality_gap is not None:
+        found[f"optimality_gap/{name}"] = (uniform.optimality_gap, 0.0)
+    return found
+
+
+def sentence(figure: str, value: float, known: References) -> str:
+    """Return how far a NashConv is from uniform play and from best play.
+
+    Args:
+        figure: what to call the figure, such as "NashConv".
+        value: the policy's.
+        known: of the same game.
+    """
+    uniform = known.uniform.nash_conv
+    side = f"{figure} {value:.3f}: uniform play has {uniform:.3f}, an equilibrium 0"
+    if uniform <= 0:
+        return f"{side}."
+    share = value / uniform
+    return f"{side}; this is {share:.0%} of uniform play's." if share < 10 else f"{side}."

@@ -1,0 +1,231 @@
+"""Suites: what is to be measured and how it is scored, as a YAML file that is checked before anything is played."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from sparring.config_parts import Strict, config_error, refuse_repeated
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.games.base import Game
+from sparring.games.catalogue import make_game
+from sparring.games.own import no_rules
+from sparring.measure.opponents import AgentSpec
+from sparring.measure.oracle_choice import OracleSpec, hindrance
+from sparring.yaml_text import parse_yaml, read_text
+
+MAX_STATES = 20_000  # information states up to which an exact row enumerates
+
+
+class OpponentEntry(Strict):
+    """A bot by name, with its options."""
+
+    name: str = Field(description="an agent, such as random, mcts or cfr")
+    options: dict[str, Any] = Field(default_factory=dict, description="the agent's options")
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as plain data."""
+        return AgentSpec(self.name, self.options)
+
+
+class OracleEntry(Strict):
+    """An oracle by name, with its options."""
+
+    name: str = Field(description="an oracle, such as minimax, constraint or posterior")
+    options: dict[str, Any] = Field(default_factory=dict, description="the oracle's options")
+
+    @property
+    def spec(self) -> OracleSpec:
+        """The oracle as plain data."""
+        return OracleSpec(self.name, self.options)
+
+
+class SuiteRow(Strict):
+    """One measurement: a game, how it is played, and how the mean return becomes a score."""
+
+    name: str = Field(min_length=1, description="unique in the suite; deals and draws derive from it")
+    game: str = Field(description="a hand-written game or any sequential OpenSpiel game")
+    options: dict[str, Any] = Field(default_factory=dict, description="the game's options; without style, that of the player is taken")
+    illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum")
+    role: Literal["trained", "held_out"] = Field(description="whether the suite's authors train on the game")
+    kind: Literal["match", "solo", "coplay", "exact"] = Field(
+        description="against the opponent, alone in a game of one seat, with itself in all seats, or by enumeration"
+    )
+    opponent: OpponentEntry | None = Field(None, description="fills all other seats of a match")
+    oracle: OracleEntry | None = Field(None, description="judges every turn of the player; null: nobody does")
+    games_per_seat: int = Field(100, ge=2, description="games from each seat; in co-play and alone, games")
+    normalise: tuple[float, float] | None = Field(None, description="mean returns that score 0 and 100; null: no score")
+    in_totals: bool = Field(True, description="whether the score counts in the totals")
+    starts: Literal["unseen", "seen"] = Field(
+        "unseen", description="starts that the player's training never met, where there are any; seen: those that it met"
+    )
+
+    @field_validator("normalise")
+    @classmethod
+    def _ascends(cls, value: tuple[float, float] | None) -> tuple[float, float] | None:
+        if value is not None and not value[0] < value[1]:
+            raise ValueError(f"low must be below high in [low, high], got {list(value)}")
+        return value
+
+    @model_validator(mode="after")
+    def _kind_fits(self) -> SuiteRow:
+        if (self.kind == "match") != (self.opponent is not None):
+            raise ValueError(f"a row of kind {self.kind!r} has {'no' if self.opponent else 'an'} opponent; only a match has one")
+        if self.kind == "exact" and self.normalise is not None:
+            raise ValueError("an exact row has no score; leave normalise out")
+        if self.kind == "exact" and self.oracle is not None:
+            raise ValueError("an exact row plays no games that an oracle could judge; leave oracle out")
+        return self
+
+    def make_game(self) -> Game:
+        """Return the row's game.
+
+        Raises:
+            UnknownNameError: no such game, option or rule.
+            ConfigError: a value out of range.
+            GameError: the game cannot be played here.
+        """
+        return make_game(self.game, options=self.options, illegal=self.illegal)
+
+
+class Suite(Strict):
+    """A list of rows, each measured alone, and one line about them."""
+
+    summary: str = Field("", description="one line about the suite")
+    rows: list[SuiteRow] = Field(min_length=1, description="what is measured")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Suite:
+        refuse_repeated("row", (row.name for row in self.rows), "results are kept by the row's name")
+        return self
+
+
+def suite_names() -> tuple[str, ...]:
+    """Return the names of the suites in the package."""
+    root = resources.files("sparring") / "suites"
+    return tuple(sorted(item.name.removesuffix(".yaml") for item in root.iterdir() if item.name.endswith(".yaml")))
+
+
+def load_suite(name: str) -> tuple[str, Suite]:
+    """Return a suite by name, or a YAML file by path, checked down to every option: its short name and its rows.
+
+    Raises:
+        UnknownNameError: no such suite, key, game, agent or option; the message has the nearest right one.
+        ConfigError: not YAML, or a value is wrong; the message says where.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        text, short = read_text(path, f"Suite {name!r}"), path.stem
+    elif name in suite_names():
+        text, short = (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"), name
+    else:
+        raise UnknownNameError("suite", name, suite_names(), "The path of a YAML file will do as well.")
+    return short, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
+
+
+def check_suite(name: str, data: Any) -> Suite:
+    """Return the suite of a plain mapping, every game and opponent of it made once.
+
+    Raises:
+        UnknownNameError: a key that there is not.
+        ConfigError: a wrong value, or a game or agent that cannot be made; the message says in which row.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigError(f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}.")
+    try:
+        suite = Suite.model_validate(dict(data))
+    except ValidationError as error:
+        raise config_error(error, _keys, f"Suite {name!r}") from None
+    for row in suite.rows:
+        try:
+            _check_row(row)
+        except ConfigError as error:
+            raise ConfigError(f"Suite {name!r}, row {row.name!r}: {error}") from None
+    return suite
+
+
+def _check_row(row: SuiteRow) -> None:
+    """Make the game, the opponent and the oracle of a row once.
+
+    Raises:
+        ConfigError: one of them cannot be made, or does not fit the others.
+    """
+    game = row.make_game()
+    if row.kind == "coplay" and not game.cooperative:
+        raise ConfigError(f"co-play needs a game whose seats share one payoff, unlike {row.game!r}; write kind: match")
+    if row.kind == "solo" and game.num_seats > 1:
+        raise ConfigError(f"solo needs a game of one seat, and {row.game!r} has {game.num_seats}; write kind: match and an opponent")
+    if row.kind == "match" and game.num_seats == 1:
+        raise ConfigError(f"{row.game!r} has one seat and none for an opponent; write kind: solo, and leave opponent out")
+    if row.opponent is not None:
+        row.opponent.spec.make()
+    if row.oracle is not None:
+        reason = no_rules(game) or row.oracle.spec.make().covers(game)
+        if reason:
+            raise ConfigError(f"oracle {row.oracle.name!r} cannot judge {row.game!r}: {reason}")
+
+
+def _keys(path: tuple[int | str, ...]) -> list[str]:
+    """Return the keys of the section at ``path`` of a suite: the whole, a row, or a row's opponent or oracle."""
+    sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
+    return list(sections[sum(isinstance(part, str) for part in path)].model_fields)
+
+
+def with_opponents(suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]) -> Suite:
+    """Return the suite as it is to be played.
+
+    Args:
+        suite: as written.
+        extra: label -> agent; every game of a match is also played against each of these, outside the totals.
+        games: games per seat of every row, or None for the rows' own.
+        style_of: wording style by row name; a style in the row's options wins.
+    """
+    rows: list[SuiteRow] = []
+    seen: set[tuple[str, str]] = set()
+    for row in suite.rows:
+        options = {"style": style_of[row.name], **row.options}
+        changed = row.model_copy(update={"options": options, "games_per_seat": games or row.games_per_seat})
+        rows.append(changed)
+        game = (row.game, str(sorted(row.options.items())))
+        if row.kind == "match" and game not in seen:
+            seen.add(game)
+            for label, spec in extra.items():
+                entry = OpponentEntry(name=spec.name, options=dict(spec.options))
+                name = _fresh(f"{row.name.rsplit('-', 1)[0]}-{label}", f"{row.name}-{label}", [*suite.rows, *rows])
+                rows.append(changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False}))
+    return suite.model_copy(update={"rows": rows})
+
+
+def _fresh(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
+    """Return ``name`` unless a row has it."""
+    return longer if any(row.name == name for row in rows) else name
+
+
+def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
+    """Return the suite with this oracle in every row that has none, and by the row's name why it can judge nothing there.
+
+    Raises:
+        ConfigError: it can judge none of these rows, or there are none.
+    """
+    oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
+    bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not bare:
+        raise ConfigError(
+            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle of their own; leave --oracle out."
+        )
+    reasons = {row.name: hindrance(oracle, row.make_game()) for row in bare}
+    if all(reasons.values()):
+        why = "; ".join({row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values())
+        raise ConfigError(f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}.")
+    rows = [row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row for row in suite.rows]
+    return suite.model_copy(update={"rows": rows}), {name: reason for name, reason in reasons.items() if reason}
+
+
+def without_oracles(suite: Suite) -> Suite:
+    """Return the suite with nobody to judge the turns."""
+    return suite.model_copy(update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]})

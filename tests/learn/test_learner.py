@@ -1,0 +1,303 @@
+"""The deduplicated learner against one row per game."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.config import LearnerConfig, resolve
+from sparring.engine.local import LocalEngine
+from sparring.learn.learner import Learner
+from sparring.learn.means import ratio_tails
+from sparring.learn.pack import pack
+from sparring.learn.slices import chunks
+from sparring.learn.targets import WeightedLoss
+from sparring.models.prefixes import prefix_tree
+from sparring.registry import bind
+from sparring.rng import Stream
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.table import ordered_turns, turn_table
+from sparring.run.step import Methods, play_round
+from sparring.schedule import parse
+
+BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
+
+
+def engine(**changes):
+    return LocalEngine(resolve({**BASE, "threads": 1, **changes}))
+
+
+def batch(run, seed=0):
+    from sparring.league.starts import starts
+
+    specs = starts(
+        seed,
+        games=run.games,
+        rollout=run.config.rollout,
+        matchmaker=bind("league.matchmakers", "mirror"),
+        members=(),
+        root=run.root,
+        progress=0.0,
+    )
+    return run.play(specs, RolloutCounts())
+
+
+def losses(*named):
+    return [WeightedLoss(bound=bind("losses", name, options), weight=parse(weight)) for name, weight, options in named]
+
+
+def naive_gradient(model, episodes, advantages, temperature=1.0):
+    """Gradient of the policy-gradient token mean, one Hugging Face forward per seat of each game."""
+    model.network.zero_grad()
+    rows, total, count = list(ordered_turns(episodes)), 0.0, 0
+    sequences = {}
+    for row, (episode, turn) in enumerate(rows):
+        sequences.setdefault((episode.episode_id, turn.seat), []).append((row, turn))
+    for turns in sequences.values():
+        ids, picks = [], []
+        for row, turn in turns:
+            for segment in turn.segments:
+                if segment.kind == "sampled":
+                    picks += [(len(ids) + i, token, row) for i, token in enumerate(segment.ids)]
+                ids += segment.ids
+        tokens = torch.tensor([ids])
+        log_p = (model.network(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature).log_softmax(-1)
+        for position, token, row in picks:
+            total = total - advantages[row] * log_p[position - 1, token]
+            count += 1
+    (total / count).backward()
+    return {name: p.grad.clone() for name, p in model.network.named_parameters()}
+
+
+@pytest.mark.parametrize("micro_tokens", [32768, 40])
+def test_update_equals_one_row_per_game(micro_tokens):
+    run = engine()
+    episodes = batch(run)
+    data, rows = pack(episodes), len(turn_table(episodes).reward)
+    assert len(data.sequences) < len(data.distinct)  # some games went alike
+    advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
+    expected = naive_gradient(run.model, episodes, advantages)
+    learner = Learner(
+        run.model, LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens), losses(("policy_gradient", 1.0, {})), temperature=1.0
+    )
+    metrics = learner.update(data, advantages[data.turn_of], None, progress=0.0, stream=Stream.from_seed(0))
+    for name, parameter in run.model.network.named_parameters():
+        assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name
+    assert metrics["logprob_difference_max"] < 1e-5
+
+
+def test_pack_rows_line_up_with_the_turn_table():
+    run = engine()
+    episodes = batch(run)
+    data, turns = pack(episodes), turn_table(episodes)
+    assert np.bincount(data.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
+    assert data.tokens.sum() == len(data.turn_of) == len(data.logprobs)
+    for row, (_, turn) in enumerate(ordered_turns(episodes)):
+        sampled = next(s for s in turn.segments if s.kind == "sampled")
+        sequence, ask = data.ask[row]
+        assert data.sequences[sequence][ask + 1 : ask + 1 + len(sampled.ids)] == sampled.ids
+        assert data.logprobs[data.turn_of == row].tolist() == list(sampled.logprobs)
+    assert data.num_tokens == sum(len(s.ids) for e in episodes for t in e.turns for s in t.segments)
+
+
+def test_top_p_sampling_is_replayed_over_the_kept_set():
+    run = engine(rollout={"games_per_step": 48, "top_p": 0.7, "top_k": 6, "temperature": 1.3})
+    data = pack(batch(run))
+    metrics = run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    assert metrics["logprob_difference_max"] < 1e-5
+
+
+def test_games_that_went_alike_keep_the_sets_they_were_drawn_from():
+    run = engine(rollout={"games_per_step": 24, "top_p": 0.7, "temperature": 1.3})
+    drawn = batch(run)
+    again = [with_kept(episode, 100 + episode.episode_id, lambda said: ()) for episode in drawn]
+    last = [with_kept(episode, 200 + episode.episode_id, lambda said: ((said,),)) for episode in drawn]
+    data = pack([*drawn, *again, *last])
+    logprobs, count = run.learner._logprobs(data, run.model), len(data.turn_of) // 3
+    assert logprobs[:count] == pytest.approx(data.logprobs[:count], abs=1e-5)
+    assert logprobs[2 * count :] == pytest.approx(np.zeros(count), abs=1e-6)  # one token to choose from
+    plain = run.learner._logprobs(pack(again), run.model)
+    assert logprobs[count : 2 * count] == pytest.approx(plain, abs=1e-6)
+    assert (logprobs[:count] - plain).min() > 0.01  # a smaller set to choose from
+
+
+def with_kept(episode, number, sets):
+    """Return the episode under another number, as if each sampled token was drawn from these sets."""
+
+    def changed(segment):
+        if segment.kind != "sampled":
+            return segment
+        return replace(segment, kept=tuple(ids for said in segment.ids for ids in sets(said)))
+
+    turns = [turn._replace(segments=tuple(map(changed, turn.segments))) for turn in episode.turns]
+    return replace(episode, episode_id=number, turns=tuple(turns))
+
+
+def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
+    run = engine(
+        games=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        rollout={"games_per_step": 64, "top_p": 0.5},
+        learner={"learning_rate": 0.03},
+    )
+    old = batch(run)
+    data = pack(old)
+    run.update(data, np.where(data.turn_of % 2, 1.0, -1.0), None, step=0, progress=0.0)
+    fresh = [replace(episode, episode_id=1000 + episode.episode_id) for episode in batch(run, seed=1)]
+    data = pack([*old, *fresh])
+    said = np.repeat(data.episode, data.tokens) >= 1000
+    logprobs = run.learner._logprobs(data, run.model)
+    assert logprobs[said] == pytest.approx(data.logprobs[said], abs=1e-5)
+    assert np.abs(logprobs - data.logprobs)[~said].max() > 0.1  # the weights have moved
+
+
+def test_minibatches_and_epochs_take_as_many_updates():
+    run = engine(learner={"minibatches": 3, "epochs": 2})
+    data = pack(batch(run))
+    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    steps = {int(state["step"]) for state in run.learner.optimizer.state.values()}
+    assert steps == {6}
+    assert run.model.version == 1
+
+
+def test_the_average_lags_behind_and_is_what_is_published():
+    run = engine(learner={"average": 0.9})
+    before = [p.clone() for p in run.model.parameters()]
+    data = pack(batch(run))
+    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    pairs = zip(before, run.model.parameters(), run.learner.policy.parameters(), strict=True)
+    for start, current, average in pairs:
+        assert torch.allclose(average, 0.9 * start + 0.1 * current, atol=1e-6)
+    assert run.learner.policy is not run.model
+
+
+def test_the_learning_rate_follows_its_schedule():
+    run = engine(learner={"learning_rate": {"schedule": "linear", "start": 0.1, "end": 0.0}})
+    data = pack(batch(run))
+    assert run.update(data, np.ones(len(data.turn_of)), None, step=5, progress=0.5)["learning_rate"] == pytest.approx(0.05)
+
+
+def test_a_loss_weight_of_zero_removes_the_term():
+    def trained(terms):
+        run = engine(losses=terms)
+        data = pack(batch(run))
+        run.update(data, np.linspace(-1, 1, len(data.turn_of)), None, step=0, progress=0.0)
+        return torch.cat([p.detach().flatten() for p in run.model.parameters()])
+
+    plain = trained([{"name": "ppo_clip"}])
+    assert torch.equal(plain, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.0}]))
+    assert not torch.equal(plain, trained([{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 1.0}]))
+
+
+def test_importance_weights_multiply_the_policy_loss_whatever_their_place():
+    def gradient(terms):
+        run = engine(losses=terms)
+        data = pack(batch(run))
+        object.__setattr__(data, "logprobs", data.logprobs + np.log(2.0))  # a sampler that overstates by a factor of two
+        run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+        return torch.cat([p.grad.flatten() for p in run.model.parameters()])
+
+    weighted = [{"name": "policy_gradient"}, {"name": "truncated_is"}]
+    assert torch.allclose(gradient(weighted), gradient(weighted[::-1]), atol=1e-7)
+
+
+def test_gae_fits_its_critic():
+    run = engine(credit={"name": "gae"}, losses=[{"name": "ppo_clip"}, {"name": "value_loss"}], learner={"learning_rate": 0.003})
+    methods, errors = Methods.of(run.config), []
+    for step in range(10):
+        errors.append(play_round(run.config, run, methods, step, {}).metrics["value_loss/error"])
+    assert errors[-1] < 0.7 * errors[0]
+
+
+def test_the_critics_values_match_a_direct_forward():
+    run = engine(credit={"name": "gae"}, losses=[{"name": "ppo_clip"}, {"name": "value_loss"}])
+    with torch.no_grad():
+        run.model.value_head.weight.fill_(0.1)
+    data = pack(batch(run))
+    values = run.learner.turn_values(data)
+    for row in range(0, len(values), 7):
+        sequence, ask = data.ask[row]
+        with torch.no_grad():
+            hidden = run.model.hidden(prefix_tree([data.sequences[sequence][: ask + 1]]))[-1:]
+            assert values[row] == pytest.approx(run.model.values(hidden).item(), abs=1e-5)
+
+
+def test_imitation_lowers_the_loss():
+    from sparring.run.warmup import warm_up
+
+    run = engine(warmup={"updates": 1, "games": 32})
+    first = [run.imitate(batch_of_demonstrations(run)) for _ in range(8)]
+    assert first[-1] < 0.6 * first[0]
+    warm_up(run.config, run)
+    assert run.model.version == 9
+
+
+def batch_of_demonstrations(run):
+    from sparring.rollout.play import EpisodeSpec
+
+    root, game = Stream.from_seed(5), run.games[0][0]
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=i,
+            group_id=i,
+            deal=root.child(i),
+            stream=root.child(i).child("play"),
+            seats=("demonstrator",) * 2,
+            trained=(True, True),
+        )
+        for i in range(32)
+    ]
+    return run.play(specs, RolloutCounts())
+
+
+def test_a_reference_holds_still():
+    run = engine(losses=[{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.1}])
+    data = pack(batch(run))
+    assert run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)["kl_penalty/kl"] == pytest.approx(0, abs=1e-6)
+    again = run.update(data, np.ones(len(data.turn_of)), None, step=1, progress=0.0)
+    assert again["kl_penalty/kl"] > 1e-6
+
+
+def test_a_feature_of_every_token_is_read_at_the_sampled_one():
+    run = engine()
+    episodes = batch(run)
+    data = pack(episodes)
+    learner = Learner(run.model, LearnerConfig(), losses(("neurd", 1.0, None)), temperature=1.0)
+    (part,) = learner._parts(data, np.arange(len(data.distinct)))
+    with torch.no_grad():
+        logprobs, extra = learner._forward(run.model, part)
+        logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.asked)).float()
+    for k, (place, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
+        assert extra["centred_logit"][k].item() == pytest.approx((logits[place, token] - logits[place].mean()).item(), abs=1e-5)
+    assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)
+
+
+def test_ratio_tails_by_hand():
+    """Of 200 ratios, three are out of [0.5, 2]; 2 itself is not. The 99th percentile lies between the third largest and the second."""
+    sizes = np.zeros(200)
+    sizes[:4] = np.log([2.0, 3.0, 4.0, 5.0])
+    tails = ratio_tails(sizes)
+    assert tails["ratio_tail"] == 3 / 200
+    assert 3.0 <= tails["ratio_p99"] <= 4.0
+    assert ratio_tails(np.full(3, 900.0)) == {"ratio_tail": 1.0, "ratio_p99": pytest.approx(np.exp(20.0))}
+
+
+def test_ratio_tails_are_of_all_updates_and_both_directions():
+    """With one update the learner is the sampler; later updates of a step move away from it, up and down."""
+    once = play_round((run := engine()).config, run, Methods.of(run.config), 0, {}).metrics
+    assert once["ratio_tail"] == 0.0 and once["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
+    run = engine(learner={"epochs": 4, "learning_rate": 0.05})
+    often = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
+    assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
+
+
+def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
+    run = engine()
+    data = pack(batch(run))
+    rows, longest = np.arange(len(data.sequences)), max(map(len, data.sequences))
+    for part in chunks(data, rows, 3 * longest, padded=1):
+        assert len(part) * max(len(data.sequences[row]) for row in part) <= 3 * longest
+    assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
+    run.learner.model.forward.shares_prefixes = False
+    assert run.learner._padded == 1

@@ -1,0 +1,75 @@
+"""The language model's own policy: what exact evaluation says is what play does."""
+
+import numpy as np
+import pytest
+
+from sparring.agents.base import TextAgent
+from sparring.agents.policy import policy
+from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.models.language_model import LanguageModel
+from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.ops.statistics import wilson_interval
+from sparring.registry import bind
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.types import SamplingParams
+
+
+class Passes(TextAgent):
+    """Passes at every turn."""
+
+    def choose(self, state, seat, stream):
+        return "pass"
+
+
+def untrained(game, *, seed=3, **params):
+    """Return an agent with random weights whose replies are spread over the whole vocabulary."""
+    tokenizer = tiny_tokenizer(game.vocabulary())
+    network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), hidden_size=16, layers=1, heads=2, context=64)
+    model = LanguageModel(network, tokenizer)
+    renderer = bind("render", "plain")(tokenizer)
+    return policy(sampler=bind("samplers", "in_process")(model), renderer=renderer, params=SamplingParams(max_new_tokens=2, **params))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.2])  # the weights of seed 186 say "bet" often when sharpened
+def test_probabilities_of_actions_are_the_frequencies_of_play(temperature):
+    game = make_game("kuhn_poker")
+    agent = untrained(game, seed=186, temperature=temperature)
+    stream = Stream.from_seed(0)
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=i,
+            group_id=i,
+            deal=stream.child("deal").child(i),
+            stream=stream.child("play").child(i),
+            seats=("me", "you") if i % 2 else ("you", "me"),
+            trained=(False, False),
+        )
+        for i in range(12_000)
+    ]
+    replies = {}
+    for episode in play(specs, {"me": agent, "you": Passes("you")}):
+        seat = episode.agents.index("me")
+        turn = next(turn for turn in episode.turns if turn.seat == seat)
+        replies.setdefault((seat, turn.state_key), []).append(None if turn.truncated else turn.reply)
+    assert len(replies) == 6  # each card, first to act and after a pass
+    queries = [query for query in enumerate_info_states(game).queries if (query.seat, query.key) in replies]
+    for query, row in zip(queries, agent.action_logprobs(queries), strict=True):
+        said = replies[query.seat, query.key]
+        for action, logprob in zip(query.legal_actions, row, strict=True):
+            interval = wilson_interval(said.count(action), len(said), level=0.9999)
+            assert interval.low < np.exp(logprob) < interval.high
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("leduc_poker", {}), ("tiny_hanabi", {})]
+)
+def test_an_untrained_model_is_near_uniform_and_mostly_illegal(name, options):
+    game = make_game(name, options=options)
+    report = nash_conv(game, enumerate_info_states(game), untrained(game))
+    assert report.nash_conv > 0.5
+    assert 0.9 < report.illegal_mass < 1.0
+    assert 0.9 < report.illegal_mass_reached < 1.0

@@ -1,0 +1,172 @@
+"""Seat-balanced matches: counting, balance, streams, and errors."""
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from sparring.agents.base import TextAgent
+from sparring.errors import ConfigError
+from sparring.games.catalogue import make_game
+from sparring.measure.matches import illegal_share, outcome, play_matches
+from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
+from sparring.rng import Stream
+
+
+class First(TextAgent):
+    """Plays the first legal action, and remembers who sat where."""
+
+    def __init__(self, name="first"):
+        super().__init__(name)
+        self.seen = []
+
+    def choose(self, state, seat, stream):
+        self.seen.append((seat, tuple(state.spiel.history())))
+        return state.legal_actions()[0]
+
+
+class Uniform(TextAgent):
+    """Plays legal actions at random."""
+
+    def choose(self, state, seat, stream):
+        legal = state.legal_actions()
+        return legal[stream.integer(0, len(legal))]
+
+
+class Nonsense(TextAgent):
+    """Never says an action."""
+
+    def choose(self, state, seat, stream):
+        return "zzz"
+
+
+def match(name, agent, opponent, games=5, options=None, seed=0, **more):
+    game = make_game(name, options=options or {})
+    return play_matches(game, agent, opponent, games_per_seat=games, stream=Stream.from_seed(seed), **more)
+
+
+def test_tic_tac_toe_without_chance_is_won_by_the_first_seat():
+    report = match("tic_tac_toe", First("a"), First("b"))  # X takes a diagonal: cells 3, 5 and 7
+    assert (report.game, report.agent, report.opponent, report.roles) == ("tic_tac_toe", "a", "b", ("X", "O"))
+    first, second = report.seats
+    assert (first.wins, first.draws, first.losses, first.games) == (5, 0, 0, 5)
+    assert (second.wins, second.draws, second.losses, second.games) == (0, 0, 5, 5)
+    assert first.mean_return == mean_interval([1.0] * 5)
+    assert (report.overall.wins, report.overall.losses, report.overall.mean_return.mean) == (5, 5, 0.0)
+    assert report.overall.win == wilson_interval(5, 10)
+    assert report.opponent_return == 0.0
+    games = [4] * 5 + [3] * 5  # own turns as X and as O
+    assert report.overall.illegal == clustered_share_interval(np.zeros(10), np.array(games, dtype=float))
+
+
+def test_replies_that_are_no_action_are_counted_and_lose():
+    report = match("tic_tac_toe", Nonsense("mute"), First())
+    assert report.overall.losses == 10
+    assert (report.overall.illegal.mean, report.overall.illegal.count) == (1.0, 10)
+    assert report.overall.mean_return.mean == -1.0
+    assert report.opponent_return == 1.0
+
+
+def test_the_opponents_illegal_replies_are_not_the_agents():
+    report = match("tic_tac_toe", First(), Nonsense("mute"))
+    assert report.overall.wins == 10
+    assert (report.overall.illegal.mean, report.overall.illegal.count) == (0.0, 5)
+
+
+def test_replies_of_one_game_are_one_cluster():
+    # one game of five illegal replies, three of five legal ones: 20 replies, worth as many as 3 independent ones:
+    # share 1/4; error^2 = 4/3 ((5 - 5/4)^2 + 3 (5/4)^2) / 20^2 = 1/16; 1/4 * 3/4 / (1/16) = 3
+    found = illegal_share([(5, 5), (0, 5), (0, 5), (0, 5)])
+    effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
+    assert (found.mean, found.count) == (0.25, 20)
+    assert (found.low, found.high) == pytest.approx(wilson(0.25, effective), abs=1e-6)
+    assert illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == found  # games without a reply count for nothing
+    assert illegal_share([]).count == 0 and (illegal_share([]).low, illegal_share([]).high) == (0.0, 1.0)
+
+
+def wilson(share, count):
+    """Return the ends of Wilson's 95 % interval, written out."""
+    z = NormalDist().inv_cdf(0.975)
+    middle, spread = share + z * z / (2 * count), z * (share * (1 - share) / count + z * z / (4 * count**2)) ** 0.5
+    return ((middle - spread) / (1 + z * z / count), (middle + spread) / (1 + z * z / count))
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.2, 0.5), (0.05, 0.8), (1.0, 0.1)])
+def test_the_share_of_illegal_replies_is_covered_where_some_games_fail_often(share, rate):
+    draws, covered = np.random.default_rng(0), 0
+    for _ in range(400):
+        failing = draws.random(100) < share
+        illegal = draws.binomial(5, np.where(failing, rate, 0.0))
+        found = illegal_share([(count, 5) for count in illegal.tolist()])
+        covered += found.low <= share * rate <= found.high
+    assert covered / 400 > 0.92  # the interval of independent replies: 0.78 and 0.70 in the first two
+
+
+@pytest.mark.parametrize("players", [2, 3])
+def test_the_agent_sits_in_every_seat_equally_often(players):
+    agent = Uniform("u")
+    report = match("kuhn_poker", agent, Uniform("v"), games=7, options={"players": players})
+    assert [record.games for record in report.seats] == [7] * players
+    assert report.overall.games == 7 * players
+    total = report.overall.mean_return.mean + (players - 1) * report.opponent_return
+    assert total == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_agent_may_meet_itself():
+    agent = First()
+    report = match("tic_tac_toe", agent, agent)
+    assert (report.overall.wins, report.overall.losses) == (5, 5)
+
+
+def test_seeds_bind_and_a_longer_match_begins_with_the_same_games():
+    def deals(games, seed=0):
+        agent = First()
+        match("kuhn_poker", agent, First("other"), games=games, seed=seed)
+        return [history for seat, history in agent.seen if seat == 0 and len(history) == 2]
+
+    assert deals(40) == deals(40)
+    assert deals(40)[:10] == deals(10)
+    assert deals(40) != deals(40, seed=1)
+    assert len(set(deals(40))) == 6  # every deal of two cards of three
+
+
+def test_deals_differ_between_the_seats():
+    agent = First()
+    match("kuhn_poker", agent, First("other"), games=40)
+    by_seat = [[history[:2] for seat, history in agent.seen if seat == wanted and len(history) == 2 + wanted] for wanted in (0, 1)]
+    assert len(by_seat[0]) == len(by_seat[1]) == 40
+    assert by_seat[0] != by_seat[1]
+
+
+def test_the_level_reaches_every_interval():
+    report = match("kuhn_poker", Uniform("u"), Uniform("v"), level=0.8)
+    for record in (*report.seats, report.overall):
+        assert {record.mean_return.level, record.win.level, record.win_or_draw.level, record.illegal.level} == {0.8}
+
+
+def test_uniform_play_of_kuhn_earns_its_exact_value():
+    report = match("kuhn_poker", Uniform("u"), Uniform("v"), games=2000)
+    for record, value in zip(report.seats, (1 / 8, -1 / 8), strict=True):
+        half = record.mean_return.high - record.mean_return.mean
+        assert abs(record.mean_return.mean - value) < 2 * half  # about four standard errors
+
+
+def test_progress_is_told():
+    told = []
+    match("kuhn_poker", First(), First("b"), games=3, on_finished=told.append)
+    assert told[-1] == 6
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("games", [1, 0, -3])
+def test_too_few_games_are_refused(games):
+    with pytest.raises(ConfigError, match=rf"2 or more games from each seat, got games_per_seat={games}"):
+        match("kuhn_poker", First(), First("b"), games=games)
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [((1.0, -1.0), (1, -1)), ((0.0, 0.0), (0, 0)), ((2.0, 2.0, -4.0), (0, 0, -1)), ((5.0, 1.0, 1.0), (1, -1, -1)), ((-1.0, -2.0), (1, -1))],
+)
+def test_who_won(returns, expected):
+    assert tuple(outcome(returns, seat) for seat in range(len(returns))) == expected

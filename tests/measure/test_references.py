@@ -1,0 +1,54 @@
+"""Uniform play and best play, beside a policy's figures."""
+
+import pytest
+
+from sparring.games.catalogue import make_game
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import UniformScorer
+from sparring.measure.references import beside, references, references_of, sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "uniform", "best", "values"),
+    [
+        ("kuhn_poker", {}, 11 / 12, "equilibrium", (-1 / 18, 1 / 18)),
+        ("kuhn_poker", {"players": 3}, 33 / 16, "equilibrium", None),
+        ("leduc_poker", {}, 4.7472, "equilibrium", (-0.085606, 0.085606)),
+        ("tiny_hanabi", {}, None, "best team", (10.0, 10.0)),
+        ("needle_chain", {"length": 3}, 0.5, "best play", (1.0,)),
+        ("repeated_dilemma", {}, None, "equilibrium", None),
+    ],
+)
+def test_what_is_known(name, options, uniform, best, values):
+    game = make_game(name, options=options)
+    known = references(game, enumerate_info_states(game))
+    assert known.best == best
+    assert known.values == (None if values is None else pytest.approx(values, abs=1e-5))
+    if uniform is not None:
+        assert known.uniform.nash_conv == pytest.approx(uniform, abs=1e-4)
+
+
+def test_they_stand_beside_every_figure():
+    game = make_game("kuhn_poker")
+    game.name = "mine"
+    found = beside(game, references(game, enumerate_info_states(game)))
+    assert found["nash_conv/mine"] == (pytest.approx(11 / 12), 0.0)
+    assert found["value/mine/first"] == (pytest.approx(0.125), pytest.approx(-1 / 18))
+    assert sum(found[f"exploitability/mine/{role}"][0] for role in game.roles) == pytest.approx(11 / 12)
+
+
+def test_large_games_have_none_and_small_ones_are_found_once():
+    assert references_of(make_game("connect_four")) is None
+    assert references_of(make_game("kuhn_poker")) is references_of(make_game("kuhn_poker", options={"style": "full"}))
+
+
+def test_a_sentence_says_how_far():
+    game = make_game("kuhn_poker")
+    states = enumerate_info_states(game)
+    known = references(game, states)
+    assert sentence("NashConv", 0.05, known) == (
+        "NashConv 0.050: uniform play has 0.917, an equilibrium 0; this is 5% of uniform play's."
+    )
+    uniform = nash_conv(game, states, UniformScorer())
+    assert "100%" in sentence("NashConv", uniform.nash_conv, known)

@@ -1,0 +1,204 @@
+"""Regret as a measure: hand-worked games, exact enumeration of uniform play, budgets, abstentions, illegal replies, seeds."""
+
+from functools import lru_cache
+
+import pytest
+
+from sparring import registry
+from sparring.agents.base import TextAgent
+from sparring.errors import OracleError
+from sparring.games.catalogue import make_game
+from sparring.measure.matches import play_matches
+from sparring.measure.regret import BUDGET, Judge, measured_regret, without_faults
+from sparring.rng import Stream
+
+
+class Scripted(TextAgent):
+    """Says one word after the other, from the start in every game."""
+
+    def __init__(self, *words):
+        super().__init__("scripted")
+        self.words = words
+
+    def choose(self, state, seat, stream):
+        return self.words[state.plies // state.game.num_seats % len(self.words)]
+
+
+def bound(slot, name, **options):
+    return registry.bind(slot, name, options)()
+
+
+def nim(*sizes, **illegal):
+    return make_game("nim", options={"pile_sizes": ";".join(map(str, sizes)), "is_misere": False}, illegal=illegal)
+
+
+def measured(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET, seed=0, level=0.95):
+    judge = Judge(oracle=oracle or bound("oracles", "minimax"), budget=budget)
+    opponent = opponent or bound("agents", "random")
+    stream = Stream.from_seed(seed)
+    return play_matches(game, agent, opponent, games_per_seat=games, stream=stream, level=level, judge=judge).seats
+
+
+class Abstaining:
+    """Judges like another oracle, but only decisions with several actions."""
+
+    name = "abstaining"
+
+    def __init__(self, oracle):
+        self.oracle, self.asked = oracle, []
+
+    def covers(self, game):
+        return self.oracle.covers(game)
+
+    def judge(self, states, streams=None):
+        self.asked += [state.seat for state in states]
+        return [v if v is not None and len(v.actions) > 1 else None for v in self.oracle.judge(states, streams)]
+
+
+def test_a_game_worked_out_by_hand():
+    # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
+    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1")))
+    assert (first.oracle, first.turns, first.asked, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
+    assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (1.0, 1.0, 1.0, 10)  # 2 and 0 in every game
+    assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
+    # as second seat: the opponent's b1 leaves piles 1 and 1, where a1 is as good as anything; then the opponent has the last stone
+    assert (second.turns, second.judged, second.regret.mean, second.optimal.mean) == (5, 5, 0.0, 1.0)
+    assert (second.optimal.low, second.optimal.high) == (pytest.approx(1 / (1 + 2.7764451**2 / 5)), 1.0)  # t of 4 degrees of freedom
+
+
+def test_a_perfect_player_loses_nothing_and_the_share_keeps_an_interval():
+    for seat in measured(nim(2, 3), bound("agents", "minimax"), games=20):
+        assert (seat.regret.regret.mean, seat.regret.optimal.mean) == (0.0, 1.0)
+        assert seat.regret.optimal.low < 0.9
+
+
+@lru_cache
+def value(piles):
+    """Return what the seat to act gets under best play; who takes the last stone wins."""
+    return max((-value(rest) for rest in moves(piles)), default=-1)
+
+
+def moves(piles):
+    """Return the piles after every move."""
+    return [(*piles[:i], left, *piles[i + 1 :]) for i, size in enumerate(piles) for left in range(size)]
+
+
+@lru_cache
+def uniform(piles, mine):
+    """Return the expected regret, optimal moves and turns of one seat if both play at random, by enumeration."""
+    options = moves(piles)
+    own = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
+    after = [uniform(rest, not mine) for rest in options]
+    return tuple(sum(a[k] + b[k] for a, b in zip(own, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_uniform_play_has_the_regret_that_enumeration_says(seat):
+    lost, best, turns = uniform((2, 3), seat == 0)
+    player, oracle = bound("agents", "random"), bound("oracles", "minimax")
+    inside = 0
+    for seed in range(12):
+        found = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
+        inside += found.regret.low <= lost / turns <= found.regret.high
+        inside += found.optimal.low <= best / turns <= found.optimal.high
+    assert inside >= 20  # of 24; 22.8 expected, and below 20 once in 40
+    assert found.regret.high - found.regret.low < 0.4
+    assert found.regret.mean == pytest.approx(lost / turns, abs=0.2)
+
+
+def test_illegal_replies_are_judged_as_the_worst_legal_action():
+    game = nim(1, 2, rule="retry", retries=1)
+    seats = measured(game, Scripted("zzz"), Scripted("b1", "b1"))
+    assert seats[0].regret.turns == seats[0].regret.judged
+    assert seats[0].regret.optimal.mean == 0.0
+    assert seats[0].regret.regret.mean > 0
+    (lost,) = {measured(nim(1, 2), Scripted("zzz"), games=2)[0].regret.regret.mean}
+    assert lost == 2.0
+
+
+def test_abstentions_are_counted_and_left_out():
+    oracle = Abstaining(bound("oracles", "minimax"))
+    first, second = (seat.regret for seat in measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), oracle=oracle))
+    assert (first.turns, first.asked, first.judged, first.judged_share) == (10, 10, 5, 0.5)
+    assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
+    assert second.judged == 5
+    assert sorted(oracle.asked) == [0] * 10 + [1] * 5  # nothing about the opponent's turns
+
+
+def test_nothing_judged_is_nothing_known_and_not_0():
+    oracle = bound("oracles", "minimax", max_states=1)
+    found = measured(nim(3, 4), bound("agents", "random"), oracle=oracle, games=2)[0].regret
+    assert found.judged < found.turns
+    blind = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1"), oracle=Blind())[0].regret
+    assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
+
+
+class Blind(Abstaining):
+    """Never has an opinion."""
+
+    def __init__(self):
+        super().__init__(bound("oracles", "minimax"))
+
+    def judge(self, states, streams=None):
+        return [None] * len(states)
+
+
+@pytest.mark.parametrize(("budget", "asked"), [(1, 2), (2, 2), (5, 4), (100, 10)])
+def test_the_budget_bounds_what_is_asked_by_whole_games(budget, asked):
+    found = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1", "b1"), budget=budget)[0].regret
+    assert (found.turns, found.asked, found.judged) == (10, asked, asked)
+    assert found.judged_share == asked / 10
+    assert found.regret.mean == 1.0
+
+
+def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
+    player = bound("agents", "random")
+    first, again, other = (measured(nim(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
+    assert first == again != other
+    short = measured(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
+    long = measured(nim(2, 3), player, games=60, seed=1, budget=20)[0].regret
+    assert (short.regret, short.optimal) == (long.regret, long.optimal)
+
+
+def test_no_interval_of_regret_reaches_below_0():
+    found = [measured(nim(2, 3), bound("agents", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    assert min(interval.low for interval in found) == 0.0
+    assert any(interval.low == 0.0 < interval.mean for interval in found)
+
+
+def test_games_of_one_seat_say_whether_they_succeeded():
+    game = make_game("sudoku", options={"size": 4})
+    oracle = bound("oracles", "constraint")
+    (random,) = measured(game, bound("agents", "random"), oracle=oracle, games=20)
+    assert random.success.mean < 1 and random.success.count == 20
+    (right,) = measured(game, Solving(oracle), oracle=oracle, games=4)
+    assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
+    assert measured(nim(1, 2), Scripted("a1"))[0].success is None
+
+
+class Solving(TextAgent):
+    """Plays the oracle's first best action."""
+
+    def __init__(self, oracle):
+        super().__init__("solving")
+        self.oracle = oracle
+
+    def choose(self, state, seat, stream):
+        (verdict,) = self.oracle.judge([state])
+        return min(verdict.best)
+
+
+def test_what_measures_has_no_faults():
+    noisy = bound("oracles", "noisy", oracle="minimax", flip=0.5)
+    assert without_faults(noisy).name == "minimax"
+    assert without_faults(noisy.oracle) is noisy.oracle
+
+
+def test_an_oracle_that_does_not_cover_the_game_is_refused():
+    with pytest.raises(OracleError, match="cannot judge"):
+        measured(make_game("kuhn_poker"), bound("agents", "random"), games=2)
+
+
+def test_no_games_have_no_regret():
+    found = measured_regret(nim(1, 2), [], "agent", Judge(oracle=bound("oracles", "minimax")))
+    assert (found.turns, found.judged, found.judged_share, found.regret) == (0, 0, 0.0, None)

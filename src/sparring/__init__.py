@@ -1,3 +1,33 @@
-"""Sparring trains, measures and improves language-model agents by letting them play."""
+"""Sparring trains, measures and improves language-model agents by letting them play.
+
+    import sparring
+
+    run = sparring.train("kuhn-tiny", "steps=60")
+    found = sparring.evaluate(run)
+
+The functions are those of ``sparring.api``, which is imported when one of them is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparring.api import Run, advantages, evaluate, load_run, loss, make_environment, play, train, turn_table
 
 __version__ = "0.1.0"
+__all__ = ["Run", "advantages", "evaluate", "load_run", "loss", "make_environment", "play", "train", "turn_table"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the public API."""
+    if name not in __all__:
+        raise AttributeError(f"module 'sparring' has no attribute {name!r}; its names are {', '.join(__all__)}")
+    from sparring import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    """Return the names of the package, those of the public API among them."""
+    return sorted({*globals(), *__all__})

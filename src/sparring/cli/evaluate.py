@@ -13,23 +13,18 @@ from rich.table import Column, Table
 
 from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.text import complain
-from sparring.engine.load import load_run
 from sparring.errors import ConfigError
-from sparring.measure.opponents import AgentSpec, parse_agent
-from sparring.measure.oracle_choice import OracleSpec, oracles_for, parse_oracle
-from sparring.measure.regret import BUDGET, Judge
-from sparring.measure.starts import Met
-from sparring.oracles.base import Oracle
-from sparring.oracles.judge import configured_oracles
+from sparring.measure.opponents import parse_agent
+from sparring.measure.oracle_choice import parse_oracle
+from sparring.measure.regret import BUDGET
 from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
-from sparring.report.measure import evaluate_policy, league_of_run, named_games
+from sparring.report.measured import measured
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 from sparring.report.terminal import PlainConsole
 
 GAMES = 500  # per seat, without a suite
-MAX_STATES = 20_000  # information states, for an agent that is no run's
 NO_ORACLE = "none"
 WIDTH = 120  # of the tables where no terminal says so
 OUTCOMES = ("wins", "draws", "losses")
@@ -70,8 +65,20 @@ def evaluate(
                 raise ConfigError(f"{option} belongs to a suite{more}, say.")
         if league and (game or agent):
             raise ConfigError("--league rates a run's past selves at the run's own games; leave --game and --agent out.")
-        judging = (wanted, oracle != NO_ORACLE, oracle_turns or BUDGET)
-        result = _measured(run, agent, checkpoint, game or [], bots, games or GAMES, exact, league, seed, *judging)
+        result = measured(
+            run,
+            agent,
+            checkpoint=checkpoint,
+            names=game or [],
+            bots=bots,
+            games_per_seat=games or GAMES,
+            exact=exact,
+            league=league,
+            seed=seed,
+            oracle=wanted,
+            judged=oracle != NO_ORACLE,
+            oracle_turns=oracle_turns or BUDGET,
+        )
         if as_json:
             print(json.dumps(result, sort_keys=True))
         else:
@@ -102,55 +109,6 @@ def evaluate(
         print(json.dumps(report, sort_keys=True))
     else:
         _show_suite(report, evaluation.path)
-
-
-def _measured(
-    run: Path | None,
-    agent: str | None,
-    checkpoint: int | None,
-    names: list[str],
-    bots: list[AgentSpec],
-    games_per_seat: int,
-    exact: bool,
-    league: bool,
-    seed: int,
-    oracle: OracleSpec | None,
-    judged: bool,
-    oracle_turns: int,
-) -> dict[str, Any]:
-    """Measure a run or an agent on games; return what was found."""
-    bots = bots or [parse_agent("random")]
-    policy: Any
-    own: dict[str, Oracle] = {}
-    limit, notes, met = MAX_STATES, list[str](), Met(None)
-    if run is None:
-        if checkpoint is not None:
-            raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
-        spec = parse_agent(str(agent))
-        policy, games = spec.make(), named_games(names, style="full")
-        about: dict[str, Any] = {"agent": spec.name, "options": dict(spec.options)}
-        exact = exact and hasattr(policy, "action_logprobs")
-    else:
-        config, engine, step = load_run(run, checkpoint)
-        policy, limit, games = engine.agent("policy"), config.evaluation.max_states, [known for known, _ in engine.games]
-        about, met = {"run": str(run), "step": step}, Met(config, games)
-        if names:
-            games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
-            player = run_player(run, step, None)
-            unknown = {known.name: player.unknown_words(known) for known in games}
-            notes += [
-                f"{name}: {len(words)} words are unknown to the model and read as <unknown>." for name, words in unknown.items() if words
-            ]
-        else:
-            own = configured_oracles(config.games, games)
-    oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
-    judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
-    measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
-    result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
-    result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
-    if league and run is not None:
-        result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
-    return result
 
 
 def _show_games(result: dict[str, Any]) -> None:

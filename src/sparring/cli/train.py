@@ -11,24 +11,17 @@ from typing import Annotated
 import typer
 
 from sparring.agents.endpoint_trust import trust_typed
+from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
-from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.time_estimate import estimate
 from sparring.errors import ConfigError
-from sparring.guard import Watch
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
-from sparring.report.html import write_report
-from sparring.report.progress import Watcher
-from sparring.run import checkpoint
-from sparring.run.changes import check_same
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
-from sparring.run.loop import train as run_training
-from sparring.run.provenance import note_start, this_command
-from sparring.run.signals import GracefulStop
+from sparring.run.provenance import this_command
 from sparring.yaml_text import dump_yaml
 
 
@@ -48,20 +41,8 @@ def train(
     if dry_run:
         _show_plan(config, as_json)
         return
-    path = run or Path("runs") / f"{config.name}-seed{config.seed}"
-    if resume:
-        folder = RunFolder.open(path)
-        check_same(folder, config.model_dump(mode="json"))
-        engine = LocalEngine(config)
-    else:
-        RunFolder.check_free(path, overwrite=overwrite)
-        engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
-        folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
-    with folder, GracefulStop() as stop, Watch(config.call_seconds):
-        note_start(path, this_command(), after_step=max(checkpoint.steps(path), default=0))
-        with Watcher(config, path, stream=sys.stderr) as watcher:
-            summary = run_training(config, engine, folder, resume=resume, watch=watcher, stop=stop)
-        page = write_report(path)
+    path = run or default_folder(config)
+    summary, page = train_run(config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr)
     _finish(summary, page, as_json)
 
 

@@ -1,0 +1,32 @@
+"""The functions of docs/api.md, from the code."""
+
+import inspect
+from pathlib import Path
+
+import sparring
+from measured import markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def functions():
+    """Return the public functions with their parameters and first lines."""
+    lines = []
+    for name in sparring.__all__:
+        found = getattr(sparring, name)
+        about = inspect.getdoc(found).split("\n\n")[0].replace("\n", " ")
+        given = ", ".join(
+            f"{'*' if p.kind is p.VAR_POSITIONAL else '**' if p.kind is p.VAR_KEYWORD else ''}{key}"
+            for key, p in inspect.signature(found).parameters.items()
+        )
+        lines.append((f"`{name}({given})`", about.replace("``", "`")))
+    return markdown(("name", "what it does"), lines)
+
+
+def example():
+    """Return the first example."""
+    text = (ROOT / "examples" / "first_run.py").read_text(encoding="utf-8")
+    return f"```python\n{text.rstrip()}\n```"
+
+
+MADE = {"api functions": functions, "api example": example}

@@ -1,0 +1,91 @@
+"""What a policy is worth, what a turn is worth, and what a loss says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring import registry
+from sparring.api.runs import Run
+from sparring.errors import ConfigError
+from sparring.losses.base import LossBatch, LossTerm
+from sparring.measure.opponents import parse_agent
+from sparring.report.measured import measured
+from sparring.types import Credit, TurnTable
+
+
+def evaluate(
+    what: Run | str | Path,
+    environments: Sequence[str] = (),
+    *,
+    opponents: Sequence[str] = ("random",),
+    games_per_seat: int = 100,
+    exact: bool = True,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Measure a run or a bot, as `sparring evaluate` does; return figures, matches with intervals, and notes.
+
+    Args:
+        what: a run or its folder, or a bot as on the command line, e.g. "mcts simulations=100".
+        environments: by name, with options as on the command line, e.g. "sudoku blanks=6"; none: those of the run.
+        opponents: bots as on the command line.
+        games_per_seat: plays against each of them from each seat.
+        exact: whether to compute exact figures where the environment is small enough.
+        seed: of the plays.
+
+    Raises:
+        ConfigError: a name or option is wrong, or a bot is to be measured without environments.
+    """
+    run = what if isinstance(what, Run) else _run_at(what)
+    if run is None and not environments:
+        example = "sparring.evaluate('random', ['kuhn_poker'])"
+        raise ConfigError(f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}.")
+    return measured(
+        run.path if run else None,
+        None if run else str(what),
+        checkpoint=run._asked if run else None,
+        names=list(environments),
+        bots=[parse_agent(text) for text in opponents],
+        games_per_seat=games_per_seat,
+        exact=exact,
+        seed=seed,
+    )
+
+
+def _run_at(what: str | Path) -> Run | None:
+    """Return the run in a folder, or None where there is no folder of this name."""
+    return Run(Path(what)) if isinstance(what, Path) or Path(what).is_dir() else None
+
+
+def advantages(estimator: str, turns: TurnTable, state: Mapping[str, Any] | None = None, **options: Any) -> Credit:
+    """Return the advantages of an estimator on a turn table.
+
+    Args:
+        estimator: its name, with a preset if wanted: "mars", "mars:as_released", "my_package.my_estimator".
+        turns: the turn table.
+        state: what the call before returned as its state, for estimators that keep one.
+        options: of the estimator.
+
+    Raises:
+        UnknownNameError: no such estimator, preset or option.
+        CreditError: it cannot work on this table, e.g. for want of a column that a critic would fill.
+    """
+    name, _, preset = estimator.partition(":")
+    credit: Credit = registry.bind("credit", name, options, preset=preset or None)(turns, dict(state or {}))
+    return credit
+
+
+def loss(name: str, batch: LossBatch, **options: Any) -> LossTerm:
+    """Return what a loss says of a batch of tokens: a term whose ``values`` carry gradients.
+
+    Args:
+        name: of the loss, e.g. "ppo_clip".
+        batch: the tokens; ``sparring.losses.base.LossBatch`` says what each field is.
+        options: of the loss.
+
+    Raises:
+        UnknownNameError: no such loss or option.
+    """
+    term: LossTerm = registry.bind("losses", name, options)(batch)
+    return term

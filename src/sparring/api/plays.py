@@ -1,0 +1,111 @@
+"""Environments made, plays played, and their turns as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparring.agents.base import Agent
+from sparring.api.runs import Run
+from sparring.errors import ConfigError
+from sparring.games.base import Game
+from sparring.games.catalogue import make_game
+from sparring.league.matchmakers.base import LEARNER
+from sparring.measure.opponents import parse_agent
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec
+from sparring.rollout.play import play as play_all
+from sparring.rollout.table import turn_table as table_of
+from sparring.types import Episode, TurnTable
+
+
+def make_environment(name: str, *, illegal: Mapping[str, Any] | None = None, **options: Any) -> Game:
+    """Return an environment by name: a plug-in, one from outside, or any turn-based game of OpenSpiel.
+
+    Args:
+        name: as `sparring list games` has it, or package.module.
+        illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries": 2}.
+        options: of the environment; `sparring explain NAME` tells them.
+
+    Raises:
+        UnknownNameError: no such environment or option.
+        ConfigError: an option's value is wrong.
+    """
+    return make_game(name, options=options, illegal=illegal)
+
+
+def play(
+    environment: str | Game,
+    players: Sequence[str | Run | Agent],
+    *,
+    plays: int = 1,
+    group_size: int = 1,
+    trained: Sequence[int] | None = None,
+    seed: int = 0,
+) -> list[Episode]:
+    """Let players play, and return the episodes.
+
+    Args:
+        environment: one that was made, or its name.
+        players: one per seat: a bot as on the command line ("random", "mcts simulations=100"), a run, or an agent.
+        plays: how many.
+        group_size: plays that share a start.
+        trained: seats whose turns ``turn_table`` shall hold; None: all.
+        seed: of the plays: the same seed gives the same plays.
+
+    Raises:
+        ConfigError: the players do not fill the seats, or one cannot be made.
+        RolloutError: no play could be finished.
+    """
+    game = make_game(environment) if isinstance(environment, str) else environment
+    if len(players) != game.num_seats:
+        raise ConfigError(f"{game.name} has {game.num_seats} seats, and there are {len(players)} players; name one per seat.")
+    agents: dict[str, Agent] = {}
+    seats = tuple(_seat(player, agents) for player in players)
+    wanted = range(game.num_seats) if trained is None else trained
+    spec = EpisodeSpec(
+        game=game,
+        episode_id=0,
+        group_id=0,
+        deal=Stream.from_seed(seed),
+        stream=Stream.from_seed(seed),
+        seats=seats,
+        trained=tuple(seat in wanted for seat in range(game.num_seats)),
+    )
+    root = Stream.from_seed(seed).child("api")
+    specs = [
+        replace(
+            spec,
+            episode_id=number,
+            group_id=number // group_size,
+            deal=root.child("deal").child(number // group_size),
+            stream=root.child("play").child(number),
+        )
+        for number in range(plays)
+    ]
+    return play_all(specs, agents, retries=0)
+
+
+def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
+    """Return the name of a player, who is among the agents now; what is named twice is one agent."""
+    if isinstance(player, str):
+        name = player
+        agents.setdefault(name, parse_agent(player).make())
+        return name
+    agent = player.policy if isinstance(player, Run) else player
+    base = LEARNER if isinstance(player, Run) else type(player).__name__
+    found = next((name for name, known in agents.items() if known is agent), None)
+    name = found or next(f"{base}-{number}" if number else base for number in range(len(agents) + 1) if _free(base, number, agents))
+    agents[name] = agent
+    return name
+
+
+def _free(base: str, number: int, agents: Mapping[str, Agent]) -> bool:
+    """Return whether a name is not taken."""
+    return (f"{base}-{number}" if number else base) not in agents
+
+
+def turn_table(episodes: Sequence[Episode]) -> TurnTable:
+    """Return the turns of the trained seats as columns: what advantage estimators work on, sorted by episode, seat and turn."""
+    return table_of(episodes)

@@ -1,0 +1,88 @@
+"""A run or a bot measured on games: what `sparring evaluate` and the public API return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.engine.load import load_run
+from sparring.errors import ConfigError
+from sparring.measure.opponents import AgentSpec, parse_agent
+from sparring.measure.oracle_choice import OracleSpec, oracles_for
+from sparring.measure.regret import BUDGET, Judge
+from sparring.measure.starts import Met
+from sparring.oracles.base import Oracle
+from sparring.oracles.judge import configured_oracles
+from sparring.report.measure import evaluate_policy, league_of_run, named_games
+from sparring.report.suite_player import run_player
+
+MAX_STATES = 20_000  # information states, for an agent that is no run's
+
+
+def measured(
+    run: Path | None,
+    agent: str | None,
+    *,
+    checkpoint: int | None = None,
+    names: Sequence[str] = (),
+    bots: Sequence[AgentSpec] = (),
+    games_per_seat: int,
+    exact: bool = True,
+    league: bool = False,
+    seed: int = 0,
+    oracle: OracleSpec | None = None,
+    judged: bool = True,
+    oracle_turns: int = BUDGET,
+) -> dict[str, Any]:
+    """Return figures, matches and notes, and what was measured.
+
+    Args:
+        run: the folder of a run, or None.
+        agent: else a bot as on the command line.
+        checkpoint: step of the run's checkpoint; None takes the newest.
+        names: games as on the command line; none: those of the run.
+        bots: opponents; none: random play.
+        games_per_seat: against each of them.
+        exact: whether to compute exact figures where possible.
+        league: whether to rate the run's past selves.
+        seed: of the games.
+        oracle: who judges turns; None: the run's own, or the first exact one.
+        judged: whether turns are judged at all.
+        oracle_turns: of a game and opponent that are judged at most.
+
+    Raises:
+        SparringError: the run, a bot or a game cannot be had, or does not fit the others.
+    """
+    bots = list(bots) or [parse_agent("random")]
+    policy: Any
+    own: dict[str, Oracle] = {}
+    limit, notes, met = MAX_STATES, list[str](), Met(None)
+    if run is None:
+        if checkpoint is not None:
+            raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
+        spec = parse_agent(str(agent))
+        policy, games = spec.make(), named_games(names, style="full")
+        about: dict[str, Any] = {"agent": spec.name, "options": dict(spec.options)}
+        exact = exact and hasattr(policy, "action_logprobs")
+    else:
+        config, engine, step = load_run(run, checkpoint)
+        policy, limit, games = engine.agent("policy"), config.evaluation.max_states, [known for known, _ in engine.games]
+        about, met = {"run": str(run), "step": step}, Met(config, games)
+        if names:
+            games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
+            player = run_player(run, step, None)
+            unknown = {known.name: player.unknown_words(known) for known in games}
+            notes += [
+                f"{name}: {len(words)} words are unknown to the model and read as <unknown>." for name, words in unknown.items() if words
+            ]
+        else:
+            own = configured_oracles(config.games, games)
+    oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
+    judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
+    measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
+    result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
+    result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
+    if league and run is not None:
+        result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
+    return result

@@ -1,0 +1,150 @@
+"""The public API: each function twice in one process, beside the sub-packages, and what it says of wrong input."""
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import sparring
+from sparring.errors import ConfigError, CreditError, RunError, UnknownNameError
+from sparring.losses.base import LossBatch
+from sparring.recipe import load_recipe
+
+QUICK = ("steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "store.every=1")
+EXAMPLES = ("first_run", "credit_of_plays", "read_a_run")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return sparring.train("kuhn-tiny", *QUICK, run=tmp_path_factory.mktemp("api") / "run")
+
+
+def test_no_sub_package_has_the_name_of_a_function():
+    for module in pkgutil.iter_modules(sparring.__path__):
+        assert module.name not in sparring.__all__
+        if module.ispkg:
+            importlib.import_module(f"sparring.{module.name}")
+    assert all(callable(getattr(sparring, name)) for name in sparring.__all__)
+    assert {*sparring.__all__} <= {*dir(sparring)}
+    with pytest.raises(AttributeError, match="has no attribute 'trian'; its names are Run, advantages"):
+        _ = sparring.trian
+
+
+def test_the_names_are_imported_when_they_are_used():
+    code = "import sparring, sys; before = 'torch' in sys.modules; sparring.play; print(before, 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False True\n"
+
+
+def test_train_twice_gives_the_same_run_and_goes_on(run, tmp_path):
+    again = sparring.train(load_recipe("kuhn-tiny"), *QUICK, run=tmp_path / "again")
+    assert again.metrics() == run.metrics() and [line["step"] for line in run.metrics()] == [1, 2]
+    with pytest.raises(RunError, match="already holds a run"):
+        sparring.train("kuhn-tiny", *QUICK, run=again.path)
+    longer = sparring.train("kuhn-tiny", *QUICK[1:], "steps=3", run=again.path, resume=True)
+    assert longer.step == 3 and longer.metrics()[:2] == run.metrics()
+    assert sparring.train("kuhn-tiny", *QUICK, run=again.path, overwrite=True).metrics() == run.metrics()
+    start = json.loads((again.path / "provenance.json").read_text())["starts"][0]
+    assert start["command"].startswith("sparring.train kuhn-tiny steps=2")
+
+
+def test_train_shows_progress_if_asked(tmp_path, capsys):
+    sparring.train("kuhn-tiny", *QUICK, run=tmp_path / "quiet")
+    assert capsys.readouterr().err == ""
+    sparring.train("kuhn-tiny", *QUICK, run=tmp_path / "loud", progress=True)
+    assert "step 2/2" in capsys.readouterr().err
+
+
+def test_load_run_twice_and_what_is_in_a_run(run, tmp_path):
+    for _ in range(2):
+        found = sparring.load_run(run.path)
+        assert (found.step, found.config.steps, repr(found)) == (2, 2, f"Run({str(run.path)!r})")
+    assert sparring.load_run(run.path, step=2).step == 2
+    assert {step for step, _ in found.episodes()} == {1, 2} and len(found.episodes()) == 32
+    assert (found.export(tmp_path / "model") / "config.json").is_file()
+    with pytest.raises(RunError, match="There is no run folder"):
+        sparring.load_run(tmp_path / "none")
+
+
+def test_evaluate_twice_a_run_and_a_bot(run):
+    found = [sparring.evaluate(what, games_per_seat=4) for what in (run, run.path, str(run.path))]
+    assert found[0] == found[1] == found[2] and "nash_conv/kuhn_poker" in found[0]["figures"]
+    bot = sparring.evaluate("minimax", ["tic_tac_toe"], games_per_seat=4, opponents=["random", "minimax"], exact=False)
+    assert [match["opponent"] for match in bot["matches"]] == ["random", "random", "minimax", "minimax"]
+    assert bot["matches"][2]["intervals"]["return"]["mean"] == 0.0
+    for wrong in ("random", "no_such_folder"):
+        with pytest.raises(ConfigError, match="is no run folder; to measure a bot, name environments"):
+            sparring.evaluate(wrong)
+
+
+def test_make_environment_twice_with_options():
+    for _ in range(2):
+        game = sparring.make_environment("kuhn_poker", players=3, illegal={"rule": "retry", "retries": 2})
+        assert (game.num_seats, game.illegal.rule) == (3, "retry")
+    assert sparring.make_environment("nim").name == "nim"
+    with pytest.raises(UnknownNameError, match="Did you mean 'players'"):
+        sparring.make_environment("kuhn_poker", player=3)
+
+
+def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
+    def played(**options):
+        return sparring.play("kuhn_poker", [run, "random"], plays=6, **options)
+
+    first = played(group_size=3, seed=4)
+    assert first == played(group_size=3, seed=4) != played(group_size=3, seed=5)
+    assert [episode.group_id for episode in first] == [0, 0, 0, 1, 1, 1]
+    assert {episode.agents for episode in first} == {("learner", "random")}
+    openings = [episode.turns[0].state_key for episode in played(group_size=6)]
+    assert len(set(openings)) == 1
+    mirror = sparring.play(sparring.make_environment("kuhn_poker"), [run.policy, run], trained=[1])
+    assert mirror[0].trained == (False, True) and len(set(mirror[0].agents)) == 1
+    with pytest.raises(ConfigError, match="kuhn_poker has 2 seats, and there are 1 players"):
+        sparring.play("kuhn_poker", [run])
+    with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
+        sparring.play("kuhn_poker", ["rndom", run])
+
+
+def test_turn_table_and_advantages_twice(run):
+    episodes = sparring.play("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
+    for _ in range(2):
+        turns = sparring.turn_table(episodes)
+        assert set(turns.seat) == {0} and len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
+        credit = sparring.advantages("mars:no_turn_level", turns)
+        assert credit.advantages.shape == turns.reward.shape
+    assert np.allclose(sparring.advantages("grpo", turns, divide_by_std=False).advantages.mean(), 0, atol=1)
+    assert sparring.advantages("rae", turns, sparring.advantages("rae", turns).state).state != {}
+    with pytest.raises(CreditError, match="needs the column 'value'"):
+        sparring.advantages("gae", turns)
+    with pytest.raises(UnknownNameError, match="Unknown preset"):
+        sparring.advantages("mars:nothing", turns)
+
+
+def test_loss_twice_by_hand():
+    for _ in range(2):
+        logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
+        held = logprobs.detach()
+        batch = LossBatch(
+            logprobs=logprobs,
+            old_logprobs=held,
+            sampler_logprobs=held,
+            advantages=torch.tensor([3.0, -1.0]),
+            sequence=torch.tensor([0, 0]),
+            turn=torch.tensor([0, 0]),
+            num_sequences=1,
+        )
+        sparring.loss("ppo_clip", batch, clip_low=0.1).values.sum().backward()
+        assert logprobs.grad.tolist() == [-3.0, 1.0]
+    with pytest.raises(UnknownNameError, match="Unknown loss"):
+        sparring.loss("ppo", batch)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_api_import_nothing_else(name):
+    lines = (ROOT / "examples" / f"{name}.py").read_text().splitlines()
+    assert [line for line in lines if line.startswith(("import", "from"))] == ["import sparring"]

@@ -3,8 +3,9 @@
 import inspect
 from pathlib import Path
 
-import sparring
 from measured import markdown
+
+import sparring
 
 ROOT = Path(__file__).resolve().parents[2]
 

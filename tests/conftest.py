@@ -4,7 +4,8 @@ One thread, so that results do not depend on the machine's cores and workers do 
 
 Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that tests need, a test that is skipped has failed.
 
-No test of Hypothesis has a deadline: how long an example takes says how busy the machine is.
+No test of Hypothesis has a deadline: how long an example takes says how busy the machine is. Where `make` runs them, their examples are
+the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time.
 """
 
 import os
@@ -19,7 +20,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from sparring.render.templates import CHATML
 
-hypothesis_settings.register_profile("sparring", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+hypothesis_settings.register_profile(
+    "sparring",
+    deadline=None,
+    derandomize=bool(os.environ.get("SPARRING_NO_SKIPS")),
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
 hypothesis_settings.load_profile("sparring")
 
 

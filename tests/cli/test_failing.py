@@ -106,7 +106,7 @@ def test_full_memory_is_one_line(monkeypatch, tmp_path):
     def full(*_, **__):
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("sparring.cli.train.LocalEngine", full)
+    monkeypatch.setattr("sparring.api.runs.LocalEngine", full)
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(outcome.exception)
 

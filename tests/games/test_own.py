@@ -87,6 +87,7 @@ def slot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparring.games, "__path__", [*sparring.games.__path__, str(folder)])
+        patch.setattr(sys, "dont_write_bytecode", True)  # sources of one size written within a second would be taken for the same
         yield folder
     forget()
 

@@ -1,11 +1,12 @@
 """Plug-ins from outside: modules of other packages, named with a dot, and entry points.
 
     rewards: [{name: my_package.short_replies}]     the module my_package.short_replies and its function short_replies, or
-                                                    the function short_replies of the module my_package
+                                                    the function short_replies of the module my_package, which lists it
 
-A module is a plug-in if it says of which slot, in a line of its own: `SLOT = "rewards"`. The line is read from the module's text
-before anything is imported, so that a recipe of a stranger can name plug-ins alone, not any function of any package. The current
-folder is not searched: install the package (`pip install -e .`), or name its folder in PYTHONPATH.
+A module is a plug-in if it says of which slot, by an assignment at its top: `SLOT = "rewards"`. The text is read before anything is
+imported, so that a recipe of a stranger can name plug-ins alone, not any function of any package. The plug-in is the function of the
+module's name; a module with others, or with several, lists them: `PLUGINS = ("short_replies", "long_replies")`. The command
+`sparring` does not search the current folder: install the package (`pip install -e .`), or name its folder in PYTHONPATH.
 
 An installed package may give a plug-in a short name, by an entry point of the group `sparring.SLOT`:
 
@@ -15,10 +16,12 @@ An installed package may give a plug-in a short name, by an entry point of the g
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
+import inspect
 import re
 import traceback
 from collections.abc import Callable
@@ -31,15 +34,15 @@ from typing import Any
 from sparring.errors import DEBUG, ConfigError, quoted
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-_SLOT = re.compile(r"""^SLOT\s*(?::[^=\n]*)?=\s*["']([\w.]+)["']""", re.MULTILINE)
+_SLOT = re.compile(r"""^SLOT\s*=\s*["']([\w.]+)["']""", re.MULTILINE)  # where the text is no Python that could be read
 
 Found = tuple[Callable[..., Any], ModuleType]
-_loaded: dict[str, ModuleType] = {}
+_loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
 
 
 def is_outside(name: str) -> bool:
-    """Return whether a name is of a plug-in from outside: names of Python with dots between."""
-    return _NAME.fullmatch(name) is not None
+    """Return whether a name is of a plug-in from outside: names of Python with dots between, not of Sparring's own modules."""
+    return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
 def find(slot: str, name: str, what: str) -> Found:
@@ -57,12 +60,13 @@ def find(slot: str, name: str, what: str) -> Found:
     parent, _, last = name.rpartition(".")
     seen: list[tuple[str, str]] = []  # modules that exist and are of another slot, or of none
     for module in (name, parent):
-        text = _text(module)
-        declared = _SLOT.search(text) if text is not None else None
-        if declared and declared[1] == slot:
-            return _imported(module, last, where)
-        if text is not None:
-            seen.append((module, declared[1] if declared else ""))
+        text = _text(module, where)
+        if text is None:
+            continue
+        declared = _declared(text)
+        if declared == slot:
+            return _listed(_imported(module, last, where), last, where)
+        seen.append((module, declared))
     if not seen:
         top = name.split(".")[0]
         raise ConfigError(
@@ -77,13 +81,15 @@ def find(slot: str, name: str, what: str) -> Found:
 
 def slot_of(name: str) -> str | None:
     """Return the slot that the module of such a name declares; None where there is no plug-in of this name."""
-    texts = (_text(module) for module in (name, name.rpartition(".")[0])) if is_outside(name) else ()
-    return next((found[1] for text in texts if text is not None and (found := _SLOT.search(text))), None)
+    modules = (name, name.rpartition(".")[0]) if is_outside(name) else ()
+    texts = (_text(module, f"plug-in {quoted(name)}") for module in modules)
+    return next((slot for text in texts if text is not None and (slot := _declared(text))), None)
 
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a slot by name."""
-    return {point.name: point for point in metadata.entry_points(group=f"sparring.{slot}") if point.name.isidentifier()}
+    points = metadata.entry_points(group=f"sparring.{slot}")
+    return {point.name: point for point in points if point.name.isidentifier() and point.pattern.match(point.value)}
 
 
 def from_entry_point(point: metadata.EntryPoint, what: str) -> Found:
@@ -114,19 +120,56 @@ def _imported(module: str, function: str, where: str) -> Found:
     entry = getattr(found, function, None)
     if not callable(entry):
         raise ConfigError(f"{where}: the module {module!r} has no function {function!r}; it is what the plug-in's name calls.")
-    _loaded[module] = found
+    _loaded.setdefault(module, hashlib.sha256((_text(module, where) or "").encode()).hexdigest())
     return entry, found
 
 
-def _text(module: str) -> str | None:
-    """Return the text of a module, found without importing it or a package above it; None where there is none."""
+def _listed(found: Found, function: str, where: str) -> Found:
+    """Return a plug-in that was named with a dot, if its module offers it as one.
+
+    Raises:
+        ConfigError: it does not, or it is no function of this module.
+    """
+    entry, module = found
+    allowed = {module.__name__.rpartition(".")[2], *getattr(module, "PLUGINS", ())}
+    if function not in allowed or not inspect.isfunction(entry) or entry.__module__ != module.__name__:
+        raise ConfigError(
+            f"{where}: {function!r} is no plug-in of the module {module.__name__!r}, which has {', '.join(map(repr, sorted(allowed)))}. "
+            f"A function of its own that is one is listed there: PLUGINS = ({function!r},)."
+        )
+    return found
+
+
+def _declared(text: str) -> str:
+    """Return the slot that a module's text declares; empty where it declares none."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = _SLOT.search(text)
+        return found[1] if found else ""
+    for node in body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if any(isinstance(target, ast.Name) and target.id == "SLOT" for target in targets):
+            value = getattr(node, "value", None)
+            return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+    return ""
+
+
+def _text(module: str, where: str) -> str | None:
+    """Return the text of a module, found without importing it or a package above it; None where there is none.
+
+    Raises:
+        ConfigError: its bytes are no text.
+    """
     spec = _spec(module)
     loader: Any = getattr(spec, "loader", None)
     if spec is None or not hasattr(loader, "get_source"):
         return None
     try:
         text: str | None = loader.get_source(spec.name)
-    except (ImportError, OSError, SyntaxError):
+    except (UnicodeError, SyntaxError) as error:  # the text is decoded, not compiled
+        raise ConfigError(f"{where}: the file of the module {module!r} is no UTF-8 text.") from error
+    except (ImportError, OSError):
         return None
     return text or ""
 
@@ -136,24 +179,32 @@ def _spec(module: str) -> ModuleSpec | None:
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
-        for number in range(len(rest)):
-            if spec is None or spec.submodule_search_locations is None:
-                return None
-            name = ".".join([top, *rest[: number + 1]])
-            spec = importlib.machinery.PathFinder.find_spec(name, list(spec.submodule_search_locations))
     except (ImportError, ValueError):
         return None
+    places = _places(spec)
+    for number, part in enumerate(rest, 1):
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(".".join([top, *rest[:number]]), places)
+        except KeyError:  # a namespace in a package that is not imported: its folders are as good
+            spec, places = None, [str(Path(place) / part) for place in places if (Path(place) / part).is_dir()]
+        except (ImportError, ValueError):
+            return None
+        else:
+            places = _places(spec)
     return spec
 
 
+def _places(spec: ModuleSpec | None) -> list[str]:
+    """Return the folders that a package's modules are in; of a namespace without importing what is above it."""
+    found: Any = spec.submodule_search_locations if spec is not None else None
+    return list(getattr(found, "_path", found) or ())
+
+
 def loaded() -> dict[str, dict[str, str]]:
-    """Return what this process has imported of plug-ins from outside: module -> package and version if installed, digest of its file."""
+    """Return what this process has imported of plug-ins from outside: module -> package and version if installed, digest of its text."""
+    packages = metadata.packages_distributions() if _loaded else {}
     found = {}
-    for name, module in sorted(_loaded.items()):
-        packages = metadata.packages_distributions().get(name.split(".")[0], ())
-        path = getattr(module, "__file__", None)
-        found[name] = {
-            "package": ", ".join(f"{package} {metadata.version(package)}" for package in dict.fromkeys(packages)),
-            "sha256": hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else "",
-        }
+    for module, digest in sorted(_loaded.items()):
+        own = dict.fromkeys(packages.get(module.split(".")[0], ()))
+        found[module] = {"package": ", ".join(f"{package} {metadata.version(package)}" for package in own), "sha256": digest}
     return found

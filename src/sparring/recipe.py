@@ -49,16 +49,31 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                 raise _no_file(name)
             raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
         path = built_in
-    data = parse_yaml(read_text(path, what), what)
-    if not isinstance(data, dict):
+    return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
+
+
+def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return a mapping laid over the recipes that its ``extends`` names.
+
+    Args:
+        data: what a recipe's file holds.
+        what: the recipe in words, for errors.
+        extending: the recipes that extend it, the first one first.
+
+    Raises:
+        UnknownNameError: no such recipe.
+        ConfigError: it is no mapping, or extends itself.
+    """
+    if not isinstance(data, Mapping):
         raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
+    data = dict(data)
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
         raise ConfigError(f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; write extends: kuhn-tiny.")
     result: dict[str, Any] = {}
     for base in bases:
-        result = merge(result, _load(base, (*extending, name), True))
+        result = merge(result, _load(base, extending, True))
     return merge(result, data)
 
 

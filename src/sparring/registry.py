@@ -17,21 +17,21 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import logging
 import pkgutil
-import types
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
-import pydantic
-
-from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.errors import ConfigError, UnknownNameError
 from sparring.guard import Call
+from sparring.options import check_limits, checked, hints_of, is_float
 from sparring.outside import entry_points, find, from_entry_point, is_outside
 from sparring.schedule import Schedule, is_schedule, parse
+
+log = logging.getLogger(__name__)
 
 SLOTS = {
     "games": "game",
@@ -189,7 +189,20 @@ def _is_support(slot: str, name: str) -> bool:
 
 def offering(slot: str, function: str) -> tuple[str, ...]:
     """Return the names of the plug-ins of a slot whose file has a function of this name too, sorted."""
-    return tuple(name for name in names(slot) if hasattr(load(slot, name).module, function))
+    return tuple(plugin.name for plugin in loadable(slot) if hasattr(plugin.module, function))
+
+
+def loadable(slot: str) -> list[Plugin]:
+    """Return the plug-ins of a slot; an entry point of another package that cannot be imported is left out, with a warning."""
+    found = []
+    for name in names(slot):
+        try:
+            found.append(load(slot, name))
+        except ConfigError as error:
+            if name in built_in(slot):
+                raise
+            log.warning("%s", error)
+    return found
 
 
 @cache
@@ -250,50 +263,12 @@ def with_options(plugin: Plugin, options: Mapping[str, Any] | None = None, *, pr
     for key in merged:
         if key not in plugin.options:
             raise UnknownNameError(f"option of {where}", key, plugin.options)
-    hints = typing.get_type_hints(plugin.function, include_extras=True)
+    hints = hints_of(plugin.function, plugin.options, where)
     schedules, plain = {}, {}
     for key, value in merged.items():
-        if is_schedule(value) and _is_float(hints.get(key)):
+        if is_schedule(value) and is_float(hints.get(key)):
             schedules[key] = parse(value, f"{where}, option {key!r}")
-            _check_limits(schedules[key], hints[key], f"{where}, option {key!r}")
+            check_limits(schedules[key], hints[key], f"{where}, option {key!r}")
         else:
             plain[key] = value
-    return Bound(plugin=plugin, options=_checked(plugin, hints, plain, schedules, where), schedules=schedules)
-
-
-def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is float, with or without limits, or such a float that may be None."""
-    if typing.get_origin(hint) is typing.Annotated:
-        return _is_float(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return all(part is type(None) or _is_float(part) for part in typing.get_args(hint))
-    return hint is float
-
-
-def _check_limits(schedule: Schedule, hint: Any, where: str) -> None:
-    """Raise ConfigError if a value of a schedule is outside the option's limits; between its ends a ramp is monotone."""
-    adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
-    for value in schedule.values:
-        try:
-            adapter.validate_python(value)
-        except pydantic.ValidationError as error:
-            raise ConfigError(f"{where}: {error.errors()[0]['msg']}, got {quoted(value)} in its schedule.") from None
-
-
-def _checked(
-    plugin: Plugin, hints: Mapping[str, Any], plain: Mapping[str, Any], scheduled: Mapping[str, Any], where: str
-) -> dict[str, Any]:
-    """Return options with defaults filled in and types checked by pydantic, scheduled ones left out."""
-    fields: dict[str, Any] = {}
-    for key, parameter in plugin.options.items():
-        if key not in scheduled:
-            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-            fields[key] = (hints[key], default)
-    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
-    model = pydantic.create_model(plugin.name, __config__=config, **fields)
-    try:
-        return dict(model(**plain))
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}.") from None
+    return Bound(plugin=plugin, options=checked(plugin.options, hints, plain, schedules, where), schedules=schedules)

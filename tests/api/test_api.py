@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import sparring
-from sparring.errors import ConfigError, CreditError, RunError, UnknownNameError
+from sparring.errors import ConfigError, CreditError, RunError, SparringError, UnknownNameError
 from sparring.losses.base import LossBatch
 from sparring.recipe import load_recipe
 
@@ -142,6 +142,75 @@ def test_loss_twice_by_hand():
         assert logprobs.grad.tolist() == [-3.0, 1.0]
     with pytest.raises(UnknownNameError, match="Unknown loss"):
         sparring.loss("ppo", batch)
+
+
+def wrong_calls(run):
+    """Return calls with what a hurried caller gives, and what is said."""
+    turns = sparring.turn_table(sparring.play("kuhn_poker", ["random", "random"]))
+    return {
+        "plays": (lambda: sparring.play("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is no whole number of at least 1"),
+        "group": (lambda: sparring.play("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is no whole number"),
+        "seed": (lambda: sparring.play("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is no whole number"),
+        "trained": (lambda: sparring.play("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is no list of seats"),
+        "one text": (lambda: sparring.play("kuhn_poker", "random"), "players='random' is no list"),
+        "no player": (lambda: sparring.play("kuhn_poker", ["random", None]), "None is no player"),
+        "no environment": (lambda: sparring.play(None, ["random"]), "None is no environment"),
+        "make": (lambda: sparring.make_environment(None), "None is no name of an environment"),
+        "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is no list of texts"),
+        "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is no list of texts"),
+        "typo": (lambda: sparring.evaluate("runs/typo", ["kuhn_poker"]), "There is no run folder runs/typo"),
+        "number": (lambda: sparring.evaluate(5), "5 is no path of a run folder"),
+        "load": (lambda: sparring.load_run(None), "None is no path of a run folder"),
+        "step": (lambda: sparring.load_run(run.path, "5"), "step='5' is no whole number"),
+        "export": (lambda: run.export(None), "None is no path"),
+        "recipe": (lambda: sparring.train(5), "5 is no recipe"),
+        "change": (lambda: sparring.train("kuhn-tiny", {"steps": 5}), "is no list of texts"),
+        "rule": (lambda: sparring.train("kuhn-tiny", "health.rules=[{metric: no/such, above: 1.0}]"), "metric of a health rule"),
+        "episodes": (lambda: sparring.turn_table(None), "turn_table\\(\\) wants a list of episodes"),
+        "table": (lambda: sparring.advantages("mars", [1]), "advantages\\(\\) wants an estimator's name and a turn table"),
+        "estimator": (lambda: sparring.advantages(None, turns), "advantages\\(\\) wants"),
+    }
+
+
+def test_what_is_wrong_is_one_line(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, (call, said) in wrong_calls(run).items():
+        with pytest.raises(SparringError, match=said) as caught:
+            call()
+        assert "\n" not in str(caught.value), name
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bot_is_no_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "random").mkdir()
+    assert sparring.evaluate("random", ["kuhn_poker"], games_per_seat=2)["agent"] == "random"
+
+
+def test_a_mapping_may_extend_a_recipe(tmp_path):
+    found = sparring.train({"extends": "kuhn-tiny", "name": "own"}, *QUICK, run=tmp_path / "run")
+    assert (found.config.name, found.config.credit.name) == ("own", "mars")
+
+
+def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):
+    from sparring.run.signals import GracefulStop
+
+    entered = GracefulStop.__enter__
+    monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)
+    with pytest.raises(KeyboardInterrupt, match="stopped before the first step was done"):
+        sparring.train("kuhn-tiny", *QUICK, run=tmp_path / "run")
+    monkeypatch.setattr(GracefulStop, "__enter__", entered)
+    first = sparring.train("kuhn-tiny", *QUICK, "steps=1", run=tmp_path / "one")
+    monkeypatch.setattr(GracefulStop, "__enter__", lambda self: setattr(self, "requested", True) or self)
+    with pytest.raises(KeyboardInterrupt, match="stopped after step 1 and saved; resume=True"):
+        sparring.train("kuhn-tiny", *QUICK, run=first.path, resume=True)
+    assert sparring.load_run(first.path).step == 1
+
+
+def test_a_health_rule_that_stops_the_run_warns(tmp_path):
+    rule = "health.rules=[{metric: legal_rate, below: 2.0, action: stop}]"
+    with pytest.warns(UserWarning, match="A health rule stopped the run after step 1"):
+        assert sparring.train("kuhn-tiny", *QUICK, rule, run=tmp_path / "run").step == 1
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -3,7 +3,7 @@
 import ast
 
 ORDER = [
-    *("types", "errors", "guard", "names", "outside", "yaml_text", "schedule", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
+    *("types", "errors", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
     *("render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "run", "engine", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),

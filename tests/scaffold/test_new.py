@@ -57,6 +57,9 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "class"], "cannot name a plug-in"),
         (["reward", "../own"], "cannot name a plug-in"),
         (["reward", "json"], "There is a module 'json' already"),
+        (["reward", "format_bonus"], "is a name of Sparring's, of Python's"),
+        (["environment", "sorted"], "take another name"),
+        (["reward", "replace"], "take another name"),
     ],
 )
 def test_what_cannot_be_written_is_said_and_nothing_is(words, said, tmp_path, monkeypatch):
@@ -64,6 +67,12 @@ def test_what_cannot_be_written_is_said_and_nothing_is(words, said, tmp_path, mo
     done = new(*words)
     assert done.exit_code != 0 and said in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_may_be_written_into_the_empty_folder_one_stands_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert new("reward", "own_reward", "--folder", ".").exit_code == 0
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):

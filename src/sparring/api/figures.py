@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sparring import registry
-from sparring.api.runs import Run
-from sparring.errors import ConfigError
+from sparring.api.given import texts, whole
+from sparring.api.runs import Run, folder_of
+from sparring.errors import ConfigError, quoted
+from sparring.guard import LIMIT, Watch
 from sparring.losses.base import LossBatch, LossTerm
 from sparring.measure.opponents import parse_agent
 from sparring.report.measured import measured
@@ -37,25 +39,33 @@ def evaluate(
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
     """
+    names, bots = texts(environments, "environments", "['kuhn_poker']"), texts(opponents, "opponents", "['random']")
+    whole(games_per_seat, "games_per_seat", 1)
+    whole(seed, "seed", 0)
     run = what if isinstance(what, Run) else _run_at(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
         raise ConfigError(f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}.")
-    return measured(
-        run.path if run else None,
-        None if run else str(what),
-        checkpoint=run._asked if run else None,
-        names=list(environments),
-        bots=[parse_agent(text) for text in opponents],
-        games_per_seat=games_per_seat,
-        exact=exact,
-        seed=seed,
-    )
+    with Watch(LIMIT):
+        return measured(
+            run.path if run else None,
+            None if run else str(what),
+            checkpoint=run.asked if run else None,
+            names=names,
+            bots=[parse_agent(text) for text in bots],
+            games_per_seat=games_per_seat,
+            exact=exact,
+            seed=seed,
+        )
 
 
-def _run_at(what: str | Path) -> Run | None:
-    """Return the run in a folder, or None where there is no folder of this name."""
-    return Run(Path(what)) if isinstance(what, Path) or Path(what).is_dir() else None
+def _run_at(what: Any) -> Run | None:
+    """Return the run in a folder, or None for a bot: what is a bot's name is no folder."""
+    if isinstance(what, str):
+        name = what.split(" ")[0]
+        if registry.known("agents", name) or not (Path(what).is_dir() or "/" in name):
+            return None
+    return Run(folder_of(what))
 
 
 def advantages(estimator: str, turns: TurnTable, state: Mapping[str, Any] | None = None, **options: Any) -> Credit:
@@ -71,6 +81,9 @@ def advantages(estimator: str, turns: TurnTable, state: Mapping[str, Any] | None
         UnknownNameError: no such estimator, preset or option.
         CreditError: it cannot work on this table, e.g. for want of a column that a critic would fill.
     """
+    if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
+        given = f"{quoted(estimator)} and a {type(turns).__name__}"
+        raise ConfigError(f"advantages() wants an estimator's name and a turn table, not {given}; write advantages('mars', turns).")
     name, _, preset = estimator.partition(":")
     credit: Credit = registry.bind("credit", name, options, preset=preset or None)(turns, dict(state or {}))
     return credit

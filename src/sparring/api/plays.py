@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from sparring.agents.base import Agent
+from sparring.api.given import whole
 from sparring.api.runs import Run
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, quoted
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
+from sparring.guard import LIMIT, Watch
 from sparring.league.matchmakers.base import LEARNER
 from sparring.measure.opponents import parse_agent
 from sparring.rng import Stream
@@ -32,6 +34,8 @@ def make_environment(name: str, *, illegal: Mapping[str, Any] | None = None, **o
         UnknownNameError: no such environment or option.
         ConfigError: an option's value is wrong.
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"{quoted(name)} is no name of an environment; write e.g. make_environment('kuhn_poker').")
     return make_game(name, options=options, illegal=illegal)
 
 
@@ -58,12 +62,21 @@ def play(
         ConfigError: the players do not fill the seats, or one cannot be made.
         RolloutError: no play could be finished.
     """
+    whole(plays, "plays", 1)
+    whole(group_size, "group_size", 1)
+    whole(seed, "seed", 0)
     game = make_game(environment) if isinstance(environment, str) else environment
+    if not hasattr(game, "num_seats"):
+        raise ConfigError(f"{quoted(environment)} is no environment; write a name, or what make_environment returned.")
+    if isinstance(players, str) or not isinstance(players, Sequence):
+        raise ConfigError(f"players={quoted(players)} is no list; name one player per seat, e.g. ['random', 'random'].")
     if len(players) != game.num_seats:
         raise ConfigError(f"{game.name} has {game.num_seats} seats, and there are {len(players)} players; name one per seat.")
     agents: dict[str, Agent] = {}
     seats = tuple(_seat(player, agents) for player in players)
     wanted = range(game.num_seats) if trained is None else trained
+    if not isinstance(wanted, Sequence) or not all(seat in range(game.num_seats) for seat in wanted):
+        raise ConfigError(f"trained={quoted(trained)} is no list of seats; {game.name} has 0 to {game.num_seats - 1}.")
     spec = EpisodeSpec(
         game=game,
         episode_id=0,
@@ -84,7 +97,8 @@ def play(
         )
         for number in range(plays)
     ]
-    return play_all(specs, agents, retries=0)
+    with Watch(LIMIT):
+        return play_all(specs, agents, retries=0)
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
@@ -94,6 +108,8 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
         agents.setdefault(name, parse_agent(player).make())
         return name
     agent = player.policy if isinstance(player, Run) else player
+    if not hasattr(agent, "act"):
+        raise ConfigError(f"{quoted(player)} is no player; write a bot's name, a run (sparring.load_run(PATH)) or an agent.")
     base = LEARNER if isinstance(player, Run) else type(player).__name__
     found = next((name for name, known in agents.items() if known is agent), None)
     name = found or next(f"{base}-{number}" if number else base for number in range(len(agents) + 1) if _free(base, number, agents))
@@ -107,5 +123,11 @@ def _free(base: str, number: int, agents: Mapping[str, Agent]) -> bool:
 
 
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
-    """Return the turns of the trained seats as columns: what advantage estimators work on, sorted by episode, seat and turn."""
+    """Return the turns of the trained seats as columns: what advantage estimators work on, sorted by episode, seat and turn.
+
+    Raises:
+        ConfigError: these are no episodes.
+    """
+    if not isinstance(episodes, Sequence) or not all(isinstance(episode, Episode) for episode in episodes):
+        raise ConfigError(f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; write turn_table(play(...)).")
     return table_of(episodes)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
 from sparring.agents.base import Agent
+from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
 from sparring.engine.load import load_run as load_engine
 from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError, quoted
 from sparring.guard import Watch
-from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
+from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
 from sparring.rollout.store import EpisodeStore
@@ -36,15 +40,16 @@ class Run:
 
     Attributes:
         path: the folder.
+        asked: the step that was asked for; None: the newest.
     """
 
     def __init__(self, path: Path, step: int | None = None) -> None:
-        self.path, self._asked = Path(path), step
+        self.path, self.asked = Path(path), step
         RunFolder.open(self.path)
 
     @cached_property
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
-        return load_engine(self.path, self._asked)
+        return load_engine(self.path, self.asked)
 
     @property
     def config(self) -> RunConfig:
@@ -71,7 +76,7 @@ class Run:
 
     def export(self, folder: str | Path) -> Path:
         """Write the policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads; return the folder."""
-        export(self._loaded[1], Path(folder), step=self.step)
+        export(self._loaded[1], folder_of(folder), step=self.step)
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -100,12 +105,21 @@ def train(
         ConfigError: the recipe or a change is wrong.
         RunError: the folder cannot be used.
         DivergedError: training met what is no finite number; the last checkpoint is good.
+        KeyboardInterrupt: it was interrupted; what was done is saved. A health rule that stops the run warns instead.
     """
-    found = dict(recipe) if isinstance(recipe, Mapping) else load_recipe(str(recipe))
+    if not isinstance(recipe, str | Path | Mapping):
+        raise ConfigError(f"{quoted(recipe)} is no recipe; write a name, a path or a mapping, e.g. sparring.train('kuhn-tiny').")
+    texts(changes, "changes", "'seed=1', 'steps=60'")
+    found = laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
     config = resolve(apply_overrides(found, changes))
-    path = Path(run) if run is not None else default_folder(config)
-    words = ["sparring.train", str(recipe) if not isinstance(recipe, Mapping) else "{...}", *changes]
-    train_run(config, path, words, resume=resume, overwrite=overwrite, stream=sys.stderr if progress else None)
+    path = default_folder(config) if run is None else folder_of(run)
+    words = ["sparring.train", "{...}" if isinstance(recipe, Mapping) else str(recipe), *changes]
+    summary, _ = train_run(config, path, words, resume=resume, overwrite=overwrite, stream=sys.stderr if progress else None)
+    if summary.stopped_by:
+        warnings.warn(f"A health rule stopped the run after step {summary.steps}: {summary.stopped_by}", stacklevel=2)
+    elif not summary.finished:
+        saved = f"after step {summary.steps} and saved; resume=True goes on from there"
+        raise KeyboardInterrupt(f"stopped {saved if summary.steps else 'before the first step was done'}")
     return Run(path)
 
 
@@ -119,7 +133,16 @@ def load_run(path: str | Path, step: int | None = None) -> Run:
     Raises:
         RunError: no such run.
     """
-    return Run(Path(path), step)
+    if step is not None:
+        whole(step, "step", 0)
+    return Run(folder_of(path), step)
+
+
+def folder_of(path: Any) -> Path:
+    """Return a folder's path, or raise ConfigError."""
+    if not isinstance(path, str | Path):
+        raise ConfigError(f"{quoted(path)} is no path of a run folder; write e.g. 'runs/demo'.")
+    return Path(path)
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -143,6 +166,7 @@ def train_run(
     Raises:
         SparringError: see ``train``.
     """
+    check_metrics(rule.metric for rule in config.health.rules)
     if resume:
         folder = RunFolder.open(path)
         check_same(folder, config.model_dump(mode="json"))

@@ -31,7 +31,7 @@ def entries(kind: str) -> list[dict[str, str]]:
     if kind == "suites":
         return [{"name": name, "kind": "suite", "summary": load_suite(name)[1].summary} for name in suite_names()]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
-    found = [registry.load(slot, name) for slot in slots for name in registry.names(slot)]
+    found = [plugin for slot in slots for plugin in registry.loadable(slot)]
     return [{"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary} for plugin in found]
 
 
@@ -95,10 +95,10 @@ def glossary() -> dict[str, str]:
     found: dict[str, str] = {}
     for source in METRIC_SOURCES:
         found.update(_table_of(source))
-    for name in registry.names("losses"):
-        text = inspect.getdoc(registry.load("losses", name).function) or ""
+    for plugin in registry.loadable("losses"):
+        text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
-            found[f"{name}/..."] = " ".join(text.partition("\nMetrics:")[2].partition("\nReference:")[0].split())
+            found[f"{plugin.name}/..."] = " ".join(text.partition("\nMetrics:")[2].partition("\nReference:")[0].split())
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import keyword
 import os
@@ -11,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.registry import built_in
 
 KINDS = {  # kind -> slot
     "environment": "games",
@@ -18,6 +20,7 @@ KINDS = {  # kind -> slot
     "estimator": "credit",
     "matchmaker": "league.matchmakers",
 }
+USED = ("replace", "np", "asked")  # names in the templates
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _HEAD = """extends: kuhn-tiny
 name: NAME
@@ -41,7 +44,7 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of plug-in", kind, KINDS)
-    _check(name)
+    _check(kind, name)
     folder = Path(name) if folder is None else folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{quoted(str(folder))} holds something already; name an empty folder, or one that does not exist, by --folder.")
@@ -51,7 +54,11 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
         made.mkdir()
         for file in ("pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"):
             (made / file).write_text(file_of(kind, name, file), encoding="utf-8")
-        os.replace(made, folder)
+        if folder.is_dir():
+            for path in sorted(made.iterdir()):
+                os.replace(path, folder / path.name)
+        else:
+            os.replace(made, folder)
     return folder
 
 
@@ -71,9 +78,11 @@ def file_of(kind: str, name: str, file: str) -> str:
     return text
 
 
-def _check(name: str) -> None:
+def _check(kind: str, name: str) -> None:
     """Raise ConfigError unless a module of this name can be written and found."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter first, e.g. short_replies.")
+    if name in built_in(KINDS[kind]) or hasattr(builtins, name) or name in USED:
+        raise ConfigError(f"{name!r} is a name of Sparring's, of Python's, or of one that the files use; take another name.")
     if importlib.util.find_spec(name) is not None:
         raise ConfigError(f"There is a module {name!r} already, which would be found in its place; take another name.")

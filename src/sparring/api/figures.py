@@ -10,13 +10,14 @@ from sparring import registry
 from sparring.api.given import texts, whole
 from sparring.api.runs import Run, folder_of
 from sparring.errors import ConfigError, quoted
-from sparring.guard import LIMIT, Watch
+from sparring.guard import watched
 from sparring.losses.base import LossBatch, LossTerm
 from sparring.measure.opponents import parse_agent
 from sparring.report.measured import measured
 from sparring.types import Credit, TurnTable
 
 
+@watched
 def evaluate(
     what: Run | str | Path,
     environments: Sequence[str] = (),
@@ -46,17 +47,16 @@ def evaluate(
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
         raise ConfigError(f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}.")
-    with Watch(LIMIT):
-        return measured(
-            run.path if run else None,
-            None if run else str(what),
-            checkpoint=run.asked if run else None,
-            names=names,
-            bots=[parse_agent(text) for text in bots],
-            games_per_seat=games_per_seat,
-            exact=exact,
-            seed=seed,
-        )
+    return measured(
+        run.path if run else None,
+        None if run else str(what),
+        checkpoint=run.asked if run else None,
+        names=names,
+        bots=[parse_agent(text) for text in bots],
+        games_per_seat=games_per_seat,
+        exact=exact,
+        seed=seed,
+    )
 
 
 def _run_at(what: Any) -> Run | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sparring.agents.base import Agent
@@ -12,7 +11,7 @@ from sparring.api.runs import Run
 from sparring.errors import ConfigError, quoted
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
-from sparring.guard import LIMIT, Watch
+from sparring.guard import watched
 from sparring.league.matchmakers.base import LEARNER
 from sparring.measure.opponents import parse_agent
 from sparring.rng import Stream
@@ -39,6 +38,7 @@ def make_environment(name: str, *, illegal: Mapping[str, Any] | None = None, **o
     return make_game(name, options=options, illegal=illegal)
 
 
+@watched
 def play(
     environment: str | Game,
     players: Sequence[str | Run | Agent],
@@ -77,49 +77,38 @@ def play(
     wanted = range(game.num_seats) if trained is None else trained
     if not isinstance(wanted, Sequence) or not all(seat in range(game.num_seats) for seat in wanted):
         raise ConfigError(f"trained={quoted(trained)} is no list of seats; {game.name} has 0 to {game.num_seats - 1}.")
-    spec = EpisodeSpec(
-        game=game,
-        episode_id=0,
-        group_id=0,
-        deal=Stream.from_seed(seed),
-        stream=Stream.from_seed(seed),
-        seats=seats,
-        trained=tuple(seat in wanted for seat in range(game.num_seats)),
-    )
     root = Stream.from_seed(seed).child("api")
     specs = [
-        replace(
-            spec,
+        EpisodeSpec(
+            game=game,
             episode_id=number,
             group_id=number // group_size,
             deal=root.child("deal").child(number // group_size),
             stream=root.child("play").child(number),
+            seats=seats,
+            trained=tuple(seat in wanted for seat in range(game.num_seats)),
         )
         for number in range(plays)
     ]
-    with Watch(LIMIT):
-        return play_all(specs, agents, retries=0)
+    return play_all(specs, agents, retries=0)
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     """Return the name of a player, who is among the agents now; what is named twice is one agent."""
     if isinstance(player, str):
-        name = player
-        agents.setdefault(name, parse_agent(player).make())
-        return name
+        if player not in agents:
+            agents[player] = parse_agent(player).make()
+        return player
     agent = player.policy if isinstance(player, Run) else player
     if not hasattr(agent, "act"):
         raise ConfigError(f"{quoted(player)} is no player; write a bot's name, a run (sparring.load_run(PATH)) or an agent.")
+    for name, known in agents.items():
+        if known is agent:
+            return name
     base = LEARNER if isinstance(player, Run) else type(player).__name__
-    found = next((name for name, known in agents.items() if known is agent), None)
-    name = found or next(f"{base}-{number}" if number else base for number in range(len(agents) + 1) if _free(base, number, agents))
+    name = next(name for name in (base, *(f"{base}-{number}" for number in range(1, len(agents) + 1))) if name not in agents)
     agents[name] = agent
     return name
-
-
-def _free(base: str, number: int, agents: Mapping[str, Agent]) -> bool:
-    """Return whether a name is not taken."""
-    return (f"{base}-{number}" if number else base) not in agents
 
 
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:

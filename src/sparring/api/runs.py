@@ -14,7 +14,7 @@ from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
 from sparring.engine.load import load_run as load_engine
-from sparring.engine.local import LocalEngine
+from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, quoted
 from sparring.guard import Watch
 from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
@@ -31,8 +31,6 @@ from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start
 from sparring.run.signals import GracefulStop
 from sparring.types import Episode
-
-POLICY = "policy"
 
 
 class Run:
@@ -64,7 +62,7 @@ class Run:
     @property
     def policy(self) -> Agent:
         """The published policy, an agent that plays and scores actions."""
-        return self._loaded[1].agent(POLICY)
+        return self._loaded[1].agent(PUBLISHED)
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the figures of every step, a mapping each; docs/metrics.md explains them."""

@@ -37,7 +37,6 @@ def train(
     """Train a language model by play."""
     trust_typed([recipe, *(overrides or ())])
     config = _config(recipe, overrides or [], run if resume else None)
-    check_metrics(rule.metric for rule in config.health.rules)
     if dry_run:
         _show_plan(config, as_json)
         return
@@ -48,6 +47,7 @@ def train(
 
 def _show_plan(config: RunConfig, as_json: bool) -> None:
     """Print what a run would do and its configuration, as one document."""
+    check_metrics(rule.metric for rule in config.health.rules)
     plan = describe(config)
     plan["time"] = estimate(config, plan["model"].get("parameters"))
     found = {"plan": plan, "configuration": config.model_dump(mode="json")}

@@ -41,7 +41,8 @@ def explanation(name: str) -> str:
     Raises:
         UnknownNameError: nothing has this name.
     """
-    slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == slot_of(name)]
+    outside = slot_of(name)
+    slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
     if name in game_names():
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]

@@ -1,28 +1,17 @@
 """Every command of the pages is in docs/commands.yaml, and one that fails is noticed."""
 
-import importlib.util
-import sys
-from pathlib import Path
 
 import pytest
+from loading import load
 
 from sparring import config, recipe
 from sparring.cli.verbs import VERBS
 
-ROOT = Path(__file__).parents[2]
 FENCE = "`" * 3
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-table = load("commands")
-trying = load("try_commands")
+table = load("docs", "commands")
+trying = load("docs", "try_commands")
 PAGE = f"""Type `sparring explain
 NAME`, see `sparring.interop`, `sparring train` and `runs/demo`.
 

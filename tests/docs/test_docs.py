@@ -1,33 +1,23 @@
 """The generator of the documentation; tests/docs/test_commands.py is about the commands in it."""
 
 import dataclasses
-import importlib.util
 import json
 import re
 import shutil
 import sys
-from pathlib import Path
 from typing import Literal
 
 import pytest
+from loading import ROOT, load
 
 from sparring import config, registry
 from sparring.report.catalogue import METHOD_SLOTS
 
-ROOT = Path(__file__).parents[2]
 FENCE = "`" * 3
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-pages = load("pages")
-generate = load("generate")
+pages = load("docs", "pages")
+generate = load("docs", "generate")
 
 
 # -- text

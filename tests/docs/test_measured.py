@@ -1,24 +1,12 @@
 """Measurements: pages show what results files hold, and these say where they come from."""
 
 import argparse
-import importlib.util
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-def load(folder, name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
+from loading import ROOT, load
 
 measured = load("docs", "measured")
 published = load("benchmarks", "published")

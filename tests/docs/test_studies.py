@@ -1,29 +1,17 @@
 """Studies of many training runs: what is kept, what is trained again, and what their rows hold."""
 
 import argparse
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from loading import load
 
-ROOT = Path(__file__).parents[2]
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-published = load("published")
-cells = load("cells")
-seeds = load("seeds")
-ablations = load("ablations")
-credit_study = load("credit_study")
+published = load("benchmarks", "published")
+cells = load("benchmarks", "cells")
+seeds = load("benchmarks", "seeds")
+ablations = load("benchmarks", "ablations")
+credit_study = load("benchmarks", "credit_study")
 
 
 @pytest.fixture
@@ -152,7 +140,7 @@ def lines_of_vpr(solved, steps=30):
 
 
 def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts(tmp_path, monkeypatch):
-    vpr = load("vpr")
+    vpr = load("benchmarks", "vpr")
     asked = []
 
     def cell(run, recipe, changes, measure):
@@ -182,10 +170,10 @@ def test_what_vpr_solves_of_new_puzzles_stands_in_rows_of_unseen_starts(tmp_path
 
 
 def test_the_table_of_logits_knows_nothing_of_new_puzzles():
-    learner = load("table_learner")
+    learner = load("benchmarks", "table_learner")
     learner.MEASURED, learner.EVERY = 40, 5
     found = learner.run("sudoku2", "vpr", 0, steps=10, groups=8, size=8)
-    rows = load("vpr_table").rows_of({"task": "sudoku2"}, [found])
+    rows = load("benchmarks", "vpr_table").rows_of({"task": "sudoku2"}, [found])
     assert [row["starts"] for row in rows] == ["seen", "unseen"]
     seen, unseen = (row["values"]["best moves, end"]["0"] for row in rows)
     assert seen > 0.5

@@ -1,0 +1,16 @@
+"""Modules that are no part of a package: the scripts of docs/ and benchmarks/."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(folder, name):
+    """Return the module FOLDER/NAME.py, by which other scripts of its folder find it too."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

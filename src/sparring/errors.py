@@ -21,12 +21,14 @@ SparringError
 from __future__ import annotations
 
 import difflib
+import re
 import reprlib
 from collections.abc import Iterable
 from typing import Any
 
 DEBUG = "SPARRING_DEBUG"  # the environment variable that shows the traces of errors
 _LONGEST = 120  # characters of a value in a message
+_WORD, _MESSAGE = 400, 2500  # characters of a message's longest word, and of all of it
 
 
 class _Short(reprlib.Repr):
@@ -52,8 +54,22 @@ def quoted(value: Any, limit: int = _LONGEST) -> str:
     return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
 
 
+def _readable(message: str) -> str:
+    """Return a message, cut in the middle where a value made a word of it, or all of it, longer than anyone reads."""
+    text = re.sub(rf"\S{{{_WORD + 1},}}", lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}", message)
+    half = _MESSAGE // 2 - 3
+    return text if len(text) <= _MESSAGE else f"{text[:half]} ... {text[-half:]}"
+
+
 class SparringError(ValueError):
-    """Base of every error that a user can cause and mend."""
+    """Base of every error that a user can cause and mend.
+
+    Args:
+        message: what, the value, where, and what to write instead; it is cut where a value made it longer than 2,500 characters.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_readable(str(message)))
 
 
 class ConfigError(SparringError):

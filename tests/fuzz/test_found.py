@@ -26,6 +26,8 @@ REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses t
     "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),
     "a person as opponent": (["evaluation.opponents=[{name: human}]"], "sits at a terminal"),
     "a person as bot": (["bots.b={name: human}"], "sits at a terminal"),
+    "a very long word as device": (["model.device=" + 5000 * "x"], "not on device="),
+    "very many words as device": (["model.device=" + 2500 * "x "], "not on device="),
 }
 
 
@@ -39,6 +41,12 @@ def test_what_was_found_is_refused_with_one_line(name, tmp_path):
         resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, *overrides], tmp_path, train=True) == "refused"
+
+
+@pytest.mark.parametrize("field", ["retries", "penalty", "rule", "payoff"])
+@pytest.mark.parametrize("value", [5000 * "x", 2500 * "x "])
+def test_a_very_long_value_is_quoted_shortly(field, value, tmp_path):
+    assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, f"games.0.illegal.{field}={value}"], tmp_path, train=True) == "refused"
 
 
 def test_cases_depend_on_seed_and_number_alone():
@@ -58,7 +66,14 @@ def test_a_small_case_trains_a_step(tmp_path):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
-@pytest.mark.parametrize("fault", [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), ConfigError("x" * 9999)])
+class LongError(ConfigError):
+    """An error that says more than anyone reads."""
+
+    def __str__(self):
+        return 9999 * "x"
+
+
+@pytest.mark.parametrize("fault", [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), LongError()])
 def test_a_fault_is_noticed(fault, monkeypatch):
     def fail(*_):
         raise fault

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError, UnknownNameError, quoted
 
 if TYPE_CHECKING:
     from sparring.games.base import Game, State
@@ -48,9 +48,9 @@ class IllegalRule:
         for field in ("penalty", "retries"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise ConfigError(f"illegal.{field}={value!r} must be a finite number, at least 0; write illegal.{field}=1.")
+                raise ConfigError(f"illegal.{field}={quoted(value)} must be a finite number, at least 0; write illegal.{field}=1.")
         if not isinstance(self.retries, int):
-            raise ConfigError(f"illegal.retries={self.retries!r} must be a whole number; write illegal.retries=2.")
+            raise ConfigError(f"illegal.retries={quoted(self.retries)} must be a whole number; write illegal.retries=2.")
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> IllegalRule:

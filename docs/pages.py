@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import re
+import textwrap
 import typing
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from sparring.report import game_page
 from sparring.report.catalogue import glossary
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
+NEW_PARAGRAPH = "\n\n"
+EQUATION = "    "  # how a line begins that is an equation of its own
 AS_WRITTEN = ("Mathematics", "Verified by", "Metrics", "Raises")  # sections that do not begin with a capital
 SLOT_OF = {
     "renderer": "render",
@@ -54,7 +58,17 @@ def prose(text: str) -> str:
 def sections(docstring: str) -> dict[str, str]:
     """Return a docstring cut at its headings; the text before the first one stands under ''."""
     parts = re.split(rf"^({'|'.join(HEADINGS)}):[ \n]", docstring, flags=re.MULTILINE)
-    return {"": parts[0].strip(), **{name: inspect.cleandoc(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}}
+    found = {name: text.rstrip() if name == "Mathematics" else inspect.cleandoc(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return {"": parts[0].strip(), **found}
+
+
+def mathematics(text: str) -> str:
+    """Return a section in which indented lines are equations: they stand in blocks of their own, the rest is prose."""
+    parts: list[str] = []
+    for equation, lines in itertools.groupby(text.strip("\n").split("\n"), key=lambda line: line.startswith(EQUATION)):
+        block = "\n".join(lines)
+        parts.append(f"```text\n{textwrap.dedent(block).strip()}\n```" if equation else prose(block.strip()))
+    return "\n\n".join(part for part in parts if part)
 
 
 def described_options(arguments: str) -> dict[str, str]:
@@ -86,11 +100,13 @@ def method_page(plugin: registry.Plugin) -> str:
     described = described_options(parts.pop("Args", ""))
     for heading, text in parts.items():
         shown = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
+        if heading == "Mathematics":
+            shown = mathematics(text)
         if heading == "Raises":
             shown = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
         if heading == "Verified by":
             shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
-        lines += ["", f"**{heading}.** {shown}"]
+        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if shown.startswith('```') else ' '}{shown}"]
     lines += exact_bias(plugin)
     lines += game_section(plugin.name) if plugin.slot == "games" else []
     hints = typing.get_type_hints(plugin.function)

@@ -12,7 +12,7 @@ from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
 NAMES = registry.names("oracles.beliefs")
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 CASES = [(name, prior) for name in NAMES for prior in ("uniform", "bank")]
 IDS = [f"{name}-{prior}" for name, prior in CASES]
 

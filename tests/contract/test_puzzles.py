@@ -13,7 +13,7 @@ from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
 NAMES = registry.names("oracles.puzzles")
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 CASES = [(name, options) for name in NAMES for options in ({}, {"right": "forced"}, {"lost": "solution"})]
 IDS = [f"{name}-{'-'.join(options) or 'default'}" for name, options in CASES]
 

@@ -19,7 +19,7 @@ NEEDS_MORE = [
     name for name in NAMES if any(option.default is inspect.Parameter.empty for option in registry.load("rewards", name).options.values())
 ]
 GAMES = {name: make_game(name) for name in ("tic_tac_toe", "kuhn_poker")}
-HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Options:", "Pitfalls:", "Reference:", "Verified by:")
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Shapes:", "Pitfalls:", "Reference:", "Verified by:")
 ROOT = Path(__file__).parents[2]
 
 LEGAL = ("bet", "pass")

@@ -49,6 +49,22 @@ def test_a_docstring_is_cut_at_its_headings():
     assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
 
 
+@pytest.mark.parametrize(
+    ("told", "page"),
+    [
+        ("A = R - b, with b the mean.", "A = R - b, with b the mean."),
+        ("A = R - b, with b\nthe mean.", "A = R - b, with b\nthe mean."),
+        ("\n    A = R - b\n    b = mean R", "```text\nA = R - b\nb = mean R\n```"),
+        ("\n    A = R - b\nwith ``b`` the mean.", "```text\nA = R - b\n```\n\nwith `b` the mean."),
+        ("the sum\n\n    b = sum_i\n          R_i\n\nover i.", "the sum\n\n```text\nb = sum_i\n      R_i\n```\n\nover i."),
+    ],
+)
+def test_equations_stand_on_lines_of_their_own(told, page):
+    parts = pages.sections(f"Summary.\n\nMathematics: {told}\nShapes: [N].".replace(": \n", ":\n"))
+    assert pages.mathematics(parts["Mathematics"]) == page
+    assert parts["Shapes"] == "[N]."
+
+
 def test_types_are_written_as_people_read_them():
     assert pages.type_text(Literal["a", "b"]) == "`a` or `b`"
     assert pages.type_text(float | None) == "float or null"

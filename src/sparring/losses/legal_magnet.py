@@ -18,15 +18,15 @@ def legal_magnet(batch: LossBatch, *, divergence: Literal["forward", "reverse"] 
         an action that was unlearned once stays unlearned. Here it comes back.
     Mathematics: u is the next token of a uniformly drawn legal reply, given what was said of the reply before.
 
-            forward:  L_t = KL(u || pi)    = sum over v of u_v (log u_v - log pi_v)
-            reverse:  L_t = KL(pi_L || u)  = sum over v of pi_L,v (log pi_L,v - log u_v)
+        forward:  L_t = KL(u || pi)    = sum over v of u_v (log u_v - log pi_v)
+        reverse:  L_t = KL(pi_L || u)  = sum over v of pi_L,v (log pi_L,v - log u_v)
 
-        pi_L is pi renormalised over the tokens with u_v > 0. On logits z the forward gradient is
+    pi_L is pi renormalised over the tokens with u_v > 0. On logits z the forward gradient is
 
-            dL_t / dz_v = pi_v - u_v
+        dL_t / dz_v = pi_v - u_v
 
-        which is -u_v where pi_v = 0. The reverse one is that of minus the entropy among legal replies; it goes to 0 with pi_v.
-        A two-action choice of gain D keeps about weight / (2 D) of the worse action under the forward form.
+    which is -u_v where pi_v = 0. The reverse one is that of minus the entropy among legal replies; it goes to 0 with pi_v.
+    A two-action choice of gain D keeps about weight / (2 D) of the worse action under the forward form.
     Shapes: [M] -> [M].
     Options: ``divergence`` "forward" (default) or "reverse".
     Pitfalls: needs a finite list of legal actions and replies without thoughts. Where what was said begins no legal reply the

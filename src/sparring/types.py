@@ -68,8 +68,9 @@ class Segment:
 class Turn(NamedTuple):
     """One decision of one seat.
 
-    ``segments`` is empty for agents that do not speak in tokens. ``sample`` numbers the training samples of
-    the seat within its episode: it grows when a context strategy edits history and a new sample opens.
+    ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the conversations of
+    the seat within its episode, each one sequence to train on: it grows where a renderer edits history and lays it out anew.
+    A turn may hold several sampled segments, with what its seat was told in between.
     """
 
     seat: int
@@ -82,7 +83,7 @@ class Turn(NamedTuple):
     event: TurnEvent
     rewards: Mapping[str, float]  # named components earned by this seat from this turn to its next one
     segments: tuple[Segment, ...] = ()
-    sample: int = 0
+    conversation: int = 0
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0
     view: str = ""  # Observation.view

@@ -179,7 +179,7 @@ def test_kept_thoughts_stay_in_the_conversation_and_stripped_ones_leave_it():
         ledger.ask("two")
         text = text_of(renderer, ledger.ids)
         assert text.endswith("two<|im_end|>\n<|im_start|>assistant\n<think>\n")
-        assert ledger.sample == (history == "strip")
+        assert ledger.conversation == (history == "strip")
         if history == "keep":
             assert ledger.ids[: len(first) + len(said)] == first + said
         else:
@@ -216,7 +216,7 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
         segments = ledger.record(Reply(text="", ids=(*renderer.encode("x</think><answer>bet</answer>"), *renderer.stop_ids)))
         assert [segment.kind for segment in segments] == ["prompt", "sampled"]
         assert sum((segment.ids for segment in segments), ()) == ledger.ids == before + segments[1].ids
-        assert ledger.sample == turn
+        assert ledger.conversation == turn
 
 
 @pytest.mark.parametrize(

@@ -173,4 +173,4 @@ def test_a_history_that_is_edited_stays_too_long():
     assert lengths == [20, 30]
     assert [(segment.kind, segment.ids) for segment in first] == [("prompt", tuple(range(10))), ("sampled", (7,))]
     assert [[(segment.kind, segment.ids) for segment in own] for own in found] == [[("prompt", (0,)), ("sampled", ())]] * 2
-    assert ledger.sample == 2
+    assert ledger.conversation == 2

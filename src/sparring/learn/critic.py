@@ -36,13 +36,16 @@ def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArr
         place: "before" is the last token the seat was given, "after" the last one of its reply, "token" the one before each token.
         which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the pack.
     """
-    turns = data.turn_of[which] if place == "token" else which
-    sequence, position = data.ask[turns, 0], data.ask[turns, 1]
+    if place == "token":
+        return data.ask[data.turn_of[which], 0], data.position_of[which] - 1
+    sequence, position = data.ask[which, 0], data.ask[which, 1]
     if place == "before":
         return sequence, position
-    begin = np.searchsorted(data.turn_of, turns, side="left")
-    end = which if place == "token" else np.searchsorted(data.turn_of, turns, side="right")
-    return sequence, position + end - begin
+    begin, end = (np.searchsorted(data.turn_of, which, side=side) for side in ("left", "right"))
+    said = end > begin  # else the reply is empty, and nothing came after what was asked
+    position = position.copy()
+    position[said] = data.position_of[end[said] - 1]
+    return sequence, position
 
 
 def num_values(data: Pack, place: Place, tokens: IntArray) -> int:

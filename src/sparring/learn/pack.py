@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 
+from sparring.errors import RolloutError, quoted
 from sparring.learn.legal import LegalReplies, NextTokens
 from sparring.rollout.table import ordered_turns
 from sparring.types import Episode, FloatArray, IntArray
@@ -36,6 +37,7 @@ class Pack:
     turn_of: IntArray  # [M] row of the turn table, sequences in order
     logprobs: FloatArray  # [M] sampler's log-probabilities
     ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+    position_of: IntArray  # [M] position of each sampled token in its sequence
 
     @property
     def spoken(self) -> IntArray:
@@ -56,19 +58,31 @@ class Pack:
 def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pack:
     """Return the training arrays of the trained seats of these episodes.
 
-    A new sequence opens where a seat, an episode or a sample of a seat ends.
+    A new sequence opens where a seat, an episode or a conversation of a seat ends. A turn may hold several sampled runs, with
+    what it was told in between (a tool's answer, say); it is one row all the same.
 
     Args:
         episodes: of one step.
         replies: says what legal replies would say, if a loss asks for it.
+
+    Raises:
+        RolloutError: a trained seat has a turn without tokens.
     """
     builder = _Builder()
     opened: tuple[int, int, int] | None = None
+    rows = 0
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
-        key = (episode.episode_id, turn.seat, turn.sample)
+        key = (episode.episode_id, turn.seat, turn.conversation)
+        rows += 1
         if key != opened:
             builder.close()
             opened, builder.episode = key, episode.episode_id
+        if not any(segment.kind == "sampled" for segment in turn.segments):
+            raise RolloutError(
+                f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} of {quoted(episode.game)} was sampled by "
+                f"no model, and its seat is trained: {quoted(turn.agent)} gives no tokens. Train only seats where the policy sits."
+            )
+        builder.turn()
         for segment in turn.segments:
             if segment.kind == "sampled":
                 legal = replies.next_tokens(turn.legal_actions, segment.ids) if replies is not None else ()
@@ -76,7 +90,9 @@ def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pa
             else:
                 builder.ids.extend(segment.ids)
     builder.close()
-    return builder.result()
+    result = builder.result()
+    assert len(result.ask) == rows, "one row of ask per turn"
+    return result
 
 
 class _Builder:
@@ -88,21 +104,29 @@ class _Builder:
         self._positions: list[int] = []
         self._kept: list[Ids] = []
         self._legal: list[NextTokens] = []
-        self._asks: list[int] = []
+        self._asks: list[int] = []  # per turn of the open sequence
+        self._asking = False  # whether the last turn has not said anything yet
         self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
         self._distinct: list[int] = []
         self._tokens: list[int] = []
         self._episode: list[int] = []
         self._turn_of: list[int] = []
+        self._position_of: list[int] = []
         self._logprobs: list[Sequence[float]] = []
         self._ask: list[tuple[int, int]] = []
+
+    def turn(self) -> None:
+        """Begin the turn of the next row."""
+        self._asking = True
 
     def sampled(
         self, ids: Ids, logprobs: Sequence[float], kept: Sequence[Ids], legal: Sequence[NextTokens], row: int
     ) -> None:
         """Append sampled ids of the turn in this row."""
         begin = len(self.ids)
-        self._asks.append(begin - 1)
+        if self._asking:
+            self._asks.append(begin - 1)
+            self._asking = False
         self._positions.extend(range(begin, begin + len(ids)))
         self._kept.extend(kept or ((),) * len(ids))
         self._legal.extend(legal)
@@ -120,6 +144,7 @@ class _Builder:
             self._tokens.append(len(positions))
             self._episode.append(self.episode)
             self._ask.extend((index, ask) for ask in self._asks)
+            self._position_of.extend(positions)
         self.ids, self._positions, self._kept, self._legal, self._asks = [], [], [], [], []
 
     def result(self) -> Pack:
@@ -135,4 +160,5 @@ class _Builder:
             turn_of=np.array(self._turn_of, dtype=np.int64),
             logprobs=np.fromiter(chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)),
             ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
+            position_of=np.array(self._position_of, dtype=np.int64),
         )

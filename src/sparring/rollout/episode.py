@@ -87,7 +87,7 @@ class EpisodeInPlay:
         event: TurnEvent = "unparsable" if action is None else "ok" if action in legal else "illegal"
         draft.legal, draft.reply, draft.event = legal, reply, event
         if ledger is not None:
-            draft.sample, draft.segments = ledger.sample, ledger.record(reply)
+            draft.conversation, draft.segments = ledger.conversation, ledger.record(reply)
         self._own_turns[seat] += 1
         if event != "ok":
             action = self._punish(draft, action, instead)
@@ -166,7 +166,7 @@ def _said(turn: Turn) -> Reply:
 class _Draft:
     """A turn that is being played; becomes a Turn when the rewards are known."""
 
-    __slots__ = ("action", "event", "legal", "observation", "penalty", "reply", "returns", "sample", "seat", "segments", "turn_index")
+    __slots__ = ("action", "conversation", "event", "legal", "observation", "penalty", "reply", "returns", "seat", "segments", "turn_index")
 
     legal: tuple[str, ...]
     reply: Reply
@@ -176,7 +176,7 @@ class _Draft:
         self.seat, self.turn_index, self.observation, self.returns = seat, turn_index, observation, returns
         self.action: str | None = None
         self.penalty = 0.0
-        self.sample = 0
+        self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
 
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
@@ -192,7 +192,7 @@ class _Draft:
             event=self.event,
             rewards=rewards,
             segments=self.segments,
-            sample=self.sample,
+            conversation=self.conversation,
             truncated=self.reply.truncated,
             weights_version=self.reply.weights_version,
             view=self.observation.view,

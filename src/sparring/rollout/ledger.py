@@ -18,15 +18,15 @@ class Ledger:
         renderer: of the agent in the seat.
         ids: everything the model has seen and said.
         known: the length its agent had seen at its last turn.
-        sample: number of the training sample; it grows where a renderer that edits history lays the conversation out anew.
+        conversation: its number; it grows where a renderer that edits history lays the conversation out anew.
     """
 
-    __slots__ = ("_asked", "_past", "_pending", "ids", "known", "renderer", "sample")
+    __slots__ = ("_asked", "_past", "_pending", "conversation", "ids", "known", "renderer")
 
     def __init__(self, renderer: Any) -> None:
         self.renderer = renderer
         self.ids: tuple[int, ...] = ()
-        self.known = self.sample = 0
+        self.known = self.conversation = 0
         self._pending: tuple[Segment, ...] = ()
         self._past: list[tuple[str, tuple[int, ...]]] = []  # what was told and said, where history is edited
         self._asked = ""
@@ -36,7 +36,7 @@ class Ledger:
         self._asked = text
         if self._past:
             self.ids, self.known = (), 0
-            self.sample += 1
+            self.conversation += 1
             segment = Segment(kind="prompt", ids=self.renderer.conversation(self._past, text))
         elif self.ids:
             segment = Segment(kind="context", ids=self.renderer.append(text))

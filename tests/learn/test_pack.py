@@ -1,0 +1,79 @@
+"""The layout of training arrays: one row per turn, whatever a turn holds."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.errors import RolloutError
+from sparring.learn.critic import read_at
+from sparring.learn.pack import pack
+from sparring.rollout.table import turn_table
+from sparring.types import Episode, Segment, Turn
+
+
+def turn(index, *kinds, seat=0, conversation=0, start=0):
+    """A turn of segments, each "kind:length", its ids counting up from ``start``."""
+    segments, at = [], start
+    for kind, length in (part.split(":") for part in kinds):
+        ids = tuple(range(at, at + int(length)))
+        at += int(length)
+        segments.append(Segment(kind=kind, ids=ids, logprobs=tuple(-float(i) for i in ids) if kind == "sampled" else ()))
+    return Turn(seat, index, "learner", "k", ("a",), "a", "a", "ok", {"game": 0.0}, tuple(segments), conversation=conversation)
+
+
+def episode(*turns, number=0):
+    return Episode(
+        episode_id=number, group_id=0, game="g", seed=0, roles=("r",), agents=("learner",), trained=(True,), turns=turns, returns=(0.0,)
+    )
+
+
+def test_a_turn_of_several_sampled_runs_is_one_row():
+    """Think, the tool's answer, answer; then a turn whose reply is empty; then a plain one."""
+    played = episode(
+        turn(0, "prompt:3", "sampled:2", "context:4", "sampled:3", "boundary:1", start=0),
+        turn(1, "context:2", "sampled:0", start=13),
+        turn(2, "context:1", "sampled:2", start=15),
+    )
+    data, turns = pack([played]), turn_table([played])
+    assert len(data.ask) == len(turns.reward) == 3
+    assert data.ask.tolist() == [[0, 2], [0, 14], [0, 15]]  # the position of the last id before each turn's first sampled one
+    assert data.turn_of.tolist() == [0, 0, 0, 0, 0, 2, 2]
+    assert [data.sequences[0][position] for position in data.position_of] == [3, 4, 9, 10, 11, 16, 17]
+    assert turns.n_tokens.tolist() == [5, 0, 2]
+    before, after, token = (read_at(data, at, np.arange(n))[1].tolist() for at, n in (("before", 3), ("after", 3), ("token", 7)))
+    assert before == [2, 14, 15]
+    assert after == [11, 14, 17]  # the last sampled id of the turn; an empty reply adds nothing to what was asked
+    assert token == [2, 3, 8, 9, 10, 15, 16]  # the id before each sampled one, the tool's answer included
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())
+def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
+    """Each turn is a list of (told, said) lengths; ``anew`` opens a conversation per turn."""
+    made, at = [], 0
+    for index, runs in enumerate(turns):
+        at = 0 if anew else at
+        kinds = [f"{kind}:{length}" for told, said in runs for kind, length in (("context", told), ("sampled", said))]
+        made.append(turn(index, *kinds, conversation=index if anew else 0, start=at))
+        at += sum(told + said for told, said in runs)
+    data = pack([episode(*made)])
+    assert len(data.ask) == len(turns)
+    expected, rows, position = [], [], 0
+    for row, runs in enumerate(turns):
+        position = 0 if anew else position
+        for told, said in runs:
+            position += told
+            expected += range(position, position + said)
+            rows += [row] * said
+            position += said
+    assert data.position_of.tolist() == expected and data.turn_of.tolist() == rows
+    for row, (_, at) in enumerate(data.ask.tolist()):
+        told = turns[row][0][0]
+        begin = 0 if anew else sum(told + said for runs in turns[:row] for told, said in runs)
+        assert at == begin + told - 1
+
+
+def test_a_trained_turn_without_tokens_is_refused():
+    silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
+    with pytest.raises(RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was sampled by no model.*'random' gives no tokens"):
+        pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])

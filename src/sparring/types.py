@@ -87,8 +87,21 @@ class Turn(NamedTuple):
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0
     view: str = ""  # Observation.view
+    told: str = ""  # what the seat was told at this turn: news, and a word about its last reply if that was not legal
+    moment: int = 0  # number of the decision in the play, from 0; equal for turns that are taken at once
     verdict: Verdict | None = None  # on the state before the turn; None where no oracle judged, or it abstained
     playout: float | None = None  # mean return to the seat of games played on from after the turn; None where none were
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EnvironmentSpec:
+    """An environment as a value: ``games.catalogue.from_spec`` makes it again, anywhere, the same. It goes to JSON and back."""
+
+    name: str  # of the plug-in
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the plug-in; values of JSON
+    illegal: Mapping[str, Any] = field(default_factory=dict)  # the rule for replies that are no legal action
+    label: str = ""  # its name in metrics and records; "" is ``name``
+    version: int = 1  # of its rules and wording: another one may play otherwise
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +119,7 @@ class Episode:
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
     forfeited_by: int | None = None
     cut: bool = False  # rollout.max_turns ended it, not its rules
+    environment: EnvironmentSpec | None = None  # what ``game`` was made from; None in files of before, and for unnamed rules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

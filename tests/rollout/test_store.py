@@ -2,22 +2,29 @@ import logging
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparring.agents.base import Reply
 from sparring.agents.random import random
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.games.catalogue import make_game
+from sparring.errors import RunError
+from sparring.games.catalogue import from_spec, make_game
 from sparring.league.starts import starts
 from sparring.ops import files
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
-from sparring.rollout.store import ADDED, EpisodeStore, from_bytes, to_bytes
+from sparring.rollout.replay import replay
+from sparring.rollout.store import COLUMNS, EpisodeStore, from_bytes, to_bytes
+from sparring.selection.replay.base import ReplayBuffer
+from sparring.types import EnvironmentSpec
 
 
 def episodes(step=0, **rollout):
@@ -37,13 +44,101 @@ def test_episodes_come_back_as_they_were(tmp_path, rollout):
     assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
 
 
-@pytest.mark.parametrize("column", ADDED)
+def without(episode, column):
+    """An episode as a file that lacks a column gives it back."""
+    if column == "environment":
+        return replace(episode, environment=None)
+    return replace(episode, turns=tuple(turn._replace(told="") for turn in episode.turns)) if column == "told" else episode
+
+
+@pytest.mark.parametrize("column", COLUMNS.added)
 def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
     path = store.append(1, played)
     pq.write_table(pq.read_table(path).drop_columns([column]), path, write_page_checksum=True)
-    assert list(store.episodes()) == [(1, episode) for episode in played]
-    assert from_bytes(path.read_bytes()) == [(1, episode) for episode in played]
+    expected = [(1, without(episode, column)) for episode in played]
+    assert list(store.episodes()) == expected
+    assert from_bytes(path.read_bytes()) == expected
+
+
+def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, played)
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"2"})
+    pq.write_table(newer, path, write_page_checksum=True)
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 2 of the columns of episodes, and this Sparring reads up to 1"):
+        store.read()
+    with pytest.raises(ValueError, match="has version 2"):
+        from_bytes(path.read_bytes())
+
+
+@pytest.mark.parametrize("label", [b"two", b"", b"\xff", b"-1"])
+def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label):
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, episodes(0))
+    pq.write_table(pq.read_table(path).replace_schema_metadata({COLUMNS.key: label}), path, write_page_checksum=True)
+    assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"name": "x", "y": 1}', "[" * 100_000])
+def test_an_environment_that_cannot_be_read_is_a_clear_error(tmp_path, text):
+    store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
+    path = store.append(1, played)
+    table = pq.read_table(path)
+    place = table.column_names.index("environment")
+    pq.write_table(table.set_column(place, "environment", pa.array([text] * len(table))), path, write_page_checksum=True)
+    with pytest.raises(ValueError):
+        list(store.episodes())
+
+
+def test_what_was_told_is_in_the_record():
+    for episode in episodes(0):
+        assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
+        assert episode.environment == EnvironmentSpec(
+            name="kuhn_poker", illegal={"rule": "forfeit", "penalty": 0.5, "retries": 2, "payoff": "zero_sum"}
+        )
+        game = from_spec(episode.environment)
+        for turn, state in zip(episode.turns, replay(game, episode), strict=True):
+            before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
+            told = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
+            assert told.startswith(before[0].told if before else turn.told)
+            assert told.endswith(turn.told)
+
+
+def test_retries_are_told_what_was_wrong():
+    game, root = make_game("kuhn_poker", illegal={"rule": "retry", "retries": 1}), Stream(3)
+
+    class Mute:
+        name, renderer = "mute", None
+
+        def act(self, turns):
+            self.notices = [turn.notice for turn in turns]
+            return [Reply(text="...") for _ in turns]
+
+    spec = EpisodeSpec(game=game, episode_id=1, group_id=0, deal=root, stream=root, seats=("mute",) * 2, trained=(False,) * 2)
+    (episode,) = play([spec], {"mute": Mute()})
+    first, second = episode.turns[:2]
+    assert (first.moment, second.moment) == (0, 1) and first.seat == second.seat
+    assert "..." not in first.told and second.told and second.told != first.told
+    assert episode.environment.illegal["rule"] == "retry"
+
+
+OLD = Path(__file__).parent.parent / "data" / "run_v0"
+
+
+def test_files_of_version_0_are_read(caplog):
+    """tests/data/run_v0 was written at 54ba71c, before files had a version."""
+    found = list(EpisodeStore(OLD / "episodes").episodes())
+    assert not caplog.text
+    assert [(step, len(e.turns), e.game, e.environment) for step, e in found] == [
+        (step, turns, "kuhn_poker", None) for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
+    ]
+    first = found[0][1].turns[0]
+    assert first.moment == 0 and first.told == "" and first.verdict is not None and first.playout is not None
+    game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
+    assert all(replay(game, episode) for _, episode in found)
+    buffer = ReplayBuffer.restored(OLD / "checkpoints" / "step_000002")
+    assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_a_file_that_lacks_another_column_is_left_out(tmp_path, caplog):

@@ -10,7 +10,7 @@ from sparring.api.given import whole
 from sparring.api.runs import Run
 from sparring.errors import ConfigError, quoted
 from sparring.games.base import Game
-from sparring.games.catalogue import make_game
+from sparring.games.catalogue import from_spec, make_game
 from sparring.guard import watched
 from sparring.league.matchmakers.base import LEARNER
 from sparring.measure.opponents import parse_agent
@@ -18,21 +18,26 @@ from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_all
 from sparring.rollout.table import turn_table as table_of
-from sparring.types import Episode, TurnTable
+from sparring.types import EnvironmentSpec, Episode, TurnTable
 
 
-def make_environment(name: str, *, illegal: Mapping[str, Any] | None = None, **options: Any) -> Game:
+def make_environment(name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any) -> Game:
     """Return an environment by name: a plug-in, one from outside, or any turn-based game of OpenSpiel.
 
     Args:
-        name: as `sparring list games` has it, or package.module.
+        name: as `sparring list games` has it, or package.module; or an episode's ``environment``, which alone says everything.
         illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries": 2}.
         options: of the environment; `sparring explain NAME` tells them.
 
     Raises:
         UnknownNameError: no such environment or option.
         ConfigError: an option's value is wrong.
+        GameError: an episode's environment is of another version than the one here.
     """
+    if isinstance(name, EnvironmentSpec):
+        if illegal is not None or options:
+            raise ConfigError("make_environment: an EnvironmentSpec says its options and rule itself; leave the others out.")
+        return from_spec(name)
     if not isinstance(name, str):
         raise ConfigError(f"{quoted(name)} is no name of an environment; write e.g. make_environment('kuhn_poker').")
     return make_game(name, options=options, illegal=illegal)

@@ -10,11 +10,13 @@ import pyspiel
 
 from sparring import registry
 from sparring.config import GameConfig
-from sparring.errors import UnknownNameError
+from sparring.errors import GameError, UnknownNameError, quoted
 from sparring.games.base import Game
 from sparring.games.generic import generic
 from sparring.games.illegal import IllegalRule
 from sparring.games.own import check_own
+from sparring.games.spec import version_of
+from sparring.types import EnvironmentSpec
 
 SUPPORT = True
 
@@ -49,6 +51,22 @@ def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: M
     check_own(name, game)
     game.illegal = rule
     game.made_by = {"name": name, "options": dict(options or {})}
+    return game
+
+
+def from_spec(spec: EnvironmentSpec) -> Game:
+    """Return the game that a spec is the value of; see ``make_game`` for what else it raises.
+
+    Raises:
+        GameError: its rules or wording have changed since.
+    """
+    game = make_game(spec.name, options=spec.options, illegal=spec.illegal)
+    if version_of(game) != spec.version:
+        raise GameError(
+            f"Environment {quoted(spec.name)} has version {version_of(game)} here, and version {spec.version} is asked for. "
+            "What that one played cannot be played again by this one; install the Sparring that wrote the record."
+        )
+    game.name = spec.label or spec.name
     return game
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.base import Agent, PendingTurn, Reply
 from sparring.errors import GameError
+from sparring.games.spec import spec_of
 from sparring.rollout.ledger import Ledger
 from sparring.types import Episode, Observation, Segment, Turn, TurnEvent
 
@@ -59,17 +60,18 @@ class EpisodeInPlay:
         state, seat = self.state, self.state.seat
         observation = state.observe(seat, self._seen[seat])
         self._legal = state.legal_actions()
-        self._drafts.append(_Draft(seat, self._own_turns[seat], observation, state.returns))
+        notice = self._notices.pop(seat, "")
+        told = self._told(observation.text, notice)
+        self._drafts.append(_Draft(seat, self._own_turns[seat], observation, state.returns, told))
         stream = self.spec.stream.child(len(self._drafts))
         ledger = self._ledgers[seat]
         if ledger is None:
-            return PendingTurn(state=state, seat=seat, stream=stream, notice=self._notices.pop(seat, ""))
-        ledger.ask(self._text(seat, observation.text))
+            return PendingTurn(state=state, seat=seat, stream=stream, notice=notice)
+        ledger.ask(told)
         return PendingTurn(state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
 
-    def _text(self, seat: int, text: str) -> str:
-        """Return what the seat is told: news, with a word about its last reply if that was not legal."""
-        notice = self._notices.pop(seat, "")
+    def _told(self, text: str, notice: str) -> str:
+        """Return what a seat is told: news, with a word about its last reply if that was not legal."""
         if not notice:
             return text
         return notice if self._tries else f"{notice} {text}"
@@ -133,7 +135,7 @@ class EpisodeInPlay:
             if draft.penalty:
                 rewards["illegal"] = -draft.penalty
             upcoming[draft.seat] = draft.returns[draft.seat]
-            turns.append(draft.turn(self.spec.seats[draft.seat], rewards))
+            turns.append(draft.turn(self.spec.seats[draft.seat], rewards, moment=len(self._drafts) - 1 - len(turns)))
         spec = self.spec
         return Episode(
             episode_id=spec.episode_id,
@@ -147,12 +149,20 @@ class EpisodeInPlay:
             returns=returns,
             forfeited_by=offender,
             cut=self._final is None and not self.state.done,
+            environment=spec_of(spec.game),
         )
 
 
 def _said(turn: Turn) -> Reply:
-    """Return a recorded reply."""
-    sampled = next((segment for segment in turn.segments if segment.kind == "sampled"), Segment(kind="sampled", ids=()))
+    """Return a recorded reply.
+
+    Raises:
+        GameError: it was sampled in several runs, which cannot be said again in one.
+    """
+    runs = [segment for segment in turn.segments if segment.kind == "sampled"]
+    if len(runs) > 1:
+        raise GameError(f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play is taken over up to it only.")
+    sampled = runs[0] if runs else Segment(kind="sampled", ids=())
     return Reply(
         text=turn.reply,
         ids=sampled.ids,
@@ -166,20 +176,23 @@ def _said(turn: Turn) -> Reply:
 class _Draft:
     """A turn that is being played; becomes a Turn when the rewards are known."""
 
-    __slots__ = ("action", "conversation", "event", "legal", "observation", "penalty", "reply", "returns", "seat", "segments", "turn_index")
+    __slots__ = (
+        *("action", "conversation", "event", "legal", "observation", "penalty"),
+        *("reply", "returns", "seat", "segments", "told", "turn_index"),
+    )
 
     legal: tuple[str, ...]
     reply: Reply
     event: TurnEvent
 
-    def __init__(self, seat: int, turn_index: int, observation: Observation, returns: tuple[float, ...]) -> None:
-        self.seat, self.turn_index, self.observation, self.returns = seat, turn_index, observation, returns
+    def __init__(self, seat: int, turn_index: int, observation: Observation, returns: tuple[float, ...], told: str) -> None:
+        self.seat, self.turn_index, self.observation, self.returns, self.told = seat, turn_index, observation, returns, told
         self.action: str | None = None
         self.penalty = 0.0
         self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
 
-    def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
+    def turn(self, agent: str, rewards: dict[str, float], *, moment: int) -> Turn:
         """Return the finished record."""
         return Turn(
             seat=self.seat,
@@ -196,4 +209,6 @@ class _Draft:
             truncated=self.reply.truncated,
             weights_version=self.reply.weights_version,
             view=self.observation.view,
+            told=self.told,
+            moment=moment,
         )

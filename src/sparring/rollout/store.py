@@ -5,21 +5,18 @@ SELECT role, avg(seat_return) FROM 'runs/demo/episodes/*.parquet' WHERE turn_ind
 
 from __future__ import annotations
 
-import logging
-import re
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
-from sparring.types import Episode, Segment, Turn, Verdict
-
-log = logging.getLogger(__name__)
-BYTES = 8  # that a value takes in memory, strings apart
-_NAME = re.compile(r"part-([0-9]{6,})\.parquet")
+from sparring.rollout.parts import Columns, Parts
+from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
 
 SCHEMA = pa.schema(
     [
@@ -33,6 +30,8 @@ SCHEMA = pa.schema(
         ("agent", pa.string()),
         ("trained", pa.bool_()),
         ("turn_index", pa.int32()),
+        ("moment", pa.int32()),
+        ("told", pa.string()),
         ("state_key", pa.string()),
         ("view", pa.string()),
         ("legal_actions", pa.list_(pa.string())),
@@ -62,16 +61,24 @@ SCHEMA = pa.schema(
         ("agents", pa.list_(pa.string())),
         ("trained_seats", pa.list_(pa.bool_())),
         ("cut", pa.bool_()),
+        ("environment", pa.string()),
     ]
 )
-ADDED = {"cut": False}  # columns that files of before lack, with what they would have held
+VERSION = 1
+COLUMNS = Columns(
+    kind="episodes",
+    version=VERSION,
+    schema=SCHEMA,
+    renamed={"sample": "conversation"},
+    added={"cut": False, "moment": None, "told": "", "environment": None},
+)
 
 
-class EpisodeStore:
+class EpisodeStore(Parts):
     """A folder of Parquet parts, one per stored step."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder, COLUMNS)
 
     def append(self, step: int, episodes: Sequence[Episode]) -> Path:
         """Write the episodes of a step as one part; a part of the same step is replaced.
@@ -79,61 +86,33 @@ class EpisodeStore:
         Raises:
             RunError: the disk is full or not writable.
         """
-        with disk_errors(self.folder):
-            self.folder.mkdir(exist_ok=True)
-        path = self.folder / f"part-{step:06d}.parquet"
-        write_bytes_atomic(path, to_bytes([(step, episode) for episode in episodes]))
-        return path
+        return self.put(step, to_bytes([(step, episode) for episode in episodes]))
 
-    def truncate_after(self, step: int) -> None:
-        """Remove the parts of later steps, and what a kill left of unfinished ones."""
-        for number, path in self._parts():
-            if number > step and path.is_file():
-                path.unlink()
-        for path in self.folder.glob(f"{TEMPORARY}*"):
-            path.unlink()
+    def episodes(self, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[tuple[int, Episode]]:
+        """Yield (step, episode) of everything that can be read, as it was written.
 
-    def read(self) -> pa.Table:
-        """Return all rows in order of steps; what is torn or no part of ours is left out, with a warning that counts it."""
-        tables = []
-        bad = sorted({path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in self._parts()})
-        for _, path in self._parts():
-            try:
-                tables.append(_read(path))
-            except (pa.ArrowException, OSError, ValueError):
-                bad.append(path.name)
-        if bad:
-            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + len(tables), self.folder, bad)
-        return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
-
-    def episodes(self) -> Iterator[tuple[int, Episode]]:
-        """Yield (step, episode) of everything that can be read, as it was written."""
-        yield from _episodes(self.read())
-
-    def _parts(self) -> list[tuple[int, Path]]:
-        """Return (step, path) of everything that is named like a part, oldest first."""
-        return sorted((int(match[1]), path) for path in self.folder.glob("part-*") if (match := _NAME.fullmatch(path.name)))
+        Args:
+            wanted: whether the part of a step is read.
+        """
+        yield from _episodes(self.read(wanted))
 
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     """Return (step, episode) pairs as a Parquet file, one row per turn."""
-    rows = [_row(step, episode, turn) for step, episode in episodes for turn in episode.turns]
+    rows = [row for step, episode in episodes for row in _rows(step, episode)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), sink, compression="zstd", write_page_checksum=True)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return COLUMNS.written(pa.Table.from_arrays(arrays, schema=SCHEMA))
 
 
 def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:
     """Return the (step, episode) pairs that ``to_bytes`` was given, or those of the first ``rows`` turns; the last may be cut.
 
     Raises:
-        ValueError, pa.ArrowException: this is no such file, or it is damaged, or too large to be read.
+        ValueError, pa.ArrowException: this is no such file, or it is damaged, of a newer version, or too large to be read.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
-        return list(_episodes(_completed(_read_fitting(file).slice(0, rows))))
+        return list(_episodes(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
 
 
 def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
@@ -148,42 +127,15 @@ def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
         yield rows[0]["step"], _episode(rows)
 
 
-def _read(path: Path) -> pa.Table:
-    """Return the rows of one part.
-
-    Raises:
-        ValueError: it is no part of ours.
-        pa.ArrowException, OSError: it is torn or damaged.
-    """
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        table = _completed(_read_fitting(file))
-    if not table.schema.equals(SCHEMA):
-        raise ValueError(f"{path} has other columns than an episode store")
-    return table
+def _rows(step: int, episode: Episode) -> Iterator[tuple[Any, ...]]:
+    """Yield the turns of an episode as the values of rows."""
+    spec = episode.environment
+    environment = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
+    for turn in episode.turns:
+        yield _row(step, episode, turn, environment)
 
 
-def _read_fitting(file: pq.ParquetFile) -> pa.Table:
-    """Return the rows of a file whose values fit into memory once they are unpacked; it may be small and hold very many.
-
-    Raises:
-        ValueError: they do not fit.
-    """
-    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
-    if values * BYTES > machine_bytes():
-        raise ValueError(f"{values} values are more than this machine's memory holds")
-    return file.read()
-
-
-def _completed(table: pa.Table) -> pa.Table:
-    """Return the table with the columns that files of before lack."""
-    for name, value in ADDED.items():
-        if name not in table.column_names:
-            table = table.append_column(SCHEMA.field(name), pa.array([value] * len(table), SCHEMA.field(name).type))
-    return table
-
-
-def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
+def _row(step: int, episode: Episode, turn: Turn, environment: str | None) -> tuple[Any, ...]:
     """Return a turn as the values of a row, in the schema's order."""
     seat, segments = turn.seat, turn.segments
     return (
@@ -197,6 +149,8 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         turn.agent,
         episode.trained[seat],
         turn.turn_index,
+        turn.moment,
+        turn.told,
         turn.state_key,
         turn.view,
         turn.legal_actions,
@@ -222,6 +176,7 @@ def _row(step: int, episode: Episode, turn: Turn) -> tuple[Any, ...]:
         episode.agents,
         episode.trained,
         episode.cut,
+        environment,
     )
 
 
@@ -236,15 +191,29 @@ def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
         roles=tuple(first["roles"]),
         agents=tuple(first["agents"]),
         trained=tuple(first["trained_seats"]),
-        turns=tuple(_turn(row) for row in rows),
+        turns=tuple(_turn(row, place) for place, row in enumerate(rows)),
         returns=tuple(first["returns"]),
         forfeited_by=first["forfeited_by"],
         cut=first["cut"],
+        environment=None if first["environment"] is None else _environment(first["environment"]),
     )
 
 
-def _turn(row: dict[str, Any]) -> Turn:
-    """Return the turn of a row."""
+@lru_cache(maxsize=64)
+def _environment(text: str) -> EnvironmentSpec:
+    """Return the environment that a text of JSON names.
+
+    Raises:
+        ValueError: it names none.
+    """
+    try:
+        return EnvironmentSpec(**json.loads(text))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"an environment is not readable: {error}") from None
+
+
+def _turn(row: dict[str, Any], place: int) -> Turn:
+    """Return the turn of a row, the one at this place of its episode."""
     segments, at, said = [], 0, 0
     for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
         ids = tuple(row["ids"][at : at + length])
@@ -257,6 +226,8 @@ def _turn(row: dict[str, Any]) -> Turn:
     return Turn(
         seat=row["seat"],
         turn_index=row["turn_index"],
+        moment=place if row["moment"] is None else row["moment"],
+        told=row["told"],
         agent=row["agent"],
         state_key=row["state_key"],
         legal_actions=tuple(row["legal_actions"]),

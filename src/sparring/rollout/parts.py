@@ -1,0 +1,161 @@
+"""Folders of Parquet parts, one per step: each is whole or absent, and says which version of its columns it has.
+
+A part of an older version is read: what it lacks gets the value that it stands for. One of a newer version is refused by name,
+as a reader that does not know its columns could misread it. What is torn, or no part of ours, is left out and counted.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparring.errors import RunError
+from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
+
+log = logging.getLogger(__name__)
+BYTES = 8  # that a value takes in memory, strings apart
+_NAME = re.compile(r"part-([0-9]{6,})\.parquet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """The columns of a kind of part.
+
+    Attributes:
+        kind: what the parts hold, e.g. "episodes"; the key of the version in a file's metadata.
+        version: of the columns, from 0. A file that names none has version 0.
+        schema: names and types of this version.
+        renamed: names of now by those that older files have.
+        added: values, by name, of columns that older files lack.
+    """
+
+    kind: str
+    version: int
+    schema: pa.Schema
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> bytes:
+        """What the version stands under in a file."""
+        return f"sparring.{self.kind}.version".encode()
+
+    def written(self, rows: pa.Table) -> bytes:
+        """Return rows of these columns as the bytes of a file."""
+        sink = pa.BufferOutputStream()
+        labelled = rows.replace_schema_metadata({self.key: str(self.version).encode()})
+        pq.write_table(labelled, sink, compression="zstd", write_page_checksum=True)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+    def read(self, file: pq.ParquetFile, name: str) -> pa.Table:
+        """Return the rows of a file of this version or an older one, in the columns of this version.
+
+        Raises:
+            RunError: it is of a newer version.
+            ValueError, pa.ArrowException: it is no such file, or damaged, or too large to be read.
+        """
+        metadata = file.schema_arrow.metadata or {}
+        said = metadata.get(self.key, b"0")
+        if not said.isdigit():
+            raise ValueError(f"its version is {said!r}")
+        version = int(said)
+        if version > self.version:
+            raise RunError(
+                f"{name} has version {version} of the columns of {self.kind}, and this Sparring reads up to {self.version}. "
+                "Install the newer Sparring that wrote it."
+            )
+        return self._completed(_read_fitting(file))
+
+    def _completed(self, table: pa.Table) -> pa.Table:
+        """Return rows of an older version in the columns of now."""
+        table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
+        columns = []
+        for column in self.schema:
+            if column.name in table.column_names:
+                columns.append(table[column.name].cast(column.type))
+            elif column.name in self.added:
+                columns.append(pa.array([self.added[column.name]] * len(table), column.type))
+            else:
+                raise ValueError(f"there is no column {column.name!r}")
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+
+def _read_fitting(file: pq.ParquetFile) -> pa.Table:
+    """Return the rows of a file whose values fit into memory once they are unpacked; it may be small and hold very many.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
+    if values * BYTES > machine_bytes():
+        raise ValueError(f"{values} values are more than this machine's memory holds")
+    return file.read()
+
+
+class Parts:
+    """A folder of parts, one per stored step."""
+
+    def __init__(self, folder: Path, columns: Columns) -> None:
+        self.folder, self.columns = folder, columns
+
+    def put(self, step: int, data: bytes) -> Path:
+        """Write a step's part; a part of the same step is replaced.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        with disk_errors(self.folder):
+            self.folder.mkdir(exist_ok=True)
+        path = self.folder / f"part-{step:06d}.parquet"
+        write_bytes_atomic(path, data)
+        return path
+
+    def truncate_after(self, step: int) -> None:
+        """Remove the parts of later steps, and what a kill left of unfinished ones."""
+        for number, path in self._parts():
+            if number > step and path.is_file():
+                path.unlink()
+        for path in self.folder.glob(f"{TEMPORARY}*"):
+            path.unlink()
+
+    def read(self, wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
+        """Return all rows in order of steps; what is torn or no part of ours is left out, with a warning that counts it.
+
+        Args:
+            wanted: whether the part of a step is read.
+
+        Raises:
+            RunError: a part is of a newer version.
+        """
+        tables, parts = [], self._parts()
+        bad = sorted({path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts})
+        for step, path in parts:
+            if not wanted(step):
+                continue
+            try:
+                with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                    tables.append(self.columns.read(file, str(path)))
+            except RunError:
+                raise
+            except (pa.ArrowException, OSError, ValueError):
+                bad.append(path.name)
+        if bad:
+            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + len(tables), self.folder, bad)
+        return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
+
+    def steps(self) -> list[int]:
+        """Return the steps that have a part, in order."""
+        return [step for step, _ in self._parts()]
+
+    def _parts(self) -> list[tuple[int, Path]]:
+        """Return (step, path) of everything that is named like a part, oldest first."""
+        return sorted((int(match[1]), path) for path in self.folder.glob("part-*") if (match := _NAME.fullmatch(path.name)))

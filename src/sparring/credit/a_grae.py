@@ -24,17 +24,31 @@ def a_grae(
 ) -> Credit:
     """Move weight from hard to easy tasks, and from failures to successes, as the batch succeeds more.
 
-    What: ``grpo`` reweighted by the group's success rate and by the batch's: early on, easy groups and failures count less evenly.
+    What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
+    of the batch (omega). While omega is small, easy groups (large p) weigh more and positive
+    advantages are scaled down. When omega is large, hard groups (small p) weigh more and positive
+    advantages count in full.
     When to use: rewards of right and wrong, with groups of mixed difficulty.
-    Mathematics: p = share of the group with R >= success, omega = mean of p over groups, A0 = ``grpo``;
-    A = A0 / 2 * (omega / sqrt(p) + (1 - omega) / sqrt(1 - p)), times min(1, omega / alpha) where A > 0.
+    Mathematics:
+        A = A0 / 2 * (omega / sqrt(p) + (1 - omega) / sqrt(1 - p))
+    times min(1, omega / alpha) where A > 0. A0 is the advantage of ``grpo``, and
+        p = share of the group with R >= success
+        omega = mean of p over groups
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``success`` is the least return that counts as one; ``alpha`` (1 for mathematics, 0.5 for geometry and medicine in the paper)
-    is the batch's success rate from which successes count in full.
-    Pitfalls: groups with p of 0 or 1 give 0 even if their returns differ. If no group succeeds nothing is learnt. The released code has
-    1 - sqrt(p) in the second denominator; this follows the paper. A group of one, or of equal returns, gives 0.
+    Pitfalls: A group with p of 0 or 1 gives 0, even if its returns differ. If no group succeeds,
+    nothing is learnt. The released code has 1 - sqrt(p) in the second denominator; this follows the
+    paper. A group of one, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
     Verified by: tests/credit/test_a_grae.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        alpha: the batch's success rate from which positive advantages count in full, above 0. At
+            lower rates they are scaled by omega / alpha. The paper uses 1 (default) for mathematics
+            and 0.5 for geometry and medicine.
+        epsilon: added to the group's deviation in A0, in reward units, at least 0. The default
+            matters only where the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

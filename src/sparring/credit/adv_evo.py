@@ -23,18 +23,32 @@ def adv_evo(
 ) -> Credit:
     """Compare an agent's return with the mean over all agents that do the same job.
 
-    What: agents with one function (attackers, defenders) share a baseline, so each is judged against its team mates.
-    When to use: several agents per side, with payoffs of their own; teams that learn against each other.
-    Mathematics: A_i = R_i - mean of R over all trajectories of the same game and team, in the batch or in the group; whitened: (A - mean) /
-    (deviation over the batch's turns + 1e-8), as REINFORCE++ does.
+    What: Agents with the same function (attackers, defenders) form a team. The baseline is the mean
+    return of the team, so each agent is compared with its team mates.
+    When to use: several agents per side, each with its own payoff; teams that learn against each
+    other.
+    Mathematics:
+        A_i = R_i - mean of R over all trajectories of the same game and team
+    in the batch or in the group. Whitening then gives
+        (A - mean) / (deviation over the batch's turns + 1e-8)
+    as REINFORCE++ does.
     Shapes: advantages [N], the same for all turns of a trajectory.
-    Options: ``teams`` names the team of every role, such as {werewolf: attackers, seer: defenders, villager: defenders}; without it each
-    role is a team. ``over``: "batch" or the "group" of games with one start. ``whiten``.
-    Pitfalls: the mean holds the own return, which shrinks the gradient by (n - 1) / n for n independent games; team mates of one episode
-    are not independent, and with one payoff for the whole team and one episode everybody gets 0. Without teams, over groups, this
-    is ``grpo`` without the deviation. The published schedule of safety and task rewards is the rewards' matter, not credit's.
+    Pitfalls: The mean contains the trajectory's own return. This shrinks the gradient by (n - 1) /
+    n for n independent games. Team mates of one episode are not independent. If the whole team has
+    one payoff and there is only one episode, every advantage is 0. Without ``teams``, and over
+    groups, this is ``grpo`` without the deviation. The published schedule of safety and task
+    rewards is a matter of the rewards, not of credit.
     Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
     Verified by: tests/credit/test_adv_evo.py.
+
+    Args:
+        teams: the team of every role, such as {werewolf: attackers, seer: defenders, villager:
+            defenders}. None (default) makes each role a team. A role that is missing from the map
+            is an error.
+        over: which trajectories of a game and team share a baseline: those of the whole "batch"
+            (default), or those of one "group", which have the same initial state.
+        whiten: true gives the advantages of the batch's turns mean 0 and deviation 1. False
+            (default) leaves the centred returns.
 
     Raises:
         CreditError: a reward is not finite, or a role has no team.

@@ -27,20 +27,39 @@ def advantage_alignment(
 ) -> Credit:
     """Favour what helps an opponent one is ahead with, so that learners find cooperation that opponents will return.
 
-    What: the own advantage, plus the opponent's advantage weighted by the seat's own gains so far.
-    When to use: mixed-motive games of several rounds against learners (repeated dilemmas, negotiation), where plain learning defects.
-    Mathematics: A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t, with A1 the seat's advantages and A2 the sum of the other
-    trained seats' at their own turn t of the same episode, 0 where they have none; A = G_t - mean of G_t of the others of the (group, role)
-    that have a turn t, G_t the discounted return from turn t.
+    What: The seat's own advantage, plus the opponents' advantage weighted by the seat's own
+    advantages so far.
+    When to use: mixed-motive games of several rounds against opponents that learn (repeated
+    dilemmas, negotiation), where plain learning defects.
+    Mathematics:
+        A*_t = A1_t + beta (sum over k < t of gamma^(t-k) A1_k) A2_t
+    A1 are the seat's advantages. A2 is the sum of the other trained seats' advantages at their own
+    turn t of the same episode; it is 0 where they have none. Each seat's advantage is
+        A = G_t - mean of G_t of the others of the (group, role) that have a turn t
+    with G_t the discounted return from turn t.
     Shapes: advantages [N].
-    Options: ``beta`` 0 is the plain advantage; ``baseline`` "turn" compares returns at the same turn, as the paper does, "start" with the
-    others' returns from their first turn; ``variant`` "as_released" has the released code's extra factor gamma in the sum.
-    Pitfalls: made for simultaneous moves: here the t-th turns of all seats count as one time, whoever moved first. The first
-    turn has no alignment. Where a policy chooses when to stop, the mean over those alive at t depends on the own length and biases
-    (``baseline`` "start" does not, nor the plain advantage it gives with beta 0). Seats that do not learn are not in the table, so
-    they align nothing. Alone in its group, or at its turn, a turn gets A = 0. In zero-sum games the term pulls the seats apart.
-    Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of dereckpiche/AdAlignLLM.
+    Pitfalls: The method is made for simultaneous moves. Here the t-th turns of all seats count as
+    simultaneous, whoever moved first. The first turn has no alignment term. Where a policy chooses
+    when to stop, the mean over the trajectories that reach turn t depends on the trajectory's own
+    length and biases. With ``baseline`` "start" this bias is absent from A, so also from the result
+    with beta 0. Seats that do not learn are not in the table, so they have no part in the
+    alignment. With ``baseline`` "turn", a turn whose index no other member of its group reaches
+    gets A = 0; with "start", a trajectory alone in its group gets G_t minus its own first return.
+    In zero-sum games of two seats A2 is about -A1. The term then shrinks the advantages of the seat
+    that is ahead and enlarges those of the other.
+    Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of
+    dereckpiche/AdAlignLLM.
     Verified by: tests/credit/test_advantage_alignment.py.
+
+    Args:
+        beta: weight of the alignment term, any number. 0 gives the plain advantage A1; the default
+            is 0.5.
+        gamma: discount per turn, in [0, 1], in the returns and in the sum over past advantages. The
+            default 0.9 favours early rewards; 1 does not discount.
+        baseline: what a return is compared with. "turn" (default), as in the paper: the others'
+            returns from the same turn index. "start": the others' returns from their first turn.
+        variant: "paper" (default) uses the equation above. "as_released" multiplies the sum by
+            gamma once more, as the released code does.
 
     Raises:
         CreditError: a reward is not finite.

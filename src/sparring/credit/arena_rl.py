@@ -28,20 +28,35 @@ def arena_rl(
 ) -> Credit:
     """Replace returns by ranks from a tournament among those that started alike.
 
-    What: only who beats whom counts, not by how much; the larger return wins a match, equal ones tie.
-    When to use: rewards whose size means little (judges, scores of unlike tasks). Preset "minimax_preference" gives each trajectory its
-    share of wins over the others minus a half, whose gradient is exactly that of the chance to beat an equal.
-    Mathematics: rank_i from the scheme, 0 the best, ties sharing the mean; x_i = 1 - rank_i / (n - 1);
-    A_i = (x_i - mean_g x) / (std_g x + epsilon), or without the division.
+    What: The members of a group play a tournament. The larger return wins a match, and equal
+    returns tie. Only who beats whom counts, not by how much.
+    When to use: rewards whose size means little (judges, scores of different tasks). Preset
+    "minimax_preference" gives each trajectory its share of wins over the others minus a half. Its
+    gradient is exactly that of the probability to beat an equal player.
+    Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
+    ranks.
+        x_i = 1 - rank_i / (n - 1)
+        A_i = (x_i - mean_g x) / (std_g x + epsilon)
+    or the same without the division.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``scheme`` "anchor", "round_robin", "swiss" (ceil(log2 n) rounds, Buchholz), "single_elimination" or "double_elimination" (both
-    seeded by anchor matches); ``divide_by_std``.
-    Pitfalls: returns order a group consistently, so that all schemes but "swiss" give the same ranks here, and "swiss" coarser ones; they
-    differ with a judge that contradicts itself (ops/tournaments.py takes any matrix of scores). Members of equal return share the
-    mean of their ranks, where the release goes by index. Each pattern of ties costs one tournament: large groups with many
-    patterns are slow. A group of one, or of equal returns, gives 0.
-    Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the preset.
-    Verified by: tests/credit/test_arena_rl.py, tests/ops/test_tournaments.py, tests/credit/test_group_bias.py.
+    Pitfalls: Returns order a group consistently. So all schemes except "swiss" give the same ranks
+    here, and "swiss" gives coarser ones. The schemes differ for a judge that contradicts itself
+    (ops/tournaments.py takes any matrix of scores). Members of equal return share the mean of their
+    ranks; the released code orders them by index. Each pattern of ties costs one tournament, so
+    large groups with many patterns are slow. A group of one, or of equal returns, gives 0.
+    Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
+    preset.
+    Verified by: tests/credit/test_arena_rl.py, tests/ops/test_tournaments.py,
+    tests/credit/test_group_bias.py.
+
+    Args:
+        scheme: the tournament. "single_elimination" (default) and "double_elimination" are seeded
+            by anchor matches; "anchor" plays all against one member, "round_robin" all against all.
+            "swiss" plays ceil(log2 n) rounds and breaks ties by the opponents' points (Buchholz).
+        divide_by_std: true (default) divides by the group's sample deviation of x. False only
+            subtracts the mean.
+        epsilon: added to the deviation of x, which has no unit; at least 0. Unused without
+            ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite.

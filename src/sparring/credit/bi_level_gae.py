@@ -29,26 +29,46 @@ def bi_level_gae(
 ) -> Credit:
     """Estimate how good a turn was among turns first, then how good each of its tokens was within it.
 
-    What: the critic is read before every sampled token. Turn-level temporal differences between the turns' last tokens give each turn's
-    advantage; it stands at the turn's last token, and token-level differences carry it back to the turn's first.
-    When to use: long replies, in which some tokens decide and most do not; turns discounted, tokens not. Add the loss ``value_loss``.
-    Mathematics: with V[t, j] before token j = 1..J of turn t: delta[t] = r[t] + gamma_turn V[t+1, J'] - V[t, J];
-    A[t] = delta[t] + gamma_turn lam_turn A[t+1]; A[t, J] = A[t];
-    A[t, j] = gamma_token V[t, j+1] - V[t, j] + gamma_token lam_token A[t, j+1];
-    the critic's target is A[t, j] + V[t, j].
+    What: The critic gives a value before every sampled token. Temporal differences between the last
+    tokens of turns give each turn's advantage, which is placed at the turn's last token.
+    Token-level differences then carry it back to the turn's first token.
+    When to use: long replies, in which a few tokens decide and most do not; turns discounted,
+    tokens not. Add the loss ``value_loss``.
+    Mathematics: with V[t, j] before token j = 1..J of turn t:
+        delta[t] = r[t] + gamma_turn V[t+1, J'] - V[t, J]
+        A[t] = delta[t] + gamma_turn lam_turn A[t+1]
+        A[t, J] = A[t]
+        A[t, j] = gamma_token V[t, j+1] - V[t, j] + gamma_token lam_token A[t, j+1]
+    The critic's target is
+        A[t, j] + V[t, j]
     Shapes: advantages and value_targets [sum of n_tokens].
-    Options: the four decays, 1 for none; ``whiten`` gives the batch's tokens mean 0 and deviation 1, as the releases do.
-    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so r + gamma_turn V_next of
-    its last turn is taken to be V before that turn's last token: what the seat would be asked next is
-    not known. Turns before look ahead to it, its other tokens learn of the differences within the turn.
-    "zero": it counts as ended.
-    Pitfalls: with all decays 1 every token gets the turn's return minus its own value: no bias, whatever the critic. Discounting by turns
-    alone keeps long replies from being discounted. One release finds the ends of turns by rewards that are not 0, so a turn
-    that earned nothing is none; here turns are turns. What a turn without tokens (nothing fitted the context) earned counts to the
-    turn before it, as if paid there; before the first that spoke it is lost, for no token could change it. The critic is fitted at
-    every token, which costs no further forward pass.
-    Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas and the whitening: literal reading.
+    Pitfalls: With all decays 1, every token gets the return from its turn on minus its own value:
+    no bias, whatever the critic. Discounting by turns alone does not discount long replies. One
+    release finds the ends of turns by rewards that are not 0, so a turn without a reward is not a
+    turn there; here every turn counts. The reward of a turn without tokens (nothing fitted the
+    context) is added to the turn before it. A reward before the first turn with tokens is lost,
+    because no token could change it. The critic is fitted at every token, which costs no further
+    forward pass.
+    Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
+    and the whitening: literal reading.
     Verified by: tests/credit/test_bi_level_gae.py.
+
+    Args:
+        gamma_turn: discount from one turn to the next, in [0, 1]; 1 does not discount. The default
+            is 0.95.
+        lam_turn: decay of the sum of turn-level differences, in [0, 1]. 1 (default) uses the whole
+            return; 0 uses the one-step difference.
+        gamma_token: discount from one token to the next inside a turn, in [0, 1]; 1 (default) does
+            not discount.
+        lam_token: decay of the sum of token-level differences, in [0, 1]. 1 (default) carries the
+            turn's advantage back to its first token without loss.
+        whiten: true gives the advantages of the batch's tokens mean 0 and deviation 1, as the
+            releases do. False (default) leaves them; the critic's targets are never whitened.
+        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
+            would be asked next is not known, so r + gamma_turn V_next of its last turn is taken to
+            be V before that turn's last token; earlier turns look ahead to this V, and the turn's
+            other tokens learn from the differences within the turn. "zero": the game counts as
+            ended.
 
     Raises:
         CreditError: a reward or value is not finite, or values are missing.

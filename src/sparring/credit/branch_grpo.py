@@ -25,23 +25,39 @@ def branch_grpo(
 ) -> Credit:
     """Compare the leaves of a group's tree; a turn that several leaves share gets the mean of their advantages.
 
-    What: games of one start that went alike so far are one branch. Every leaf is a member of the group; a shared turn is
-    credited with the mean over the leaves below it.
-    When to use: with ``rollout.plan`` "branch" or "tree" and ``rollout.group_size`` of 8 and more; without a plan in games where groups
-    share their first turns by themselves.
-    Mathematics: A_i = (R_i - mean_g R) / (std_g R + epsilon) per trajectory; a turn gets the mean of A_i over the trajectories with the
-    same information state and action, times 1 + surprise_weight * z, where z is the turn's surprise (minus its log-probability
-    per token) less the mean over the batch's turns, over their population deviation.
+    What: Games of one initial state form a tree: games that were equal so far are on one branch.
+    Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves below
+    it.
+    When to use: with ``rollout.plan`` "branch" or "tree" and ``rollout.group_size`` of 8 and more.
+    Without a plan, only in games where the members of a group share their first turns by chance.
+    Mathematics: per trajectory
+        A_i = (R_i - mean_g R) / (std_g R + epsilon)
+    A turn gets the mean of A_i over the trajectories with the same information state and action,
+    times
+        1 + surprise_weight * z
+    The surprise of a turn is minus its log-probability per token. z is this surprise less its mean
+    over the batch's turns, over their population deviation.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``divide_by_std``; ``surprise_weight`` above 0 is AEPO's entropy-balanced advantage, with the sampler's surprise in
-    the place of token entropy and turns in the place of tokens, a literal reading (the paper's coefficient is not known here).
-    Pitfalls: the plan "branch" grows the tree as ARPO does, where entropy rises; without a plan games meet by chance, and only the
-    credit is ARPO's. Each copy of a shared turn gets the mean, so that the gradient weighs it with the sum over its leaves; but the
-    group mean holds those leaves too: of the expected gradient of a turn that m of n games share, 1 - m / n is left, and a turn that the
-    whole group shares gets 0. Surprise weights the actions themselves: the gradient is then biased, and beyond z < -1 / surprise_weight
-    the sign turns. A group of one gives 0.
+    Pitfalls: The plan "branch" grows the tree as ARPO does, where entropy rises. Without a plan
+    games meet by chance, and only the credit is ARPO's. Each copy of a shared turn gets the mean,
+    so the gradient weighs the turn with the sum over its leaves. But the group mean contains those
+    leaves too: of the expected gradient of a turn that m of n games share, 1 - m / n is left, and a
+    turn that the whole group shares gets 0. Surprise is a function of the action itself, so
+    weighting by it biases the gradient; for z < -1 / surprise_weight the sign changes. A group of
+    one gives 0.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
-    Verified by: tests/credit/test_branch_grpo.py, tests/credit/test_anchors.py, tests/rollout/plans/test_credit_on_trees.py.
+    Verified by: tests/credit/test_branch_grpo.py, tests/credit/test_anchors.py,
+    tests/rollout/plans/test_credit_on_trees.py.
+
+    Args:
+        divide_by_std: true (default) divides by the group's sample deviation. False only subtracts
+            the mean.
+        surprise_weight: weight of the surprise z, at least 0; the default 0 leaves it out. Above 0
+            it is AEPO's entropy-balanced advantage, with the sampler's surprise in place of token
+            entropy and turns in place of tokens: a literal reading (the paper's coefficient is not
+            known here).
+        epsilon: added to the deviation of the returns, in reward units, at least 0. The default
+            matters only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

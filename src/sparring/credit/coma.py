@@ -28,21 +28,38 @@ def coma(
 ) -> Credit:
     """Compare an action with what the agent's other actions are worth in the same place, others held fixed.
 
-    What: a counterfactual baseline: the mean of Q over the agent's own actions, weighted as its policy chooses them. Q is learnt as a
-    running table over (game, role, view, action), kept with checkpoints.
-    When to use: teams and self-play in games whose views come back often; no critic network is trained.
-    Mathematics: A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a'). "table": Q(s, a) = W / n with
-    n <- decay n + times (s, a) was played, W <- decay W + sum of the discounted returns that followed, this batch
-    included; policy(a | s) is how often a was played among this batch's turns in s. "exact": A[t] = Q(s_t, a_t) - V(s_t).
+    What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
+    policy. Q is learnt as a running table over (game, role, view, action), which checkpoints keep.
+    When to use: teams and self-play in games whose views occur often. No critic network is trained.
+    Mathematics:
+        A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a')
+    With "table"
+        Q(s, a) = W / n
+        n <- decay n + times (s, a) was played
+        W <- decay W + sum of the discounted returns that followed
+    this batch included. policy(a | s) is how often a was played among this batch's turns in s. With
+    "exact"
+        A[t] = Q(s_t, a_t) - V(s_t)
     Shapes: advantages [N]; state {"[game, role, view, action]": [n, W]} ("table").
-    Options: ``values`` "exact" reads the columns of exact values and equals ``exact_advantage``, and is for tables that have
-    them (the lab's): in a run write ``credit: exact_advantage``. ``decay`` per batch, 0 forgets all earlier batches;
-    ``max_entries`` bounds the table, the entries with the smallest n leave first.
-    Pitfalls: a view hides what the seat remembers, so states that differ may share an entry, which biases. A turn's own return is in
-    its Q. In a view in which one action alone was played in a batch, A = 0. Turns without an action count as one action.
-    The paper's Q sees the joint state and actions; an entry here averages over what others held and did, as in the lab's Q.
-    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic network.
+    Pitfalls: A view hides what the seat remembers. So different states may share an entry, which
+    biases. A turn's own return is in its Q. In a view in which only one action was played in a
+    batch, A = 0. All turns without an action count as one action. The paper's Q sees the joint
+    state and actions. An entry here averages over what the others held and did, as the lab's Q
+    does.
+    Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
+    network.
     Verified by: tests/credit/test_coma.py.
+
+    Args:
+        values: where Q comes from. "table" (default): the running table. "exact" reads the columns
+            of exact values and equals ``exact_advantage``; it is for tables that have these columns
+            (the lab's), and in a run write ``credit: exact_advantage`` instead.
+        gamma: discount per turn of the returns in the table, in [0, 1]; 1 (default) does not
+            discount.
+        decay: factor on the table's n and W per batch, in [0, 1]. 0 forgets all earlier batches, 1
+            forgets nothing; the default 0.9 averages over about ten batches.
+        max_entries: the largest number of entries that the table keeps, at least 1. The entries
+            with the smallest n are removed first.
 
     Raises:
         CreditError: a reward or value is not finite, or a column is missing.

@@ -25,19 +25,31 @@ def copo(
 ) -> Credit:
     """Blend the advantage within the group with the group's own standing in the batch, by how much outcomes agree.
 
-    What: where a group's outcomes differ, ``grpo`` counts; where they agree, and ``grpo`` has nothing to say, the group's mean return
-    compared with that of other groups does.
-    When to use: many groups that are all right or all wrong. Do not filter groups of equal returns before it.
-    Mathematics: H_g = -sum over distinct returns of share * ln share; sigma = 1 / (1 + exp(-sharpness * (H_g - threshold)));
-    A_i = sigma * (R_i - mean_g R) / (std_g R + epsilon) + (1 - sigma) * z_g, with z_g the group's mean return standardised over the groups
-    of its game and role.
+    What: Where the outcomes of a group differ, the advantage is that of ``grpo``. Where they agree,
+    ``grpo`` gives 0; there the group's mean return is compared with that of other groups.
+    When to use: many groups that are all right or all wrong. Do not filter groups of equal returns
+    before it.
+    Mathematics:
+        H_g = -sum over distinct returns of share * ln share
+        sigma = 1 / (1 + exp(-sharpness * (H_g - threshold)))
+        A_i = sigma * (R_i - mean_g R) / (std_g R + epsilon) + (1 - sigma) * z_g
+    z_g is the group's mean return, standardised over the groups of its game and role.
     Shapes: advantages [N]; groups per (group, role, game).
-    Options: ``sharpness`` (the paper's rho) and ``threshold`` (its gamma, in nats) of the blend.
-    Pitfalls: the paper blends two losses and measures consistency on final answers; this is the advantage-side reading, with returns for
-    answers, and its sharpness and threshold are not the paper's: no reproduction is claimed. With continuous returns no two agree and
-    ``grpo`` is what is left. z_g compares unlike tasks: it is biased towards easy ones.
+    Pitfalls: The paper blends two losses and measures consistency on final answers. This blends
+    advantages and uses returns in place of answers. The sharpness and threshold here are not the
+    paper's: no reproduction is claimed. With continuous returns no two agree, and only ``grpo`` is
+    left. z_g compares different tasks, so it is biased towards easy ones.
     Reference: arXiv 2508.04138 (COPO).
     Verified by: tests/credit/test_copo.py.
+
+    Args:
+        sharpness: slope of the blend per nat of entropy H_g (the paper's rho). Large values switch
+            abruptly between the two terms at the threshold, 0 gives both the weight 1/2; the
+            default is 5.
+        threshold: the entropy H_g at which both terms have equal weight (the paper's gamma), in
+            nats, at least 0. The default is 0.5; a group with half successes has ln 2 = 0.69.
+        epsilon: added to the deviation within the group and to that between groups, in reward
+            units, at least 0. The default matters only where the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

@@ -27,16 +27,30 @@ def dgrpo(
 ) -> Credit:
     """Weigh group-relative advantages by how hard the task is.
 
-    What: ``grpo`` times a weight that is larger the lower the group's mean return.
-    When to use: tasks of mixed difficulty of which the hard ones should steer.
-    Mathematics: p_g = (mean_g R - worst) / (best - worst), cut to [0, 1];
-    A_i = (1 + strength * (1 - p_g)) * (R_i - mean_g R) / (std_g R + epsilon).
+    What: ``grpo`` times a weight. The weight is larger, the lower the group's mean return.
+    When to use: tasks of mixed difficulty, when the hard ones should have more influence.
+    Mathematics:
+        p_g = (mean_g R - worst) / (best - worst), cut to [0, 1]
+        A_i = (1 + strength * (1 - p_g)) * (R_i - mean_g R) / (std_g R + epsilon)
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``strength`` 0 is ``grpo``; ``worst`` and ``best`` are the returns that count as p = 0 and p = 1; ``divide_by_std``.
-    Pitfalls: the abstract alone is public: the weight is a literal reading, no reproduction is claimed. In mirror zero-sum play the
-    mean return per role tells who moves first, not how hard the deal is. A group of one, or of equal returns, gives 0.
+    Pitfalls: Only the abstract is public. The weight is a literal reading of it, and no
+    reproduction is claimed. In zero-sum self-play the mean return of a role tells who moves first,
+    not how hard the initial state is. A group of one, or of equal returns, gives 0.
     Reference: VITAL (DGRPO), abstract.
     Verified by: tests/credit/test_dgrpo.py.
+
+    Args:
+        strength: extra weight of the hardest groups, at least 0. A group with p = 0 counts 1 +
+            strength times, one with p = 1 once; 0 gives ``grpo``, and the default 1 doubles the
+            hardest.
+        worst: the mean return, in reward units, that counts as p = 0; the default 0 is a failure in
+            rewards of 0 and 1.
+        best: the mean return, in reward units, that counts as p = 1; it must be above ``worst``.
+            The default 1 is a success in rewards of 0 and 1.
+        divide_by_std: true (default) divides by the group's sample deviation. False only subtracts
+            the mean.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or ``best`` is not above ``worst``.

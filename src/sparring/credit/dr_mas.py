@@ -30,19 +30,34 @@ def dr_mas(
 ) -> Credit:
     """Normalise a team's returns per agent instead of over all agents of a group.
 
-    What: ``grpo`` whose statistics belong to one agent of the team; either of them can be made global again.
-    When to use: teams of unlike agents (a solver and a critic) on the same task. Returns of unlike agents have unlike means and
-    deviations; under shared statistics one agent's gradient explodes.
-    Mathematics: A[i, k, t] = (R[i, k] - mean) / (std + epsilon), with mean and sample deviation over the samples of agent k in the
-    group ("agent") or over those of all agents in the group ("global").
+    What: ``grpo`` whose mean and deviation are those of one agent of the team. Each of the two can
+    also be taken over all agents.
+    When to use: teams of different agents (a solver and a critic) on the same task. The returns of
+    different agents have different means and deviations. With shared statistics one agent's
+    gradient explodes.
+    Mathematics:
+        A[i, k, t] = (R[i, k] - mean) / (std + epsilon)
+    The mean and the sample deviation are over the samples of agent k in the group ("agent"), or
+    over those of all agents in the group ("global").
     Shapes: advantages [N]; statistics per (group, agent).
-    Options: ``mean`` and ``std`` choose the scope of each statistic (preset "global" is plain GRPO over the team, for comparison);
-    ``agent_is`` says what tells agents apart, the role or the named agent in the seat; ``over`` counts a trajectory once per turn
-    ("turns", as the release does) or once ("episodes").
-    Pitfalls: "turns" weighs long trajectories more in the statistics. A global mean in zero-sum play is near 0 whatever the role's
-    prospects. A scope of one sample or of equal returns gives 0.
+    Pitfalls: "turns" gives long trajectories more weight in the statistics. A global mean in
+    zero-sum play is near 0, whatever the role's prospects. A scope of one sample or of equal
+    returns gives 0.
     Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
     Verified by: tests/credit/test_dr_mas.py.
+
+    Args:
+        mean: samples of the group that the mean is over: those of the same "agent" (default), or
+            "global", those of all agents. With both scopes global (preset "global") this is plain
+            GRPO over the team, for comparison.
+        std: samples of the group that the deviation is over, with the same choices: "agent"
+            (default) or "global".
+        agent_is: what identifies an agent: its "role" in the game (default), or "agent", the name
+            of the agent in the seat.
+        over: how often a trajectory counts in the statistics: once per turn ("turns", the default,
+            as in the release), or once ("episodes").
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

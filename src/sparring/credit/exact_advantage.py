@@ -14,14 +14,20 @@ NEEDS = {"action_values"}
 def exact_advantage(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Judge a turn by what its action was truly worth, not by how the game happened to go.
 
-    What: enumerates the game and compares the action's exact value with the exact value of where the seat stood, when all seats
-    go on with the policy that played. What other estimators are compared with.
-    When to use: to see what credit without noise can do, in games small enough to enumerate; to judge other estimators.
-    Mathematics: A[t] = Q(s_t, a_t) - V(s_t), V(s) = sum over a of policy(a | s) Q(s, a), the policy renormalised over legal actions.
+    What: Enumerates the game. The exact value of the action is compared with the exact value of the
+    seat's state, when all seats follow the policy that played. Other estimators are measured
+    against it.
+    When to use: to see what credit without noise can achieve, in games small enough to enumerate;
+    to judge other estimators.
+    Mathematics:
+        A[t] = Q(s_t, a_t) - V(s_t)
+        V(s) = sum over a of policy(a | s) Q(s, a)
+    with the policy renormalised over legal actions.
     Shapes: advantages [N].
-    Pitfalls: the values count the game's payoffs only: rewards added by plug-ins are not in them. The policy's weight on replies that
-    are no legal action is left out of V, so an illegal reply, worth what its turn was paid, is compared with legal play.
-    Every seat is taken to follow the one policy; against others the numbers are those of self-play.
+    Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
+    leaves out the policy's probability of replies that are no legal action. So an illegal reply,
+    whose value is what its turn was paid, is compared with legal play. All seats are assumed to
+    follow the one policy; against other opponents the numbers are still those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/credit/test_exact_advantage.py.
 

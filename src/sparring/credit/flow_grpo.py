@@ -21,15 +21,22 @@ def flow_grpo(
 ) -> Credit:
     """Give every turn its trajectory's outcome, normalised over all turns of the group.
 
-    What: ``grpo`` that treats every turn of every trajectory as one sample of the group.
-    When to use: to compare with AgentFlow; otherwise ``grpo``.
-    Mathematics: A[i, t] = (R_i - mean) / (std + epsilon), mean and sample deviation over the turns of all trajectories of the group.
+    What: ``grpo`` in which every turn of every trajectory is one sample of the group.
+    When to use: to compare with AgentFlow; otherwise use ``grpo``.
+    Mathematics:
+        A[i, t] = (R_i - mean) / (std + epsilon)
+    with mean and sample deviation over the turns of all trajectories of the group.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``weigh`` "trajectories" counts each trajectory once, which is ``grpo`` itself.
-    Pitfalls: with "turns" long trajectories weigh more in the statistics, so long failures pull the mean down.
-    A group of one, or of equal returns, gives 0.
+    Pitfalls: With "turns" long trajectories have more weight in the statistics, so long failures
+    lower the mean. A group of one, or of equal returns, gives 0.
     Reference: AgentFlow (Flow-GRPO); code of lupantech/AgentFlow.
     Verified by: tests/credit/test_flow_grpo.py.
+
+    Args:
+        weigh: how often a trajectory counts in the statistics: once per turn ("turns", the default,
+            as published), or once ("trajectories"), which is ``grpo`` itself.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

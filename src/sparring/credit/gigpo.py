@@ -31,23 +31,42 @@ def gigpo(
 ) -> Credit:
     """Compare whole games of one start, and turns of them that met the same view.
 
-    What: a trajectory's advantage in its group, plus what a turn still earned against the other turns of the group that
-    faced the same view: groups of steps inside groups of games, without a critic and without extra play.
-    When to use: with ``rollout.group_size`` of 4 and more, in games whose positions come back.
-    Mathematics: A[i, t] = (R_i - mean_g R) / F_g + weight * (G[i, t] - mean_c G) / F_c, where
-    G[i, t] = sum over k >= t of gamma^(k - t) r[i, k], g is the (group, role), c the turns of g with the same anchor, and F is
-    1, or the sample deviation + epsilon.
+    What: The trajectory's advantage in its group, plus a second term: the return from this turn on,
+    compared with the other turns of the group that met the same view. These are groups of turns
+    inside groups of games. It needs no critic and no extra games.
+    When to use: with ``rollout.group_size`` of 4 and more, in games whose positions occur
+    repeatedly.
+    Mathematics:
+        A[i, t] = (R_i - mean_g R) / F_g + weight * (G[i, t] - mean_c G) / F_c
+        G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
+    g is the (group, role), c the turns of g with the same anchor. F is 1, or the sample deviation +
+    epsilon.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
-    Options: ``anchor`` "view" is what the seat sees now, "state_key" all it can know: turns that meet there share their past.
-    ``similarity`` puts like texts in one cluster (0.95 in released code). ``over`` counts a trajectory of the first term once
-    ("episodes", the paper) or once per turn ("turns", preset ``as_released``). ``weight`` 0 is GRPO.
-    Pitfalls: a view met once adds nothing, and one that m members met adds (m - 1) / m of its gradient. A view that hides
-    what matters compares unlike positions, and one that a game meets twice compares a turn with its own future. Greedy
-    clusters depend on the order of the texts: ours is alphabetical and no text leaves its group, released code takes the
-    order of the batch; cost grows with the square of the distinct views of a group.
-    A group of one gives 0; in released code a lone turn keeps its raw reward.
+    Pitfalls: A view met once adds nothing. A view that m members met adds (m - 1) / m of its
+    gradient. A view that hides important information compares unlike positions. A view that a game
+    meets twice compares a turn with its own future. Clusters are greedy and depend on the order of
+    the texts: here the order is alphabetical and no text leaves its group; released code uses the
+    order of the batch. The cost grows with the square of the number of distinct views of a group. A
+    group of one gives 0; in released code a lone turn keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
     Verified by: tests/credit/test_gigpo.py, tests/credit/test_anchors.py.
+
+    Args:
+        gamma: discount per turn of G in the second term, in [0, 1]; 1 does not discount. The
+            default is 0.95. The first term is never discounted.
+        weight: weight of the second term, any number; 1 (default) counts both terms equally. 0 is
+            GRPO.
+        divide_by_std: true divides both terms by their sample deviations. False (default) only
+            subtracts the means.
+        over: how often a trajectory counts in the statistics of the first term: once ("episodes",
+            the default, as in the paper), or once per turn ("turns", preset ``as_released``).
+        anchor: which turns are compared. "view" (default): turns in which the seat now sees the
+            same. "state_key": turns with the same information state, which share their whole past.
+        similarity: least likeness of two texts of one cluster, above 0 and at most 1 (the share of
+            matching characters; 0.95 in released code). None (default) requires equal views. Works
+            with ``anchor`` "view" only.
+        epsilon: added to both deviations, in reward units, at least 0. Unused without
+            ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or the anchor's column is missing.

@@ -16,13 +16,17 @@ from sparring.types import Credit, TurnTable
 def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Subtract the group's mean and make up for groups that teach nothing.
 
-    What: centred returns, scaled up by the share of trajectories whose group is not all equal.
-    When to use: as ``grpo`` without the division, when many groups are all right or all wrong and the step should not shrink with them.
-    Mathematics: A_i = B / (B - M) * (R_i - mean_g R), B trajectories in the batch, M of them in groups of equal returns.
+    What: Centred returns, divided by the share of trajectories whose group has unequal returns.
+    When to use: as ``grpo`` without the division, when many groups are all right or all wrong and
+    the step should not shrink with them.
+    Mathematics:
+        A_i = B / (B - M) * (R_i - mean_g R)
+    with B trajectories in the batch, M of them in groups of equal returns.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: one useful group in a large batch is scaled up by the whole batch's size. The factor depends on the batch, so gradients
-    of two batches do not average to that of both. The released code of others counts rewards that are not 0 instead of groups
-    that are not equal; this follows the paper. A group of one gives 0.
+    Pitfalls: If only one group of a large batch has unequal returns, it is scaled up by B over its
+    own size. The factor depends on the batch, so the gradients of two batches do not average to the
+    gradient of both. Released code of others counts rewards that are not 0, instead of groups that
+    are not equal; this follows the paper. A group of one gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/credit/test_gpg.py.
 

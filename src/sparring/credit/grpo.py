@@ -27,16 +27,29 @@ def grpo(
 ) -> Credit:
     """Compare a trajectory's return with the others that started alike.
 
-    What: one advantage per trajectory, the same for all its turns; groups share deal and role.
-    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play the group mean carries the luck of
-    the deal and nothing else; ``mars`` or ``rae`` fit better.
-    Mathematics: A[i, t] = (R_i - mean_g R) / (std_g R + epsilon); without the division this is Dr. GRPO.
+    What: One advantage per trajectory, the same for all its turns. The trajectories of a group
+    share initial state and role.
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play (self-play) the
+    group mean contains the luck of the initial state and nothing else; ``mars`` or ``rae`` fit
+    better.
+    Mathematics:
+        A[i, t] = (R_i - mean_g R) / (std_g R + epsilon)
+    Without the division this is Dr. GRPO.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``over`` counts each trajectory once ("episodes") or once per turn, as released code often does ("turns",
-    long games then weigh more); ``ddof`` 1 is the sample deviation.
-    Pitfalls: a group of one, or of equal returns, gives 0.
+    Pitfalls: A group of one, or of equal returns, gives 0.
     Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO).
     Verified by: tests/credit/test_grpo.py.
+
+    Args:
+        divide_by_std: true (default) divides by the group's deviation. False (preset ``dr_grpo``)
+            only subtracts the mean.
+        ddof: 1 (default) takes the sample deviation (divisor n - 1), 0 the population deviation
+            (divisor n). Unused without ``divide_by_std``.
+        over: how often a trajectory counts in the statistics: once ("episodes", the default), or
+            once per turn ("turns"), as released code often does. With "turns" long games have more
+            weight.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite.

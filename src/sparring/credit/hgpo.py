@@ -33,21 +33,42 @@ def hgpo(
 ) -> Credit:
     """Compare turns that met the same view after the same views, the longer the shared history the more it counts.
 
-    What: for each length of history, a turn is compared with the turns of its group whose last views are the same; the
-    advantages of the lengths are averaged, longer ones with more weight.
+    What: For each length of history, a turn is compared with those turns of its group whose last
+    views are the same. The advantages of all lengths are averaged, with more weight on longer
+    histories.
     When to use: as ``gigpo``, where one view alone does not tell what a seat knows.
-    Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same last k anchors;
-    a_k = (G - mean G) / (population deviation + epsilon) over c_k, if it has at least two turns;
-    A = sum_k w_k a_k with w_k proportional to (k + 1)^alpha over the k that have a value; G is the discounted return to go.
+    Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same
+    last k anchors. If c_k has at least two turns,
+        a_k = (G - mean G) / (population deviation + epsilon)
+    over c_k, and
+        A = sum_k w_k a_k
+    with w_k proportional to (k + 1)^alpha over the k that have a value. G is the discounted return
+    from the turn on.
     Shapes: advantages [N].
-    Options: ``divide_by_std`` false leaves G - mean G. ``base`` adds the trajectory's advantage in its group as k = 0, weight 1.
-    ``count_zeros`` false (preset ``as_released``) leaves lengths out whose advantage is 0, as released code does: a group of
-    equal returns then no longer draws the average towards 0. ``anchor`` as in ``gigpo``; with "state_key" all lengths agree.
-    Pitfalls: without ``base`` a turn that no other turn met gets 0, whatever its game returned. With ``count_zeros``
-    false, rounding can decide what is zero; ours calls 1e-12 of the largest return zero, and does not add epsilon to
-    the sum of the weights. The released base counts a trajectory once per turn; ours once.
+    Pitfalls: Without ``base``, a turn that no other turn met gets 0, whatever its game returned.
+    With ``count_zeros`` false, rounding can decide what is zero: here a value below 1e-12 of the
+    largest return is zero. epsilon is not added to the sum of the weights. The released base counts
+    a trajectory once per turn; here it counts once.
     Reference: arXiv 2602.22817; its release, core_hgpo.py.
     Verified by: tests/credit/test_hgpo.py, tests/credit/test_anchors.py.
+
+    Args:
+        gamma: discount per turn of G, in [0, 1]; 1 does not discount. The default is 0.95.
+        history: number of earlier turns that the longest history holds besides the present one, at
+            least 0. 0 compares by the present anchor alone; the default is 2.
+        alpha: how strongly long histories count, any number: the weight of length k is (k +
+            1)^alpha. 0 weighs all lengths equally; the default 1 grows linearly.
+        divide_by_std: true (default) divides by the population deviation of c_k, and ``base`` by
+            its sample deviation. False leaves G - mean G.
+        base: true adds the trajectory's advantage in its group (``grpo``) as k = 0, with weight 1.
+            False (default) leaves it out.
+        count_zeros: true (default) averages over all lengths that have a value. False (preset
+            ``as_released``) leaves out lengths whose advantage is 0, as released code does: a group
+            of equal returns then no longer draws the average towards 0.
+        anchor: what two turns must share. "view" (default): what the seat now sees. "state_key":
+            the information state, with which all lengths agree.
+        epsilon: added to the deviations, in reward units, at least 0. Unused without
+            ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or the anchor's column is missing.

@@ -33,26 +33,51 @@ def hiper(
 ) -> Credit:
     """Credit the turns of a stretch of play up to its end, and the turn that opened it with how the whole stretch went.
 
-    What: turns form segments. Low level: temporal differences within a segment, whose end is worth what the critic says of the next
-    one. High level: the same between the openings of segments, as if each were one long step.
-    When to use: long games made of phases, in which credit should not have to travel back turn by turn. Add the loss ``value_loss``.
-    Mathematics: delta_t = r_t + gamma V_{t+1} - V_t, A_low(t) = delta_t + gamma lam_turn A_low(t+1) within the segment, V_{t+1} being
-    V_high where the next turn opens a segment, and 0 after the last turn; for segment k of d turns from s_k: delta_k = sum_j gamma^j r +
-    gamma^d V_high(s_{k+1}) - V_high(s_k), A_high(k) = delta_k + gamma^d lam_segment A_high(k+1). A turn that opens a segment gets
-    (1 - high_share) A_low + high_share A_high, all others A_low.
+    What: The turns of a trajectory form segments. Low level: temporal differences within a segment;
+    at its end the critic's value of the next segment is used. High level: the same between the
+    first turns of segments, as if each segment were one long step.
+    When to use: long games made of phases, in which credit should not have to pass back through
+    every turn. Add the loss ``value_loss``.
+    Mathematics:
+        delta_t = r_t + gamma V_{t+1} - V_t
+        A_low(t) = delta_t + gamma lam_turn A_low(t+1) within the segment
+    V_{t+1} is V_high where the next turn opens a segment, and 0 after the last turn. For segment k
+    of d turns from s_k:
+        delta_k = sum_j gamma^j r + gamma^d V_high(s_{k+1}) - V_high(s_k)
+        A_high(k) = delta_k + gamma^d lam_segment A_high(k+1)
+    A turn that opens a segment gets
+        (1 - high_share) A_low + high_share A_high
+    and all others get A_low.
     Shapes: advantages and value_targets [N].
-    Options: ``segments`` are runs of ``segment_turns`` own turns, or of turns with the same view ("view"). ``normalise`` gives A_low over
-    the batch's turns, and A_high over its openings, mean 0 and deviation 1. ``gamma``, ``lam_turn``, ``lam_segment``: the decays.
-    ``cut`` "bootstrap": a game that ``rollout.max_turns`` cut has not ended, so
-    r + gamma V_next of its last turn is taken to be V there: what the seat would be asked next is not
-    known. That turn has no advantage, those before look ahead to it. "zero": it counts as ended.
-    Pitfalls: the published method lets the policy say where a segment starts, and gives A_high to the tokens of the subgoal and a third
-    advantage to the switch; games here have no such tokens, so segments are given and levels are mixed: literal
-    reading, no reproduction. Its two critics are one here, V_low = V_high = V, with the same mixture for its targets;
-    ``hierarchical_advantages`` takes two. One segment per trajectory with high_share 0 is ``gae``, and so are
-    segments of one turn with high_share 1. ``normalise`` moves the mean, which biases like any mean over turns.
+    Pitfalls: In the published method the policy says where a segment starts. A_high goes to the
+    tokens of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
+    segments are given and the levels are mixed: a literal reading, no reproduction. The published
+    two critics are one here, V_low = V_high = V, with the same mixture for its targets;
+    ``hierarchical_advantages`` takes two. Without ``normalise``, one segment per trajectory with
+    high_share 0 is ``gae``, and so are segments of one turn with high_share 1. ``normalise`` moves
+    the mean, which biases like any mean over turns.
     Reference: HiPER; code of JonP07/HiPER-agent, hiper_hae/core_hae.py.
     Verified by: tests/credit/test_hiper.py.
+
+    Args:
+        segments: what a segment is: "turns" (default), ``segment_turns`` successive turns of the
+            seat, or "view", successive turns with the same view.
+        segment_turns: turns per segment, at least 1; the default is 3, and the last segment may be
+            shorter. Unused with ``segments`` "view".
+        high_share: weight of A_high in the first turn of a segment, in [0, 1]. 0 uses A_low alone,
+            1 A_high alone; the default 0.5 is their mean.
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        lam_turn: decay of the differences between turns of a segment, in [0, 1]. 1 sums all of
+            them, 0 takes the first one; the default 0.95 accepts a small bias for less variance.
+        lam_segment: decay of the differences between segments, in [0, 1], with the same meaning and
+            default as ``lam_turn``.
+        normalise: true (default) gives A_low over the batch's turns, and A_high over its first
+            turns of segments, mean 0 and deviation 1. False leaves both; the critic's targets are
+            never normalised.
+        cut: "bootstrap" (default): a game cut by ``rollout.max_turns`` has not ended. What the seat
+            would be asked next is not known, so r + gamma V_next of its last turn is taken to be V
+            there: that turn has advantage 0, and earlier turns look ahead to its V. "zero": the
+            game counts as ended.
 
     Raises:
         CreditError: a reward or value is not finite, or a column is missing.

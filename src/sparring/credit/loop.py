@@ -23,16 +23,30 @@ def loop(
 ) -> Credit:
     """Compare with the mean of the others that started alike, and ignore trajectories close to it.
 
-    What: ``rloo``'s advantage, set to 0 where it is small, optionally over the group's deviation.
-    When to use: long interactive tasks with several rollouts per start; trajectories that teach little then cost no gradient.
-    Mathematics: A_i = R_i - mean over j != i of R_j [/ max(std_g R, 1e-7)]; A_i = 0 where |A_i| < min_advantage. Sample deviation.
+    What: The advantage of ``rloo``, set to 0 where it is small. It can be divided by the group's
+    deviation.
+    When to use: long interactive tasks with several rollouts per initial state. Trajectories that
+    teach little then cost no gradient.
+    Mathematics:
+        A_i = R_i - mean over j != i of R_j [/ max(std_g R, 1e-7)]
+        A_i = 0 where |A_i| < min_advantage
+    The division in brackets is of the whole difference, with ``divide_by_std``, by the sample
+    deviation.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``divide_by_std``; ``min_advantage`` 0 keeps all, which is ``rloo``.
-    Pitfalls: the threshold is in the units of rewards (after the division, if there is one): rewards below 0.01 all vanish. What
-    is cut off biases the gradient by less than the threshold per turn. The release drops such trajectories from the batch; here
-    they keep their place with advantage 0, so a mean over the batch still counts them. A group of one gives 0, as do equal returns.
+    Pitfalls: The threshold is in reward units (in deviations after the division). Returns of a
+    group that differ by less than 0.01 all get 0 without the division. Setting small advantages to
+    0 biases the gradient by less than the threshold per turn. The release drops such trajectories
+    from the batch. Here they stay with advantage 0, so a mean over the batch still counts them. A
+    group of one gives 0, as do equal returns.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
     Verified by: tests/credit/test_loop.py, tests/credit/test_group_bias.py.
+
+    Args:
+        divide_by_std: true divides by the group's sample deviation. False (default) leaves the
+            difference in reward units.
+        min_advantage: advantages whose size is below this are set to 0; at least 0, in reward
+            units, or in deviations with ``divide_by_std``. 0 keeps all, which is ``rloo``; the
+            default is 0.01.
 
     Raises:
         CreditError: a reward is not finite.

@@ -28,23 +28,47 @@ def mage(
 ) -> Credit:
     """Credit an attempt with how much better it went than the attempt before, and with what later attempts gained from it.
 
-    What: episodes of one start are taken as successive attempts; each is rewarded with the difference of its return to the one before,
-    and GiGPO's two levels compare attempts of a group, and turns that met the same view in any attempt.
-    When to use: when attempts learn from earlier ones (reflections, memory in context). Otherwise ``gigpo``.
-    Mathematics: r_hat(n) = R(n) - R(n-1), R(0) = 0, paid at the last turn of attempt n; G_t = r_t + gamma G_{t+1} within an attempt, and
-    r_hat(n) + gamma_episode G_1(n+1) at the last turn of one that has a successor; A_E = r_hat - mean of r_hat over the (group, role),
-    A_S = G_t - mean of G over the turns of the (group, role) that met the same anchor; A = A_E + step_weight A_S.
+    What: Episodes of one initial state are taken as successive attempts. Each is rewarded with the
+    difference of its return to that of the attempt before. Then the two levels of GiGPO compare
+    attempts of a group, and turns that met the same view in any attempt.
+    When to use: when attempts learn from earlier ones (reflections, memory in context). Otherwise
+    use ``gigpo``.
+    Mathematics:
+        r_hat(n) = R(n) - R(n-1), R(0) = 0
+    paid at the last turn of attempt n.
+        G_t = r_t + gamma G_{t+1}
+    within an attempt, and
+        r_hat(n) + gamma_episode G_1(n+1)
+    at the last turn of an attempt that has a successor.
+        A_E = r_hat - mean of r_hat over the (group, role)
+        A_S = G_t - mean of G over the turns of the (group, role) that met the same anchor
+        A = A_E + step_weight A_S
     Shapes: advantages [N].
-    Options: ``attempts``: a seat's episodes of a group in one role, in order of their ids, are cut into sequences of this many (the last
-    may be shorter); 1 leaves plain returns. ``gamma_episode`` is the factor between attempts, 0 for none. ``anchor`` is what turns are
-    matched by; ``by_attempt`` compares only attempts with the same number in their sequences, at both levels.
-    Pitfalls: here nothing is carried from an episode to the next unless the game or agent does it. Without that R(n-1) is mere noise in
-    attempt n, and an attempt with a successor, whose r_hat holds -R(n), loses the share gamma_episode of its step credit: a bias
-    without a benefit. Means over all attempts mix first ones, which start from 0, with later ones. The published
-    normalisation per agent names the opponent in the anchor; groups here have one set of opponents, so role does it. Reflections get
-    no credit, for there are none. A group of one gives 0; statistics are over episodes, not over turns.
-    Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
+    Pitfalls: Here nothing is carried from one episode to the next, unless the game or agent does
+    it. Without that, R(n-1) is only noise in attempt n. And an attempt with a successor, whose
+    r_hat contains -R(n), loses the share gamma_episode of its step credit: a bias without a
+    benefit. Means over all attempts mix first attempts, which start from 0, with later ones. The
+    published normalisation per agent has the opponent's name in the anchor. Groups here have one
+    set of opponents, so the role is enough. Reflections get no credit, because there are none. A
+    group of one gives 0. Statistics are over episodes, not over turns.
+    Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; Feng et al., 2025 (GiGPO, arXiv
+    2505.10978).
     Verified by: tests/credit/test_mage.py.
+
+    Args:
+        attempts: length of a sequence of attempts, at least 1. A seat's episodes of a group in one
+            role, in order of their ids, are cut into sequences of this many (the last may be
+            shorter). 1 leaves plain returns; the default is 3.
+        gamma: discount per turn within an attempt, in [0, 1]; 1 does not discount. The default is
+            0.95.
+        gamma_episode: factor on what later attempts gain, per attempt, in [0, 1]; 0 ignores later
+            attempts. The default is 0.6.
+        step_weight: weight of the turn-level term A_S, any number. 0 leaves A_E alone; 1 (default)
+            counts both equally.
+        anchor: which turns are compared: those with the same "view" (default), or those with the
+            same information state ("state_key").
+        by_attempt: true compares only attempts with the same number in their sequences, at both
+            levels. False (default) compares all attempts.
 
     Raises:
         CreditError: a reward is not finite, or the anchor's column is missing.

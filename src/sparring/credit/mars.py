@@ -32,24 +32,39 @@ def mars(
 ) -> Credit:
     """Compare what a turn still earned with the mean over the turns of the same role and game.
 
-    What: sum, then normalise. Every turn is judged by the rewards that came after it, against its own role's mean.
-    When to use: the default for self-play; needs no repeated deals, handles roles with different prospects and games
-    with rewards along the way.
-    Mathematics: R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k'];
-    A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p.
+    What: Sum the rewards first, then normalise. Every turn is judged by the rewards from this turn
+    on, against the mean of its own role.
+    When to use: the default for self-play. It needs no repeated initial states. It handles roles
+    with different prospects, and games with rewards during play.
+    Mathematics:
+        R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k']
+        A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
-    Options: ``scale`` "std" also divides by the role's deviation. ``turn_level`` false gives every turn its trajectory's
-    whole (discounted) return, minus the mean over trajectories, and ``by_role`` false takes the means over all roles of a
-    game: the paper's two ablations. ``variant`` "as_released" does what the published
-    code does: subtract the mean per player from turn rewards before summing, whiten token rewards over the batch,
-    sum backwards over tokens, subtract per player the mean of the distinct values over all games, whiten again.
-    Its rows are padded to a fixed length, so the 0 that is earned after a row's last reply is one of these
-    values; it is always counted here, as no row is expected to fill the length.
-    Pitfalls: the mean over turns weighs long games more. The released variant's credit depends on the number of
-    tokens that follow, and mixes games; it is there to compare with. With ``gamma`` below 1 the release also
-    discounts over what a seat is told between its turns, which is not copied.
+    Pitfalls: The mean over turns gives long games more weight. The released variant's credit
+    depends on the number of tokens that follow, and mixes games; it is there for comparison. Its
+    steps: the mean per player is subtracted from turn rewards; token rewards are whitened over the
+    batch; they are summed backwards over tokens; per player the mean of the distinct values over
+    all games is subtracted; the result is whitened again. The release pads rows to a fixed length,
+    so the 0 that is earned after a row's last reply is one of the distinct values. Here this 0 is
+    always counted, because no row is expected to fill the length. With ``gamma`` below 1 the
+    release also discounts over what a seat is told between its turns, which is not copied.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
     Verified by: tests/credit/test_mars.py, tests/credit/test_bias.py.
+
+    Args:
+        gamma: discount in [0, 1], per turn ("paper") or per token ("as_released"); 1 (default) does
+            not discount.
+        scale: "none" (default) only subtracts the mean. "std" also divides by the sample deviation
+            of the same samples. Unused with ``variant`` "as_released".
+        turn_level: true (default) judges each turn by its own return. False (preset
+            ``no_turn_level``, an ablation of the paper) gives every turn its trajectory's whole
+            (discounted) return, minus the mean over trajectories. Unused with ``variant``
+            "as_released".
+        by_role: true (default) takes the mean per role of a game. False (preset
+            ``no_agent_specific``, the paper's other ablation) takes it over all roles of a game.
+            Unused with ``variant`` "as_released".
+        variant: "paper" (default) uses the equations above. "as_released" follows the published
+            code, whose steps are under Pitfalls.
 
     Raises:
         CreditError: a reward is not finite.

@@ -26,19 +26,37 @@ def mars2(
 ) -> Credit:
     """Judge a turn by its node's reward, and by how far that lies above its parent's and its siblings'.
 
-    What: games of one start form a tree whose nodes are (information state, action). A node's reward is the mean return of
-    the games through it; it is raised where the node did better than the turn before it and than the other actions tried there.
-    When to use: with ``rollout.plan`` "tree", or in small games with large groups: where several actions of a position are tried.
-    Mathematics: r = mean return of the trajectories through the node; b = (1 - sibling_share) * r(parent) + sibling_share * mean of
-    r over the other actions taken in the same state, or the one of the two that exists; x = r + weight * (r - b), x = r if
-    neither does; A = (x - mean x) / (std x + epsilon) over the turns of a (group, role).
+    What: Games of one initial state form a tree whose nodes are (information state, action). A
+    node's reward is the mean return of the games through it. It is raised where the node did better
+    than the turn before it, and better than the other actions tried in the same state.
+    When to use: with ``rollout.plan`` "tree", or in small games with large groups: where several
+    actions of a position are tried.
+    Mathematics:
+        r = mean return of the trajectories through the node
+        b = (1 - sibling_share) * r(parent) + sibling_share * mean of
+            r over the other actions taken in the same state
+        x = r + weight * (r - b)
+        A = (x - mean x) / (std x + epsilon)
+    The last line is over the turns of a (group, role). If only one of the two terms of b exists, b
+    is that one; if neither does, x = r.
     Shapes: advantages [N]; one value per node.
-    Options: ``weight`` and ``sibling_share`` (0.3 and 0.5 in the release); ``divide_by_std``.
-    Pitfalls: the release searches a tree of whole answers (AB-MCTS) and scores each node; here a node is a turn of a game and its
-    score comes from the games below, so only the shaping is MARS^2's, with a plan too. The mean over turns weighs long games more, and
-    comparing turns of different depth gives the baseline's known bias. A group of one turn gives 0.
+    Pitfalls: The release searches a tree of whole answers (AB-MCTS) and scores each node. Here a
+    node is a turn of a game, and its score comes from the games below it. So only the shaping is
+    MARS^2's, with a plan too. The mean over turns gives long games more weight. Comparing turns of
+    different depth gives the known bias of such a baseline. A group of one turn gives 0.
     Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
-    Verified by: tests/credit/test_mars2.py, tests/credit/test_anchors.py, tests/rollout/plans/test_credit_on_trees.py.
+    Verified by: tests/credit/test_mars2.py, tests/credit/test_anchors.py,
+    tests/rollout/plans/test_credit_on_trees.py.
+
+    Args:
+        weight: weight of the shaping term r - b, any number; 0 leaves the node's reward. The
+            default 0.3 is the release's.
+        sibling_share: share of the siblings (other actions in the same state) in b, in [0, 1]; the
+            rest is the parent's. The default 0.5 is the release's.
+        divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
+            mean.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

@@ -26,22 +26,40 @@ def marti(
 ) -> Credit:
     """Reward an agent for beating, or for confirming, what it has usually earned.
 
-    What: the mean of the agent's past rewards says how good it is; the return is shaped by it before agents are compared.
-    When to use: teams of agents (debate, chains) that share an outcome, to weigh agents with a good record more ("quality") or to reward
-    those that improve ("margin").
-    Mathematics: Q = mean past return of the agent, from earlier batches; margin: Delta = R - Q; quality: Delta = Q R - (1 - Q)(1 - R);
-    R' = R + alpha Delta, 0 for Delta while there is no past; A = R' - mean of R' of the others of the group.
-    Shapes: advantages [N], the same for all turns of a trajectory; state {"GAME/ROLE": [n, sum of returns]}.
-    Options: ``low`` and ``high`` are the returns of a loss and of a win: the formulas are for [0, 1], so returns are mapped there,
-    shaped, and mapped back; zero-sum games want low=-1. ``baseline``: the others of all roles ("team"), of the same role ("group"), or
-    none. ``shaping`` "none" with the baseline "group" is ``rloo``.
-    Pitfalls: an agent is a (game, role): in self-play one policy plays all roles. Quality is R + Q - 1, margin R - Q: both multiply what
-    depends on the game by 1 + alpha and differ by a constant per role, so with the baseline "group" neither does more than that; "team"
-    keeps the constants, which raise or lower all turns of a role and so bias nothing but the variance. But "team" is for shared outcomes:
-    with opposed payoffs it compares winners with losers, and team mates of the same episode shrink the gradient. The past is never
-    forgotten. An agent alone in its group, or a batch of equal returns, gives 0.
+    What: The mean of an agent's past returns is a measure of its quality. The return is shaped by
+    this measure before agents are compared.
+    When to use: teams of agents (debate, chains) that share an outcome: to give agents with a good
+    record more weight ("quality"), or to reward agents that improve ("margin").
+    Mathematics:
+        Q = mean past return of the agent, from earlier batches
+        margin: Delta = R - Q
+        quality: Delta = Q R - (1 - Q)(1 - R)
+        R' = R + alpha Delta
+        A = R' - mean of R' of the others of the group
+    Delta is 0 while there is no past.
+    Shapes: advantages [N], the same for all turns of a trajectory; state {"GAME/ROLE": [n, sum of
+    returns]}.
+    Pitfalls: An agent is a (game, role); in self-play one policy plays all roles. Quality is R +
+    Q - 1, margin R - Q. Both multiply the part that depends on the game by 1 + alpha, and differ by
+    a constant per role. So with the baseline "group" neither does more than that. "team" keeps the
+    constants, which raise or lower all turns of a role; they bias nothing and change only the
+    variance. But "team" is for shared outcomes. With opposed payoffs it compares winners with
+    losers, and team mates of the same episode shrink the gradient. The past is never forgotten. An
+    agent alone in its group gives 0, except with the baseline "none". Equal returns give 0 with the
+    baseline "group"; with "team" they do so while the agents' records are equal or all empty.
     Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
     Verified by: tests/credit/test_marti.py.
+
+    Args:
+        shaping: "quality" (default) rewards agents with a good record more, "margin" rewards
+            improvement over an agent's own record. "none" leaves the return; with the baseline
+            "group" this is ``rloo``.
+        alpha: weight of the shaping, at least 0; 0 switches it off. The default is 0.5.
+        low: the return of a loss, in reward units; the default is 0. The formulas are for [0, 1],
+            so returns are mapped there, shaped, and mapped back. Zero-sum games want low=-1.
+        high: the return of a win, in reward units; it must be above ``low``. The default is 1.
+        baseline: whose mean is subtracted: that of the others in the group over all roles ("team",
+            the default), that of the others of the same role ("group"), or "none".
 
     Raises:
         CreditError: a reward is not finite.

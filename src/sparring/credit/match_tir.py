@@ -26,18 +26,31 @@ def match_tir(
 ) -> Credit:
     """Mix how a game ended against its group with how a turn went on against the same turn of the group.
 
-    What: GRPO on the whole return, and the same on the discounted return from a turn on, compared across the games of the
-    group at the same turn index.
-    When to use: where turns earn rewards of their own, as calls of tools do.
-    Mathematics: A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t]), where G[i, t] = sum over k >= t of
-    gamma^(k - t) r[i, k], g is the (group, role), gt its turns of index t, z = (x - mean) / (sample deviation + epsilon).
+    What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
+    compares the games of the group at the same turn index.
+    When to use: where turns earn rewards of their own, as tool calls do.
+    Mathematics:
+        A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
+        G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
+        z = (x - mean) / (sample deviation + epsilon)
+    g is the (group, role), gt its turns of index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
-    Options: ``gamma`` (the paper's lambda), ``turn_share`` (0.5 is the paper's), ``divide_by_std`` false leaves differences.
-    Pitfalls: positions at one turn index need not be alike. Where games end early few are left to compare with: a turn
-    that one member alone reached gets 0 from the second part (its raw value in released code). Turns earn
-    what ``rewards`` of the run say; the paper's reward, calls matched with a reference's, is ``reference_match``.
+    Pitfalls: Positions at one turn index can differ. Where games end early, few turns are left to
+    compare with: a turn that one member alone reached gets 0 from the second part (its raw value in
+    released code). Turns earn what ``rewards`` of the run say; the paper's reward, tool calls
+    matched with those of a reference, is ``reference_match``.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/credit/test_match_tir.py.
+
+    Args:
+        gamma: discount per turn of G in the second part, in [0, 1] (the paper's lambda); 1 does not
+            discount. The default is 0.9. The first part is never discounted.
+        turn_share: weight of the second part, in [0, 1]; the first has the rest. 0 is ``grpo``; the
+            default 0.5 is the paper's.
+        divide_by_std: true (default) divides both parts by their sample deviations. False leaves
+            differences.
+        epsilon: added to both deviations, in reward units, at least 0. The default matters only
+            where a deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite.

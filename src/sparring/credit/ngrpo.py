@@ -23,16 +23,28 @@ def ngrpo(
 ) -> Credit:
     """Compare with a group to which virtual trajectories of the best return were added.
 
-    What: ``grpo`` whose mean and deviation include members that succeeded; a group that failed as a whole then learns from it.
-    When to use: hard tasks with many all-wrong groups and a known best return. Do not filter groups of equal returns before it.
-    Mathematics: mean' and std' (sample) over the n returns and num_virtual times ``best``; A_i = (R_i - mean') / (std' + epsilon).
+    What: ``grpo`` whose mean and deviation include virtual members that succeeded. A group that
+    failed as a whole then still gives a gradient.
+    When to use: hard tasks with many all-wrong groups and a known best return. Do not filter groups
+    of equal returns before it.
+    Mathematics:
+        A_i = (R_i - mean') / (std' + epsilon)
+    mean' and std' (sample) are over the n returns and num_virtual times ``best``.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``best`` is the highest return the task can give; ``num_virtual`` 0 is ``grpo``.
-    Pitfalls: advantages of a group sum to less than 0: on the whole, probabilities are pushed down, for which the paper pairs it with
-    clip bounds of 0.16 and 0.24. A group of one is compared with the virtual members (the release passes its raw reward). Returns
-    above ``best`` make the virtual member a bad example. A group all at ``best`` gives 0.
+    Pitfalls: The advantages of a group sum to less than 0, so probabilities are pushed down on the
+    whole. For this reason the paper combines it with clip bounds of 0.16 and 0.24. A group of one
+    is compared with the virtual members (the release passes its raw reward). Returns above ``best``
+    make the virtual members bad examples. A group all at ``best`` gives 0.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
     Verified by: tests/credit/test_ngrpo.py.
+
+    Args:
+        best: the highest return that the task can give, in reward units; it is the return of the
+            virtual members. The default 1 fits rewards of 0 and 1.
+        num_virtual: number of virtual members per group, at least 0. 0 is ``grpo``; the default is
+            1.
+        epsilon: added to the deviation, in reward units, above 0. The default matters only where
+            the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

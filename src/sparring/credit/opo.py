@@ -16,16 +16,23 @@ from sparring.types import Credit, TurnTable
 def opo(turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens", "turns"] = "tokens") -> Credit:
     """Compare with the group's mean return weighted by length.
 
-    What: the baseline of least variance if the square of a trajectory's gradient grows with its length.
+    What: The baseline of least variance, if the square of a trajectory's gradient grows with its
+    length.
     When to use: as ``grpo`` without the division, where lengths differ much within a group.
-    Mathematics: b_g = sum over i of L_i R_i / sum over i of L_i; A[i, t] = R_i - b_g.
+    Mathematics:
+        b_g = sum over i of L_i R_i / sum over i of L_i
+        A[i, t] = R_i - b_g
+    L_i is the length of trajectory i.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``length`` L_i is the trajectory's number of sampled tokens or of turns.
-    Pitfalls: advantages of a group do not sum to 0 unless weighted by length. The baseline contains the trajectory itself and its own
-    length, which biases the gradient by order 1 / n. A group of one gives 0 (the released code gives its raw return), as do equal
-    returns; a group without any token falls back to the plain mean.
+    Pitfalls: The advantages of a group do not sum to 0, unless they are weighted by length. The
+    baseline contains the trajectory itself and its own length, which biases the gradient by order
+    1 / n. A group of one gives 0 (the released code gives its raw return), as do equal returns. A
+    group without any token uses the plain mean.
     Reference: Hao et al., 2025 (arXiv 2505.23585); volcengine/verl core_algos.py.
     Verified by: tests/credit/test_opo.py, tests/credit/test_group_bias.py.
+
+    Args:
+        length: the unit of L_i: the trajectory's sampled "tokens" (default), or its "turns".
 
     Raises:
         CreditError: a reward is not finite.

@@ -31,31 +31,53 @@ def oprl(
 ) -> Credit:
     """Add to the outcome's advantage that of a step reward, which a second model learns from pairs of won and lost games.
 
-    What: a process model, at first a copy of the policy, is trained at every step, before credit, to tell the better of two games of
-    one start and role from the worse; how much likelier than the policy it finds a turn is then the turn's reward.
-    When to use: one reward at the end of many turns, and several games per start.
-    Mathematics: r_t = beta (log pi_phi(turn t) - log pi_old(turn t)), summed over the turn's tokens; pi_phi minimises the mean of
-    -log sigmoid(Q_better - Q_worse) over pairs of games, Q the mean of r_t over the game's turns, pi_old the policy before its
-    update. A_E = R_i against the other trajectories of the (group, role), A_S = r_t against all other turns of the (group, role);
-    A = A_E + alpha A_S. "against": minus the mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6) ("grpo").
+    What: A process model, at first a copy of the policy, is trained at every step before credit. It
+    learns to tell the better of two games of one initial state and role from the worse. A turn's
+    step reward is how much more likely the turn is under the process model than under the policy.
+    When to use: one reward at the end of many turns, and several games per initial state.
+    Mathematics:
+        r_t = beta (log pi_phi(turn t) - log pi_old(turn t))
+    summed over the turn's tokens. pi_old is the policy before its update. pi_phi minimises the mean
+    over pairs of games of
+        -log sigmoid(Q_better - Q_worse)
+    with Q the mean of r_t over the game's turns.
+        A_E = R_i against the other trajectories of the (group, role)
+        A_S = r_t against all other turns of the (group, role)
+        A = A_E + alpha A_S
+    "Against" is minus the mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6)
+    ("grpo").
     Shapes: advantages [N].
-    Options: ``model`` "process" is the published one; its step size, updates and pairs are the recipe's section ``process``.
-    "policy" (preset ``policy``) trains nothing more: r_t = beta (log pi_old - log pi_ref), the policy's own ratio to the one the run
-    was made from. ``beta`` scales step rewards and is the beta of the process model's loss ("grpo" divides the scale out
-    again); ``alpha`` 0 is ``rloo`` or ``grpo``; ``form``.
-    Pitfalls: the process model doubles the memory of what is trained; with adapters that is little. Better is the higher return, ties
-    give no pair: in games of graded payoffs too, best with worst, second best with second worst. A start whose games all end alike
-    teaches it nothing, and groups of one never do. It learns from whole games: turns after the decisive one take a share of its credit,
-    the more the longer it is trained, and most of it where replies that are never played can take up the probability that the worse
-    games lose: warm up first. At beta 0.05, published for a step size of 1e-6, the loss hardly leaves log 2 and the model keeps moving
-    away: tiny models, with larger steps, want a beta near 1. As the policy moves away from what the process model was, r_t has a part
-    that no pair taught. A group of one, and a pool of equal values, give 0. A_S depends on the turn itself, so it biases the gradient.
-    The paper gives 1e-6 as the process model's step size and 5e-7 as the policy's; here both are the same unless
-    ``process.learning_rate`` says otherwise. The released code says that pairs are one to one and takes every pair: that is
-    ``process.pairs: all``. With "policy" r_t starts at 0 and then rewards what training raised, right or wrong: keep alpha small. Only
-    a run trains a process model: in the lab, verl and TRL take "policy".
-    Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the policy's own ratio.
+    Pitfalls: The process model doubles the memory of what is trained; with adapters that is little.
+    The better game is the one with the higher return. Ties give no pair. In games of graded payoffs
+    too, the best game is paired with the worst, the second best with the second worst. An initial
+    state whose games all have the same return teaches it nothing, and groups of one never do. It
+    learns from whole games. So turns after the decisive one get a share of its credit, and the
+    share grows with training. Most of the credit goes there if replies that are never played can
+    take up the probability that the worse games lose: warm up first. With beta 0.05, published for
+    a step size of 1e-6, the loss hardly moves from log 2 and the model keeps moving away. Tiny
+    models have larger steps and need a beta near 1. As the policy moves away from the process
+    model's first weights, r_t gets a part that no pair taught. A group of one, and a pool of equal
+    values, give 0. A_S depends on the turn itself, so it biases the gradient. The paper gives 1e-6
+    as the process model's step size and 5e-7 as the policy's; here both are the same unless
+    ``process.learning_rate`` says otherwise. The released code says that pairs are one to one, and
+    takes every pair: that is ``process.pairs: all``. With "policy", r_t starts at 0 and then
+    rewards what training made more likely, right or wrong: keep alpha small. Only a run trains a
+    process model; in the lab, verl and TRL use "policy".
+    Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the
+    policy's own ratio.
     Verified by: tests/credit/test_oprl.py, tests/learn/test_process.py.
+
+    Args:
+        model: where the step reward comes from. "process" (default): the published process model;
+            its step size, updates and pairs are the recipe's section ``process``. "policy" (preset
+            ``policy``) trains no second model: r_t = beta (log pi_old - log pi_ref), the ratio of
+            the policy to the one that the run was made from (reference log-probs).
+        beta: scale of step rewards, and the beta in the process model's loss, above 0. "grpo"
+            divides the scale out again. The default 0.05 is published for a step size of 1e-6.
+        alpha: weight of the step term A_S, at least 0. 0 is ``rloo`` or ``grpo`` on returns; 1
+            (default) counts both terms equally.
+        form: how values are compared: "rloo" (default) subtracts the mean of the others, "grpo"
+            subtracts the mean and divides by the sample deviation.
 
     Raises:
         CreditError: a reward or log-probability is not finite, or a column is missing.

@@ -14,9 +14,11 @@ def outcome(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
 
     What: REINFORCE without a baseline.
     When to use: as the unbiased reference; its variance is high.
-    Mathematics: A[i, t] = R_i = sum over t of r[i, t].
+    Mathematics:
+        A[i, t] = R_i = sum over t of r[i, t]
     Shapes: advantages [N].
-    Pitfalls: rewards of one sign push all probabilities the same way until sampling sorts it out.
+    Pitfalls: If all rewards have one sign, every sampled action is pushed in the same direction.
+    Only many samples show which action is better.
     Reference: Williams, 1992.
     Verified by: tests/credit/test_outcome.py, tests/credit/test_bias.py.
 

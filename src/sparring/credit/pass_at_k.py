@@ -19,16 +19,25 @@ def pass_at_k(
 ) -> Credit:
     """Credit the best trajectory of a group with its lead over the second best.
 
-    What: the policy gradient of the best of n instead of the mean; the others get 0. n is the group's size.
+    What: The policy gradient of the best of n instead of the mean; all others get 0. n is the
+    group's size.
     When to use: when one success in n tries is enough, to keep variety.
-    Mathematics: A_i = R_i - R_second if i is the group's best, else 0; without the division the sum over the group is an unbiased
-    gradient of E[max over i of R_i], since the best leaves the maximum without it as its baseline.
+    Mathematics:
+        A_i = R_i - R_second if i is the group's best, else 0
+    Without the division, the sum over the group is an unbiased gradient of
+        E[max over i of R_i]
+    because the best trajectory has the maximum of the others as its baseline.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``divide_by_std`` divides by the group's sample deviation plus ``epsilon``, as the released code does by default.
-    Pitfalls: two equal bests give 0, so with rewards 0 and 1 only groups with exactly one success teach. A group of one gives 0
-    (the released code refuses it).
+    Pitfalls: Two equal bests give 0. So with rewards 0 and 1 only groups with exactly one success
+    teach. A group of one gives 0 (the released code refuses it).
     Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
     Verified by: tests/credit/test_pass_at_k.py, tests/credit/test_group_bias.py.
+
+    Args:
+        divide_by_std: true divides by the group's sample deviation plus ``epsilon``, as the
+            released code does by default. False (default) keeps the unbiased gradient.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite.

@@ -33,20 +33,46 @@ def ppr(
 ) -> Credit:
     """Bring a process reward per turn and the outcome of the game to one scale, and compare what follows within the group.
 
-    What: both are mapped to [0, 1] and centred, so that neither a long game nor a generous judge earns by itself.
-    When to use: with a reward plug-in that scores every turn (``process``), of which only the order can be trusted.
-    Mathematics: p = process / largest_process; o = (sum of outcome - lowest_outcome) / (highest_outcome - lowest_outcome). "half":
-    r[t] = p[t] - 1/2, and o - 1/2 more at the last turn. "mean": r[t] = p[t] - mean of the trajectory's p + o, whose mean is o.
-    Whatever else a turn earned is added. A = (G - mean G) / (std G + epsilon) over the turns of a (group, role), G the
-    (discounted) return to go of r.
+    What: The process reward and the outcome are both mapped to [0, 1] and centred. So neither a
+    long game nor a generous judge gains anything by itself.
+    When to use: with a reward plug-in that scores every turn (``process``), if only the order of
+    its scores can be trusted.
+    Mathematics:
+        p = process / largest_process
+        o = (sum of outcome - lowest_outcome) / (highest_outcome - lowest_outcome)
+    "half":
+        r[t] = p[t] - 1/2, and o - 1/2 more at the last turn
+    "mean":
+        r[t] = p[t] - mean of the trajectory's p + o
+    whose mean is o. Whatever else a turn earned is added.
+        A = (G - mean G) / (std G + epsilon)
+    over the turns of a (group, role), with G the (discounted) return of r from the turn on.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``process`` (an oracle's ``best_action`` by default) and ``outcome`` name components of the reward; the three bounds give
-    their scales (a game of -1 to 1 by default); ``centring``; ``gamma``; ``divide_by_std``.
-    Pitfalls: sources differ on the centring, and neither could be checked against the paper: no reproduction. With "half" a turn
-    scored below 1/2 is a loss, so many of them favour short games; with "mean" the outcome counts once per turn that is left.
-    The bound on shaping scales components down before they come here: set ``reorder_outcomes`` to have them whole.
+    Pitfalls: Sources differ on the centring, and neither version could be checked against the
+    paper: no reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns favour
+    short games. With "mean" the outcome counts once per turn that is left. The bound on shaping
+    scales components down before they come here; set ``reorder_outcomes`` to have them whole.
     Reference: PPR with ReNorm (literal readings of a review and of notes).
     Verified by: tests/credit/test_ppr.py, tests/credit/test_components.py.
+
+    Args:
+        process: name of the reward component that scores turns; the default is an oracle's
+            ``best_action``.
+        outcome: name of the reward component that holds the game's payoff; the default is "game".
+        centring: "half" (default) subtracts 1/2 from the process reward and from the outcome, which
+            is paid at the last turn. "mean" subtracts the trajectory's mean process reward and pays
+            the outcome at every turn.
+        largest_process: the process reward of one turn that counts as 1, in reward units, above 0;
+            the default is 1.
+        lowest_outcome: the least that a game pays, in reward units; it counts as 0. The default is
+            -1.
+        highest_outcome: the most that a game pays, in reward units; it counts as 1 and must be
+            above ``lowest_outcome``. The default is 1.
+        gamma: discount per turn of G, in [0, 1]; 1 (default) does not discount.
+        divide_by_std: true (default) divides by the sample deviation of G. False only subtracts the
+            mean.
+        epsilon: added to the deviation of G, which is in units of the mapped rewards; at least 0.
+            The default matters only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or a component is missing.

@@ -26,17 +26,31 @@ def rae(
 ) -> Credit:
     """Compare a trajectory's return with a running mean of its role's returns.
 
-    What: an exponential moving average per (game, role), kept over the run and saved with checkpoints.
-    When to use: self-play in which seats have different prospects; needs no repeated deals.
-    Mathematics: A[i, t] = gamma^(turns left after t) * (R_i - b), then b <- decay * b + (1 - decay) * R_i, trajectories
-    in order of their episodes; b is read before its own update and starts at 0.
+    What: The baseline is an exponential moving average (EMA) of returns per (game, role). It is
+    kept over the run and saved with checkpoints.
+    When to use: self-play in which seats have different prospects. It needs no repeated initial
+    states.
+    Mathematics:
+        A[i, t] = gamma^(turns left after t) * (R_i - b)
+    and then
+        b <- decay * b + (1 - decay) * R_i
+    with trajectories in order of their episodes. b is read before its own update and starts at 0.
     Shapes: advantages [N]; state {"GAME/ROLE": b}.
-    Options: ``gamma`` < 1 weakens the credit of early turns, as the release's intermediate rewards do. ``baselines`` "player"
-    (preset ``as_released``) keeps one per seat over all games, state {"playerSEAT": b}, as the released code does.
-    Pitfalls: the paper keys by game and role, the release by player number only, so that games of other stakes share a baseline;
-    it also has a table per actor process, of which there is one here. From b = 0 the first batches are centred poorly.
+    Pitfalls: The paper has one baseline per game and role, the release one per player number only,
+    so that games with other stakes share a baseline. The release also has a table per actor
+    process; here there is one. Because b starts at 0, the first batches are centred poorly.
     Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
     Verified by: tests/credit/test_rae.py.
+
+    Args:
+        decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
+            return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
+        gamma: factor per turn that is left after a turn, in [0, 1]. Below 1 early turns get less
+            credit, as with the release's intermediate rewards; 1 (default) credits all turns
+            equally.
+        baselines: what has a baseline of its own: each "role" of each game (default), or each
+            "player" (preset ``as_released``), that is each seat over all games, with state
+            {"playerSEAT": b}, as in the released code.
 
     Raises:
         CreditError: a reward is not finite.

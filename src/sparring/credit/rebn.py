@@ -24,18 +24,28 @@ def rebn(
 ) -> Credit:
     """Standardise what each turn still earned over all turns of the batch.
 
-    What: the return from each turn on, minus the batch's mean, over the batch's deviation; no groups, no critic.
-    When to use: one task with one role and many turns, where repeated starts are not at hand. In self-play with roles set
-    ``by_role`` or use ``mars``: the mean over both sides of a zero-sum game is 0 and explains nothing.
-    Mathematics: G[i, t] = sum over k >= t of gamma^(k-t) r[i, k]; A[i, t] = (G[i, t] - mean G) / (std G + epsilon), with mean and
-    sample deviation over all turns of the batch.
+    What: The return from each turn on, minus the batch's mean, over the batch's deviation. It needs
+    no groups and no critic.
+    When to use: one task with one role and many turns, where repeated initial states are not
+    available. In self-play with roles set ``by_role``, or use ``mars``: the mean over both sides of
+    a zero-sum game is 0 and explains nothing.
+    Mathematics:
+        G[i, t] = sum over k >= t of gamma^(k-t) r[i, k]
+        A[i, t] = (G[i, t] - mean G) / (std G + epsilon)
+    with mean and sample deviation over all turns of the batch.
     Shapes: advantages [N].
-    Options: ``gamma`` discounts later turns; ``by_role`` takes the statistics per (game, role) instead of over the whole batch
-    (the default is the published formula, which knows no roles).
-    Pitfalls: the mean over turns weighs long games more (the bias measured for ``mars``, times one over the deviation); games
-    whose rewards have different sizes share one scale unless ``by_role`` keeps them apart. Equal returns give 0.
+    Pitfalls: The mean over turns gives long games more weight (the bias measured for ``mars``,
+    times one over the deviation). Games whose rewards have different sizes share one scale, unless
+    ``by_role`` separates them. Equal returns give 0.
     Reference: Liu et al., 2025 (GEM, arXiv 2510.01051).
     Verified by: tests/credit/test_rebn.py, tests/credit/test_bias.py.
+
+    Args:
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        by_role: true takes the statistics per (game, role). False (default) takes them over the
+            whole batch, which is the published formula; it knows no roles.
+        epsilon: added to the deviation, in reward units, at least 0. The default matters only where
+            the deviation is tiny.
 
     Raises:
         CreditError: a reward is not finite.

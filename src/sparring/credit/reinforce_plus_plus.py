@@ -27,18 +27,29 @@ def reinforce_plus_plus(
 ) -> Credit:
     """Whiten returns over the whole batch, after subtracting the group's mean if asked for.
 
-    What: REINFORCE with one mean and one deviation for the batch, so that a single group can not blow up its scale.
-    When to use: as ``grpo``, where groups are small or their deviations differ wildly; preset "baseline" for several rollouts per start.
-    Mathematics: x[i, t] = sum over k >= t of gamma^(k-t) r[i, k] ("none") or R_i - mean_g R ("group");
-    A = (x - mean x) / sqrt(var x + 1e-8), mean and sample variance over the batch.
+    What: REINFORCE with one mean and one deviation for the batch. So a single group can not inflate
+    its own scale.
+    When to use: as ``grpo``, where groups are small or their deviations differ strongly. Preset
+    "baseline" is for several rollouts per initial state.
+    Mathematics:
+        x[i, t] = sum over k >= t of gamma^(k-t) r[i, k]  ("none")
+        x[i, t] = R_i - mean_g R                          ("group")
+        A = (x - mean x) / sqrt(var x + 1e-8)
+    with mean and sample variance over the batch.
     Shapes: advantages [N]; the group's mean per (group, role).
-    Options: ``baseline`` as above; ``over`` counts each turn once ("turns") or once per sampled token ("tokens", as the release's
-    token-level whitening does); ``gamma`` applies to "none" only: with a group's mean the return is the whole trajectory's.
-    Pitfalls: without the baseline a zero-sum batch is only rescaled. The released code lets a group of one pass its raw reward to the
-    whitening; here it enters as 0. Discounting is per turn, the release's per token. Equal returns
-    give 0.
+    Pitfalls: Without the baseline a zero-sum batch is only rescaled. In the released code a group
+    of one passes its raw reward to the whitening; here it enters as 0. Discounting is per turn, the
+    release's per token. Equal returns give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
     Verified by: tests/credit/test_reinforce_plus_plus.py.
+
+    Args:
+        gamma: discount per turn of the return, in [0, 1]; 1 (default) does not discount. Used with
+            ``baseline`` "none" only: with a group's mean the return is the whole trajectory's.
+        baseline: "none" (default) whitens the returns from each turn on. "group" (preset
+            ``baseline``) first subtracts the group's mean from the trajectory's return.
+        over: how often a turn counts in the batch's mean and variance: once ("turns", the default),
+            or once per sampled token ("tokens"), as in the release's token-level whitening.
 
     Raises:
         CreditError: a reward is not finite.

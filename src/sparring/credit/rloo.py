@@ -13,11 +13,13 @@ from sparring.types import Credit, TurnTable
 def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Compare a trajectory's return with the mean of the others that started alike.
 
-    What: one advantage per trajectory; the baseline leaves the trajectory itself out, so it is unbiased.
+    What: One advantage per trajectory. The baseline leaves out the trajectory itself, so it is
+    unbiased.
     When to use: as ``grpo``, where an unbiased gradient matters more than a fixed scale.
-    Mathematics: A[i, t] = R_i - 1 / (n - 1) * sum over j != i of R_j = n / (n - 1) * (R_i - mean_g R).
+    Mathematics:
+        A[i, t] = R_i - 1 / (n - 1) * sum over j != i of R_j = n / (n - 1) * (R_i - mean_g R)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: a group of one gives 0, as do equal returns.
+    Pitfalls: A group of one gives 0, as do equal returns.
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
     Verified by: tests/credit/test_rloo.py, tests/credit/test_bias.py.
 

@@ -17,15 +17,25 @@ from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 def s_grpo(turns: TurnTable, state: Mapping[str, Any], *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens") -> Credit:
     """Reward the shortest success of a group in full and each longer one half as much as the one before.
 
-    What: success counts, and early success most; the members of a group are the exits of a serial group, in order of length.
+    What: Success counts, and early success most. The members of a group are the exits of a serial
+    group, in order of length.
     When to use: to shorten reasoning that is already right, with members cut off early on purpose.
-    Mathematics: with the group in order of length, the j-th success gets x = 1 / 2^(j-1), a failure 0; A_i = x_i - mean_g x.
+    Mathematics: with the group in order of length, the j-th success gets
+        x = 1 / 2^(j-1)
+    and a failure 0;
+        A_i = x_i - mean_g x
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``success`` is the least return that counts as one; ``length`` in sampled tokens or in turns.
-    Pitfalls: the paper's members are cuts of one path; on independent rollouts the order by length rewards terseness as such. Successes of
-    equal length share the mean of their rewards. How large a return was beyond ``success`` is lost. A group of one gives 0.
+    Pitfalls: The paper's members are cuts of one path. On independent rollouts the order by length
+    rewards short replies as such. Successes of equal length share the mean of their rewards. How
+    far a return is above ``success`` is lost. A group of one gives 0.
     Reference: S-GRPO (arXiv 2505.07686).
     Verified by: tests/credit/test_s_grpo.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        length: what orders the successes: the number of sampled "tokens" of the trajectory
+            (default), or of its "turns".
 
     Raises:
         CreditError: a reward is not finite.

@@ -23,19 +23,29 @@ def salt(
 ) -> Credit:
     """Give steps that several games of a group took alike the mean of those games' advantages.
 
-    What: trajectories of one start form a graph in which the same action in the same place is one step. What good and bad
-    games have in common gets little; what sets them apart keeps its game's advantage.
+    What: Trajectories of one initial state form a graph in which the same action in the same place
+    is one step. A step that good and bad games share gets little; a step of one game alone keeps
+    that game's advantage.
     When to use: with ``rollout.group_size`` of 4 and more, where only the outcome pays.
-    Mathematics: A[i, t] = mean over j in T of A_j, where T are the trajectories of the same (group, role, game) that took the
-    same action at the same anchor, each counted once, and A_j the trajectory advantages of ``base``.
+    Mathematics:
+        A[i, t] = mean over j in T of A_j
+    T are the trajectories of the same (group, role, game) that took the same action at the same
+    anchor, each counted once. A_j are the trajectory advantages of ``base``.
     Shapes: advantages [N]; one value per (group, role, game, anchor, action).
-    Options: ``base`` is ``grpo``, its form without division "dr_grpo", or ``rloo``. ``anchor`` "view" is what the seat sees now,
-    "state_key" all it can know.
-    Pitfalls: a literal reading of the abstract (identical steps are merged, the rest keeps its own); the paper's rule for what
-    counts as identical could not be checked, so this is no reproduction. Turns without an action are never merged. A group of
-    one gives 0, and so does a step that the whole group took.
+    Pitfalls: This is a literal reading of the abstract (identical steps are merged, the rest keep
+    their own advantage). The paper's rule for what counts as identical could not be checked, so
+    this is no reproduction. Turns without an action are never merged. A group of one gives 0, and
+    so does a step that the whole group took.
     Reference: SALT (literal reading of its abstract).
     Verified by: tests/credit/test_salt.py, tests/credit/test_anchors.py.
+
+    Args:
+        base: the estimator that gives A_j: "grpo" (default), "dr_grpo" (``grpo`` without the
+            division), or "rloo".
+        anchor: what a place is. "view" (default): what the seat now sees. "state_key": the
+            information state, which is all that the seat can know.
+        epsilon: added to the deviation of the returns, in reward units, at least 0. The default
+            matters only where the deviation is tiny. Used with ``base`` "grpo" only.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

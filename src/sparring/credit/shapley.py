@@ -28,21 +28,38 @@ def shapley(
 ) -> Credit:
     """Share an episode's worth among its trained seats by what each adds to the coalitions it can join.
 
-    What: the seats of an episode that learn are a coalition; the running mean of what coalitions earned says what a seat adds.
-    When to use: runs whose matchmaker seats the learner in different sets of seats (alone beside bots, in pairs, in all).
-    Mathematics: v(S) = mean worth of the episodes in which exactly the seats in S learnt, over earlier batches; an episode of coalition S
-    and worth w sets v(S) = w and gives seat i phi_i = sum over T in S without i of |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T)), the
-    same for all its turns; with ``baseline`` minus phi_i for v(S) = its running mean (0 before there is one). Coalitions never
-    seen: the mean of the seen ones within S of equal size; where none is, v goes linearly in the size between the
-    nearest sizes known, the empty coalition and S among them.
-    Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi of the seats in the largest coalition.
-    Options: ``worth`` of an episode: the "mean" of the trained seats' returns (teams of one payoff) or their "sum" (own payoffs);
-    ``empty``: v of the empty coalition, what is earned without the learner; ``decay`` per batch of the running means.
-    Pitfalls: w enters every phi_i with the factor 1 / |S|: what tells seats apart within one coalition comes from earlier batches, so it
-    moves baselines and not the expected gradient, which is that of w / |S|; with ``baseline``, which lowers the variance, all
-    seats of an episode get (w - v(S)) / |S| exactly. The values themselves, in the metrics, say who contributes. At most 8 seats learn.
-    Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The characteristic function is this library's.
+    What: The seats of an episode that learn are a coalition. The running mean of what coalitions
+    earned tells what a seat adds to a coalition.
+    When to use: runs whose matchmaker gives the learner different sets of seats (alone beside bots,
+    in pairs, in all).
+    Mathematics: v(S) is the mean worth of the episodes in which exactly the seats in S learnt, over
+    earlier batches. An episode of coalition S and worth w sets v(S) = w and gives seat i
+        phi_i = sum over T in S without i of
+            |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T))
+    the same for all its turns. With ``baseline``, phi_i for v(S) = its running mean (0 before there
+    is one) is subtracted. A coalition that was never seen gets the mean of the seen ones within S
+    of equal size. If there is none, v is linear in the size between the nearest sizes known; the
+    empty coalition and S are known.
+    Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi
+    of the seats in the largest coalition.
+    Pitfalls: The worth w enters every phi_i with the factor 1 / |S|. The differences between the
+    seats of one coalition come from earlier batches. So they change baselines and not the expected
+    gradient, which is that of w / |S|. With ``baseline``, which lowers the variance, all seats of
+    an episode get (w - v(S)) / |S| exactly. The Shapley values themselves, in the metrics, say who
+    contributes. At most 8 seats learn.
+    Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The
+    characteristic function is this library's.
     Verified by: tests/credit/test_shapley.py.
+
+    Args:
+        worth: the worth of an episode: the "mean" of the trained seats' returns (default), for
+            teams with one payoff, or their "sum", for seats with their own payoffs.
+        empty: v of the empty coalition, that is what is earned without the learner, in reward
+            units; the default is 0.
+        baseline: true subtracts the same phi_i with v(S) = its running mean, which lowers the
+            variance. False (default) does not.
+        decay: factor per batch on the running sums behind v, above 0 and at most 1. 1 forgets
+            nothing; the default 0.95 averages over about 20 batches.
 
     Raises:
         CreditError: a reward is not finite, or more than 8 seats of an episode learn.

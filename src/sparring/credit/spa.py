@@ -26,22 +26,44 @@ def spa(
 ) -> Credit:
     """Split the final reward into what each turn contributed, as a head that reads the turn's end has learnt to.
 
-    What: the value head reads the conversation after each turn and says what the turn contributed; the head is fitted so that
-    the contributions of a trajectory add up to its return. The turns are then rewarded with their contributions.
-    When to use: long tasks with one reward at the end. Add the loss ``value_loss``, which fits the head after the turns.
-    Mathematics: c_t = V(after turn t); r'_t = c_t + grounding if the turn was legal; A_t = sum over k >= t of gamma^(k-t) r'_k [- mean
-    over the others of the group of their sum of r']. The head minimises (sum_t c_t - R)^2 / 2: its gradient is (sum_k c_k - R) sum_t grad
-    c_t, which is that of sum_t (c_t - target_t)^2 / 2 with target_t = c_t - (sum_k c_k - R) held fixed.
+    What: The value head reads the conversation after each turn and predicts what the turn
+    contributed. The head is fitted so that the contributions of a trajectory add up to its return.
+    The turns are then rewarded with their contributions.
+    When to use: long tasks with one reward at the end. Add the loss ``value_loss``, which fits the
+    head after the turns.
+    Mathematics:
+        c_t = V(after turn t)
+        r'_t = c_t + grounding if the turn was legal
+        A_t = sum over k >= t of gamma^(k-t) r'_k
+            [- mean over the others of the group of their sum of r']
+    The head minimises
+        (sum_t c_t - R)^2 / 2
+    Its gradient is
+        (sum_k c_k - R) sum_t grad c_t
+    which is that of
+        sum_t (c_t - target_t)^2 / 2
+    with
+        target_t = c_t - (sum_k c_k - R)
+    held fixed.
     Shapes: advantages and value_targets [N].
-    Options: ``grounding`` is the bonus of a legal turn, 0 for none; ``baseline`` "group" compares with the other trajectories that
-    started alike (alone: the own sum, hence 0 at the first turn).
-    Pitfalls: the return itself is in no advantage: until the head is fitted they are noise, and a wrong head biases. The targets move
-    with the other turns' contributions, so they are right for one update: use learner.epochs=1, minibatches=1. ``value_loss`` averages
-    over turns where the paper sums over a trajectory, a matter of the learning rate. The published method fits a model of its own
-    beforehand, on games of an expert, and its trainer multiplies by (T - t - 1): not copied; here the head learns along.
-    Without a baseline grounding makes long games look good.
+    Pitfalls: The return itself is in no advantage. Until the head is fitted the advantages are
+    noise, and a wrong head biases. The targets change with the other turns' contributions, so they
+    are right for one update only: use learner.epochs=1, minibatches=1. ``value_loss`` averages over
+    turns where the paper sums over a trajectory; this changes only the effective learning rate. The
+    published method fits a separate model beforehand, on games of an expert; here the head learns
+    during the run. Its trainer multiplies by (T - t - 1): not copied. Without a baseline, grounding
+    makes long games look good.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
     Verified by: tests/credit/test_spa.py, tests/engine/test_columns.py.
+
+    Args:
+        grounding: bonus for each legal turn, in reward units, at least 0; 0 switches it off. The
+            default is 0.5.
+        gamma: discount per turn of the sum of contributions, in [0, 1]; 1 (default) does not
+            discount.
+        baseline: "none" (default) subtracts nothing. "group" subtracts the mean sum of r' of the
+            other trajectories with the same initial state and role; a trajectory alone in its group
+            subtracts its own sum, which leaves 0 at the first turn (with gamma 1).
 
     Raises:
         CreditError: a reward or value is not finite, or the values after turns are missing.

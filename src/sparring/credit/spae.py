@@ -35,22 +35,41 @@ def spae(
 ) -> Credit:
     """Credit a turn with what it added to the chance of being right, and being sure of it, besides the game's outcome.
 
-    What: a potential per turn from a probed accuracy and confidence; a turn earns its gain on top of the trajectory's advantage,
-    and once the potential was high, what follows earns less of the outcome.
-    When to use: with a reward plug-in that probes after every turn how likely the seat is to be right, as a number in [0, 1].
-    Mathematics: Phi = 1.5 * acc * conf + 0.5 * acc - conf, 0 before the first turn;
-    A[i, t] = c[i, t] * z_g(R_i) + weight * (Phi[t] - Phi[t - 1]); c = reduction where Phi of an earlier turn was above
-    saturation, else 1; z_g as in ``grpo``.
+    What: Each turn has a potential, from a probed accuracy and a confidence. A turn earns its gain
+    of potential on top of the trajectory's advantage. Once the potential was high, later turns earn
+    less of the outcome.
+    When to use: with a reward plug-in that probes after every turn how likely the seat is to be
+    right, as a number in [0, 1].
+    Mathematics:
+        Phi = 1.5 * acc * conf + 0.5 * acc - conf
+    and 0 before the first turn.
+        A[i, t] = c[i, t] * z_g(R_i) + weight * (Phi[t] - Phi[t - 1])
+    c = reduction where Phi of an earlier turn was above saturation, else 1. z_g is as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
-    Options: ``accuracy`` (an oracle's ``best_action`` by default) and ``confidence`` name components of the reward, which are left out
-    of R; without a name confidence is exp(log-probability per token) of the turn's own reply. ``weight``, ``saturation`` and
-    ``reduction`` shape the sum; ``divide_by_std`` and ``epsilon`` belong to z_g.
-    Pitfalls: the potential is the paper's, how it joins the outcome was not released: a literal reading, and ``weight`` and
-    ``reduction`` are ours. Gains are a bonus, not a change of baseline, and add up to the last Phi: policies that end surely right
-    are favoured beyond their return. The bound on shaping scales components down before they come here: set
+    Pitfalls: The potential is the paper's. How it joins the outcome was not released: this is a
+    literal reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
+    baseline, and add up to the last Phi. So policies that end surely right are favoured beyond
+    their return. The bound on shaping scales components down before they come here; set
     ``reorder_outcomes`` to have them whole.
     Reference: SPAE; code of cii030/SPAE-RL, probe_mechanism_example.py, for the potential.
     Verified by: tests/credit/test_spae.py, tests/credit/test_components.py.
+
+    Args:
+        accuracy: name of the reward component that holds the accuracy, in [0, 1]; the default is an
+            oracle's ``best_action``. The component is left out of R.
+        confidence: name of the reward component that holds the confidence, in [0, 1]; it is left
+            out of R too. None (default) uses exp(log-probability per token) of the turn's own
+            reply.
+        weight: weight of the gain of potential, any number; 0 leaves the outcome's term alone. The
+            default is 1.
+        saturation: the potential above which later turns earn less of the outcome; potentials are
+            in [-1, 1], so 1 never reduces. The default is 0.9.
+        reduction: factor on the outcome's term after the potential was above ``saturation``, in [0,
+            1]. 1 reduces nothing, 0 removes the term; the default 0.5 halves it.
+        divide_by_std: true (default) divides z_g by the group's sample deviation. False only
+            subtracts the mean.
+        epsilon: added to the deviation in z_g, in reward units, at least 0. The default matters
+            only where the deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or a component or column is missing.

@@ -29,27 +29,45 @@ def spo_tree(
 ) -> Credit:
     """Credit a turn with the change of value from its position to the next, as the group's other games tell it.
 
-    What: games of one start that went alike so far stand in the same node of a tree; a node is worth what its games still
-    earned, and a turn is credited with what the value gained.
-    When to use: with ``rollout.plan`` "tree", whose nodes are all met several times; without a plan in small games with large groups.
-    Monte-Carlo values without a critic.
-    Mathematics: V(s) = mean over the trajectories through s of G[t]; A[t] = r[t] + gamma * V(s[t+1]) - V(s[t]), V after the last turn 0.
-    Nodes are the information states of a (group, role): with perfect recall an information state is a whole past. The advantages
-    of a trajectory add up to R - V(start) (gamma 1).
+    What: Games of one initial state that were equal so far stand in the same node of a tree. The
+    value of a node is the mean of what its games earned from there on. A turn is credited with the
+    gain of value.
+    When to use: with ``rollout.plan`` "tree", whose nodes are all met several times. Without a
+    plan, in small games with large groups. The values are Monte-Carlo estimates without a critic.
+    Mathematics:
+        V(s) = mean over the trajectories through s of G[t]
+        A[t] = r[t] + gamma * V(s[t+1]) - V(s[t])
+    V after the last turn is 0. Nodes are the information states of a (group, role): with perfect
+    recall an information state is a whole past. The advantages of a trajectory add up to R -
+    V(start) (gamma 1).
     Shapes: advantages [N].
-    Options: ``segments`` "branches": a segment reaches from a node with several ways on to the next, or to the end, and all its turns
-    get the sum of their A, the change of value over the segment, as in the paper; "turns": every turn its own, so that a turn that
-    could not be compared gets 0. ``average`` "children" takes V(s) as the mean over the distinct ways on from s, however often each was
-    taken: the next node, or the last action. ``leave_one_out`` takes the baseline V(s[t]) over the other trajectories ("children": the
-    other ways on). ``divide_by_std`` divides by the population deviation of r + gamma * V(next) at s.
-    Pitfalls: with segments of turns, where a trajectory is alone in its nodes its turns get 0: after the last meeting, or the plan's
-    last boundary, nothing is learned; on a plan's tree write ``segments: branches``. With ``leave_one_out`` and no plan a state's
-    expected gradient is exact times the chance that another of the group reaches it, without it it is smaller still; "children" is a
-    biased baseline. On a plan's tree with b ways on from a node (b - 1) / b of its turns' expected gradient is left, more where nodes
-    meet by chance; ``leave_one_out`` leaves out a game and not its branches, so that it is not exact there. Segments here are whole
-    turns, and edges of value 0 stay in the batch, where the released code drops them.
+    Pitfalls: With segments of turns, a trajectory that is alone in its nodes gets 0 for the turns
+    there. So nothing is learnt after the last node that games share, or after the plan's last
+    boundary; on a plan's tree write ``segments: branches``. With ``leave_one_out`` and no plan, a
+    state's expected gradient is the exact one times the probability that another game of the group
+    reaches it; without ``leave_one_out`` it is smaller still. "children" is a biased baseline. On a
+    plan's tree with b ways on from a node, (b - 1) / b of its turns' expected gradient is left,
+    more where nodes meet by chance. ``leave_one_out`` leaves out one game and not its branches, so
+    it is not exact there. Segments here are whole turns. Edges of value 0 stay in the batch; the
+    released code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
     Verified by: tests/credit/test_spo_tree.py, tests/rollout/plans/test_credit_on_trees.py.
+
+    Args:
+        gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
+        average: how V(s) averages: over the "trajectories" through s (default), or over the
+            "children", the distinct ways on from s (the next node, or the last action), however
+            often each was taken.
+        segments: "turns" (default) gives every turn its own A, so a turn that could not be compared
+            gets 0. "branches", as in the paper: a segment reaches from a node with several ways on
+            to the next such node, or to the end; all its turns get the sum of their A, the change
+            of value over the segment.
+        leave_one_out: true takes the baseline V(s[t]) over the other trajectories (with "children":
+            over the other ways on). False (default) includes the trajectory itself.
+        divide_by_std: true divides by the population deviation of r + gamma * V(next) at s. False
+            (default) does not divide.
+        epsilon: added to the deviation, in reward units, above 0; the default is 1e-8. Unused
+            without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or a column is missing.

@@ -32,23 +32,47 @@ def vpr(
 ) -> Credit:
     """Compare the process reward of a turn with those of the same turn of the group.
 
-    What: turn-level GRPO on a reward that an oracle gives each turn; every token of a turn gets its turn's advantage.
-    When to use: with a process reward such as ``best_action`` or ``regret``, in groups of trajectories that start alike.
-    Mathematics: x[i, t] = sum over k >= t of gamma^(k-t) p[i, k], p the process reward; A[i, t] = (x[i, t] - mean x) / (std x + epsilon)
-    over the members of the baseline's group whose turn was judged, + outcome * A_grpo[i], the normalised rest of the trajectory's
-    return. The mean is that of the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``.
+    What: Turn-level GRPO on a reward that an oracle gives each turn. Every token of a turn gets its
+    turn's advantage.
+    When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
+    trajectories with the same initial state.
+    Mathematics:
+        x[i, t] = sum over k >= t of gamma^(k-t) p[i, k]
+        A[i, t] = (x[i, t] - mean x) / (std x + epsilon) + outcome * A_grpo[i]
+    p is the process reward. Mean and deviation are over the members of the baseline's group whose
+    turn was judged. A_grpo is the normalised rest of the trajectory's return. The mean is that of
+    the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``.
     Shapes: advantages [N]; groups per (group, role, turn_index) by default.
-    Options: ``process`` names the reward component; ``baseline``: "turn_index" (the members alive at that turn, as published), "state"
-    (turns of the batch with the same information state), "role" (all turns of the role), "none"; ``gamma`` 0 looks at the turn alone, 1
-    at all that follow; ``outcome`` is the weight of the rest of the reward, a number or a schedule. Preset "unbiased" is
+    Pitfalls: With gamma 0 a turn gets no credit for the positions it leads to. Exactly, the
+    expected gradient is that of each turn's own reward, given that the turn was reached. For
+    ``regret`` this is right only at the oracle's own play; for ``potential`` it is one step of
+    improvement on the oracle. A reward that is part of its own mean shrinks the gradient by
+    (m - 1) / m among the m members that reach the turn. So turns that few members reach count for
+    less, and one alone gets 0. The deviation gives rare right turns more weight. With gamma > 0 and
+    turn-index means, rewards after continuing are compared only among the members that continued.
+    Turns on which the oracle abstained get the outcome's part alone. Preset "unbiased" is
     leave-one-out without the deviation.
-    Pitfalls: with gamma 0 a turn gets no credit for the positions it leads to: exactly, the expected gradient is that of each turn's own
-    reward, given that the turn was reached; for ``regret`` that is right at the oracle's own play only, for ``potential`` it is one-step
-    improvement on the oracle. The own reward in its own mean shrinks the gradient by (m - 1) / m among m members alive, so turns that few
-    reach count for less; one alone gets 0; the deviation weighs rare rights more. With gamma > 0 and turn-index means, what is paid for
-    going on is compared among those who went on. Turns the oracle abstained on get the outcome's part alone.
-    Reference: arXiv 2605.10325 (VPR); with baseline "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
+    Reference: arXiv 2605.10325 (VPR); with baseline "turn_index" and gamma 0 the formula of
+    ``at_grpo`` on one component.
     Verified by: tests/credit/test_vpr.py.
+
+    Args:
+        process: name of the reward component that scores turns; the default is an oracle's
+            ``best_action``.
+        baseline: which judged turns are compared. "turn_index" (default, as published): those of
+            the group at the same turn index and role; "state": those of the batch with the same
+            information state; "role": all turns of the role in the batch. "none" subtracts no mean;
+            with ``divide_by_std`` it still divides by the role's deviation.
+        leave_one_out: true takes the mean over the other members. False (default) includes the turn
+            itself.
+        divide_by_std: true (default) divides by the sample deviation. False leaves the differences.
+        gamma: discount per turn of process rewards, in [0, 1]. 0 (default) looks at the turn alone,
+            1 at all that follow.
+        outcome: weight of A_grpo, the rest of the trajectory's return compared within its (group,
+            role), a number of at least 0 or a schedule; 0 (default) leaves it out. It uses
+            ``leave_one_out`` and ``divide_by_std`` too.
+        epsilon: added to the deviations, in reward units, at least 0. The default matters only
+            where a deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
         CreditError: a reward is not finite, or no turn has the process reward.

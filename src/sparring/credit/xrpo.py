@@ -26,17 +26,32 @@ def xrpo(
 ) -> Credit:
     """Give successes that were unlikely for the policy a larger advantage.
 
-    What: ``grpo`` plus a bonus for successes whose mean log-probability per token is below the group's.
-    When to use: rewards of right and wrong, where the policy keeps repeating the solutions it has.
-    Mathematics: s_i = mean log-probability of trajectory i's tokens, eta_i = exp(s_i - mean_g s), A0 = ``grpo``;
-    A_i = A0_i + min(max(strength * (1 - eta_i), 0), cap * A0_i) where R_i >= success and A0_i > 0, else A0_i.
+    What: ``grpo`` plus a bonus for successes whose mean log-probability per token is below the
+    group's.
+    When to use: rewards of right and wrong, where the policy repeats the solutions it already has.
+    Mathematics:
+        s_i = mean log-probability of trajectory i's tokens
+        eta_i = exp(s_i - mean_g s)
+        A_i = A0_i + min(max(strength * (1 - eta_i), 0), cap * A0_i)
+            where R_i >= success and A0_i > 0, else A0_i
+    A0 is the advantage of ``grpo``.
     Shapes: advantages [N]; groups per (group, role).
-    Options: ``success`` is the least return that counts as one; ``strength`` and ``cap`` (lambda, kappa); with 0 for either it is ``grpo``.
-    Pitfalls: how bonus and advantage combine is a literal reading, no reproduction is claimed. The bonus depends on the sampler's
-    temperature and favours rare wordings as much as rare ideas. Trajectories without a sampled token count with s = 0.
-    A group of one, or of equal returns, gives 0.
+    Pitfalls: How bonus and advantage combine is a literal reading, and no reproduction is claimed.
+    The bonus depends on the sampler's temperature. It favours rare wordings as much as rare ideas.
+    Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
+    gives 0.
     Reference: XRPO (arXiv 2510.06672).
     Verified by: tests/credit/test_xrpo.py.
+
+    Args:
+        success: the least return that counts as a success, in reward units. The default 0.5 fits
+            returns of 0 and 1.
+        strength: size of the bonus per unit of novelty 1 - eta, at least 0 (lambda in the paper). 0
+            is ``grpo``; the default is 2.5.
+        cap: largest bonus, as a share of A0, at least 0 (kappa in the paper). 0 is ``grpo``; the
+            default 0.5 adds at most half.
+        epsilon: added to the deviation in A0, in reward units, at least 0. The default matters only
+            where the deviation is tiny.
 
     Raises:
         CreditError: a reward or log-probability is not finite, or the table has no log-probabilities.

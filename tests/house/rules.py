@@ -6,7 +6,7 @@ ORDER = [
     *("types", "errors", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
     *("render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "learn", "league"),
-    *("measure", "run", "engine", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
+    *("measure", "engine", "run", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
 ]
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}

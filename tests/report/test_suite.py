@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from sparring.config import resolve
-from sparring.engine.load import load_run
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, RunError
 from sparring.games.catalogue import make_game
@@ -19,6 +18,7 @@ from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
+from sparring.run.load import load_run
 from sparring.run.warmup import warm_up
 
 GAMES = 60  # more than a piece

@@ -5,13 +5,13 @@ import json
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.load import load_run
 from sparring.engine.local import LocalEngine
 from sparring.errors import RunError
 from sparring.ops import files
 from sparring.recipe import to_yaml
 from sparring.run import changes
 from sparring.run.folder import RunFolder
+from sparring.run.load import load_run
 from sparring.run.loop import train
 
 CONFIG = {

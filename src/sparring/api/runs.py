@@ -13,7 +13,6 @@ from sparring.agents.base import Agent
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
-from sparring.engine.load import load_run as load_engine
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, quoted
 from sparring.guard import Watch
@@ -26,6 +25,7 @@ from sparring.run import checkpoint
 from sparring.run.changes import check_same
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
+from sparring.run.load import load_run as load_engine
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start

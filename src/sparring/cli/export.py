@@ -9,8 +9,8 @@ import typer
 
 from sparring.cli.text import say
 from sparring.engine.export import export as write
-from sparring.engine.load import load_run
 from sparring.errors import RunError
+from sparring.run.load import load_run
 
 
 def export(

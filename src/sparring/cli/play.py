@@ -11,7 +11,6 @@ import typer
 
 from sparring.agents.human import human
 from sparring.cli.text import say, shown
-from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.games.base import Game
@@ -21,6 +20,7 @@ from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_games
+from sparring.run.load import load_run
 
 YOU = "you"
 SEEDS = 1_000_000  # a seed that is drawn is below this

@@ -133,6 +133,10 @@ class LocalEngine:
             columns.update(self.exact.of(turns, episodes, player))
         return replace(turns, **finite_columns(columns)) if columns else turns
 
+    def entropies(self, data: Pack) -> FloatArray:
+        """Return the entropy of the distribution of each sampled token, [M], nats."""
+        return self.learner.entropies(data)
+
     def train_process(self, turns: TurnTable, data: Pack, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:

@@ -82,8 +82,18 @@ class Reader:
             logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
         return logprobs
 
-    def _forward(self, model: LanguageModel, part: Slice) -> tuple[Tensor, dict[str, Tensor]]:
+    @torch.no_grad()
+    def entropies(self, data: Pack) -> FloatArray:
+        """Return the entropy of the distribution that each sampled token was drawn from, after temperature and truncation, [M], nats."""
+        found = np.empty(len(data.turn_of))
+        for part in self._parts(data, data.spoken):
+            extra = self._forward(self.model, part, ("entropy",))[1]
+            found[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
+        return found
+
+    def _forward(self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the distributions they came from."""
+        features = self.features if features is None else features
         hidden = model.hidden(part.tree)
         logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
         every = logits.log_softmax(-1)
@@ -92,5 +102,5 @@ class Reader:
             logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
             every = logits.log_softmax(-1)
         logprobs = at_samples(every, place, part.target)
-        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in self.features}
+        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in features}
         return logprobs, {**extra, **legal, "hidden": hidden}

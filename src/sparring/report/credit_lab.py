@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import resolve
-from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.games.base import Game
@@ -23,6 +22,7 @@ from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
 from sparring.report.svg import scatter_chart
 from sparring.rng import Stream
+from sparring.run.load import load_run
 from sparring.types import Interval
 
 RANDOM, UNIFORM, TINY = "random", "uniform", "tiny"

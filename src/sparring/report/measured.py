@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.engine.load import load_run
 from sparring.errors import ConfigError
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
@@ -16,6 +15,7 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.report.measure import evaluate_policy, league_of_run, named_games
 from sparring.report.suite_player import run_player
+from sparring.run.load import load_run
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 

@@ -10,7 +10,6 @@ from typing import Any
 from sparring.agents.base import Agent
 from sparring.agents.endpoint_trust import trust_file
 from sparring.agents.policy import PolicyAgent
-from sparring.engine.load import load_run
 from sparring.engine.local import PUBLISHED
 from sparring.errors import GameError, ModelError, OracleError
 from sparring.games.base import Game
@@ -21,6 +20,7 @@ from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.report.measure import exact_figures
 from sparring.report.suite_player import REMOTE, met_by
+from sparring.run.load import load_run
 
 
 class Bench:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 
-import torch
-
 from sparring.config import RunConfig
 from sparring.engine.local import LocalEngine
+from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
 from sparring.errors import ModelError
 from sparring.run.step import Methods, play_round
 
 SIZES = (64, 256)  # games of the two rounds that are timed
 MOST_REPEATED, MOST_TOKENS = 64, 2048  # updates or plays of a step, and tokens of a reply, beyond which no step is tried
-MATRIX, REPEATS = 1024, 3  # of the product that is timed where the model is not loaded
 OPERATIONS = 2 + 6  # per parameter and token: played once, trained on forwards and backwards
 
 
@@ -86,12 +84,7 @@ def reckoned_minutes(parameters: int, tokens_per_step: float, steps: int) -> flo
         tokens_per_step: of all conversations of a step, told and said.
         steps: of the run.
     """
-    matrix = torch.ones(MATRIX, MATRIX)
-    began = time.perf_counter()
-    for _ in range(REPEATS):
-        matrix @ matrix
-    rate = REPEATS * 2 * MATRIX**3 / (time.perf_counter() - began)
-    return steps * tokens_per_step * parameters * OPERATIONS / rate / 60
+    return steps * tokens_per_step * parameters * OPERATIONS / operations_per_second() / 60
 
 
 def in_words(minutes: float) -> str:

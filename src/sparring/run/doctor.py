@@ -9,10 +9,9 @@ import time
 from importlib import metadata
 from typing import Any
 
-import torch
-
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.engine.machine import facts
 from sparring.run.step import Methods, play_round
 
 PACKAGES = ("torch", "transformers", "open_spiel", "numpy", "pyarrow", "tensorboard")
@@ -24,8 +23,7 @@ def examine() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "machine": platform.machine(),
         "cores": os.cpu_count(),
-        "torch_threads": torch.get_num_threads(),
-        "cuda": torch.cuda.is_available(),
+        **facts(),
         **{name: metadata.version(name) for name in PACKAGES},
     }
     config = resolve({"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}})

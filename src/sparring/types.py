@@ -174,12 +174,14 @@ class Credit:
     or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the estimator's running state to be
     saved with a checkpoint (JSON-serialisable). When a critic is to be fitted, ``value_targets`` has shape [N]: before the turns, or
     after them if the plug-in NEEDS "values_after" and not "values"; with "token_values" [sum of n_tokens], before each token.
+    ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is recorded, and nothing reads it.
     """
 
     advantages: FloatArray
     state: dict[str, Any] = field(default_factory=dict)
     level: Literal["turn", "token"] = "turn"
     value_targets: FloatArray | None = None
+    baselines: FloatArray | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 

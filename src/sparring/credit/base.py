@@ -55,7 +55,7 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
     """Check what an estimator has given for a turn table; every call of one ends here.
 
     Raises:
-        PluginError: its advantages or value targets are not one finite number per turn, or per token.
+        PluginError: its advantages, value targets or baselines are not one finite number per turn, or per token.
     """
     if not isinstance(credit, Credit):
         raise PluginError(f"The {estimator} must return a Credit; it returned {type(credit).__name__}.")
@@ -64,6 +64,8 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
     _check_column(estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows)
     if credit.value_targets is not None:
         _check_column(estimator, "value_targets", credit.value_targets, tokens if by_token else rows)
+    if credit.baselines is not None:
+        _check_column(estimator, "baselines", credit.baselines, rows)
 
 
 def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:

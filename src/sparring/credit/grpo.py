@@ -62,8 +62,11 @@ def grpo(
     else:
         values, ids = returns, groups[starts]
     advantages = centre(values, ids, count)
+    baselines = values - advantages
     if divide_by_std:
         advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
     alone = group_counts(groups[starts], count)[ids] < 2
     advantages = np.where(alone, 0.0, advantages)
-    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state))
+    if over != "turns":
+        advantages, baselines = spread(advantages, turns), spread(baselines, turns)
+    return Credit(advantages=advantages, state=dict(state), baselines=baselines)

@@ -75,15 +75,21 @@ def mars(
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else group_ids(turns.game)
     if turn_level:
-        return Credit(advantages=_normalised(returns, groups, count, scale), state=dict(state))
-    starts = trajectory_starts(turns.trajectory)
-    return Credit(advantages=spread(_normalised(returns[starts], groups[starts], count, scale), turns), state=dict(state))
+        advantages, baselines = _normalised(returns, groups, count, scale)
+    else:
+        starts = trajectory_starts(turns.trajectory)
+        own = _normalised(returns[starts], groups[starts], count, scale)
+        advantages, baselines = (spread(column, turns) for column in own)
+    return Credit(advantages=advantages, state=dict(state), baselines=baselines)
 
 
-def _normalised(returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]) -> FloatArray:
-    """Return the returns minus their group's mean, over its deviation if asked for."""
+def _normalised(returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]) -> tuple[FloatArray, FloatArray]:
+    """Return the returns minus their group's mean, over its deviation if asked for, and that mean."""
     centred = centre(returns, groups, count)
-    return centred / (group_std(returns, groups, count, ddof=1) + 1e-6)[groups] if scale == "std" else centred
+    baselines = returns - centred
+    if scale == "std":
+        centred = centred / (group_std(returns, groups, count, ddof=1) + 1e-6)[groups]
+    return centred, baselines
 
 
 def _as_released(turns: TurnTable, gamma: float) -> FloatArray:

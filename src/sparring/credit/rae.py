@@ -58,18 +58,17 @@ def rae(
     check(turns, "rae")
     returns, starts = trajectory_returns(turns)
     known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
-    advantages = np.empty(len(returns))
+    baselines_then = np.empty(len(returns))
     for index, (name, value) in enumerate(zip(_names(turns, starts, baselines), returns.tolist(), strict=True)):
-        baseline = known.get(name, 0.0)
-        advantages[index] = value - baseline
-        known[name] = decay * baseline + (1.0 - decay) * value
+        baselines_then[index] = known.get(name, 0.0)
+        known[name] = decay * baselines_then[index] + (1.0 - decay) * value
     metrics = {f"baseline/{name}": value for name, value in known.items()}
-    per_turn = spread(advantages, turns)
+    per_turn = spread(returns - baselines_then, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
         left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
         per_turn = per_turn * gamma**left
-    return Credit(advantages=per_turn, state=known, metrics=metrics)
+    return Credit(advantages=per_turn, state=known, metrics=metrics, baselines=spread(baselines_then, turns))
 
 
 def _names(turns: TurnTable, starts: IntArray, baselines: Literal["role", "player"]) -> list[str]:

@@ -30,4 +30,5 @@ def rloo(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     baseline = leave_one_out_mean(returns, groups[starts], count)
-    return Credit(advantages=spread(returns - baseline, turns), state=dict(state))
+    advantages, baselines = spread(returns - baseline, turns), spread(baseline, turns)
+    return Credit(advantages=advantages, state=dict(state), baselines=baselines)

@@ -14,13 +14,15 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sparring.config import RunConfig
+from sparring.engine.base import Engine
 from sparring.errors import CheckpointError, DivergedError, PluginError
 from sparring.league.matchmakers.base import PAST
 from sparring.league.starts import arms
 from sparring.measure.starts import Met
+from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED, adopt, saved
@@ -30,30 +32,10 @@ from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
 from sparring.run.step import Methods, play_round
-from sparring.run.warmup import ImitatingEngine, warm_up
+from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.selection.replay.base import ReplayBuffer
-
-
-class SavingEngine(ImitatingEngine, Protocol):
-    """An engine that can also save itself and keep past selves."""
-
-    def files(self) -> dict[str, bytes]:
-        """Return everything to be saved, by file name."""
-        ...
-
-    def restore(self, folder: Path) -> None:
-        """Take back what ``files`` gave."""
-        ...
-
-    def take_member(self, name: str, keep: int) -> None:
-        """Add a copy of the learner to the league."""
-        ...
-
-    def agent(self, name: str) -> Any:
-        """Return an agent by name; "policy" is the published policy."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +64,7 @@ class Summary:
 
 def train(
     config: RunConfig,
-    engine: SavingEngine,
+    engine: Engine,
     folder: RunFolder,
     *,
     resume: bool = False,
@@ -110,8 +92,9 @@ def train(
     (step, state, buffer, notes), number = _restore(config, engine, folder, resume), 0  # of the step at work; 0: the warm-up
     credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
-    writer.truncate_after(step)
-    store.truncate_after(step)
+    credit = CreditStore(folder.path / "credit")
+    for kept in (writer, store, credit):
+        kept.truncate_after(step)
     latest: dict[str, float] = writer.latest()
     monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
     try:
@@ -119,7 +102,8 @@ def train(
             warm_up(config, engine)
         while step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), step + 1
-            outcome = play_round(config, engine, methods, step, credit_state, book, buffer)
+            recorded = config.store.every > 0 and number % config.store.every == 0
+            outcome = play_round(config, engine, methods, step, credit_state, book, buffer, recorded=recorded)
             credit_state = outcome.credit_state
             step += 1
             metrics, timing = outcome.metrics, outcome.timing
@@ -129,8 +113,9 @@ def train(
                 stream = engine.root.child("evaluation").child(step)
                 metrics = {**metrics, **evaluator.measure(engine.agent("policy"), stream)}
                 timing = {**timing, "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"]}
-            if config.store.every and step % config.store.every == 0:
+            if outcome.learned is not None:
                 store.append(step, outcome.episodes)
+                credit.append(step, outcome.episodes, outcome.learned)
             writer.write(step, metrics, timing)
             latest.update(metrics)
             findings = monitor.observe(step, metrics)
@@ -169,7 +154,7 @@ def _where(config: RunConfig, number: int) -> str:
 
 def save(
     config: RunConfig,
-    engine: SavingEngine,
+    engine: Engine,
     folder: RunFolder,
     step: int,
     credit_state: Mapping[str, Any],
@@ -183,7 +168,7 @@ def save(
 
 
 def _restore(
-    config: RunConfig, engine: SavingEngine, folder: RunFolder, resume: bool
+    config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
 ) -> tuple[int, dict[str, Any], ReplayBuffer, tuple[str, ...]]:
     """Return the step, the states of estimator and curriculum, the replay buffer, and notes to go on from."""
     found = checkpoint.load_latest(folder.path) if resume else None

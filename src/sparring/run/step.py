@@ -35,11 +35,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sparring.config import RunConfig
+from sparring.engine.base import Engine
 from sparring.errors import RolloutError
 from sparring.games.base import Game
 from sparring.league.starts import arms, starts, turn_limit
@@ -47,50 +48,16 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles, judge_episodes
 from sparring.registry import Bound, bind
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap, prepared
-from sparring.rng import Stream
+from sparring.rollout.credit_store import Learned
 from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, oracle_metrics, rollout_metrics
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.selection.replay.base import ReplayBuffer
-from sparring.types import Credit, Episode, FloatArray, TurnTable
-
-
-class Engine(Protocol):
-    """What the loop asks of whatever runs the model; ``engine/local.py`` does it in one process."""
-
-    root: Stream
-    games: list[tuple[Game, float]]
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the past selves, oldest first."""
-        ...
-
-    def play(self, specs: list[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
-        """Play these games."""
-        ...
-
-    def pack(self, episodes: list[Episode]) -> Any:
-        """Return training arrays; they have ``turn_of`` [M] and ``num_tokens``."""
-        ...
-
-    def annotate(self, turns: TurnTable, episodes: list[Episode], data: Any) -> TurnTable:
-        """Return the turn table of these episodes with the columns that the estimator NEEDS."""
-        ...
-
-    def train_process(self, turns: TurnTable, data: Any, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
-        """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
-        ...
-
-    def update(
-        self, data: Any, advantages: FloatArray, value_targets: FloatArray | None, *, turns: TurnTable, step: int, progress: float
-    ) -> dict[str, float]:
-        """Update the weights; return metrics."""
-        ...
+from sparring.types import Credit, Episode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,12 +90,13 @@ class Methods:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """What one round gave: its episodes, figures, wall-clock times, and the estimator's state after it."""
+    """What one round gave: its episodes, figures, wall-clock times, the estimator's state after it, and what it learned from."""
 
     episodes: list[Episode]
     metrics: dict[str, float]
     timing: dict[str, float]
     credit_state: dict[str, Any]
+    learned: Learned | None = None  # where it was to be recorded
 
 
 def play_round(
@@ -139,8 +107,12 @@ def play_round(
     credit_state: Mapping[str, Any],
     book: ArmBook | None = None,
     buffer: ReplayBuffer | None = None,
+    *,
+    recorded: bool = False,
 ) -> Round:
     """Play the games of one step and learn from them; ``book`` takes note of what came of them, ``buffer`` stores some.
+
+    Where the step is ``recorded``, the entropy of every sampled token is computed: one more forward pass.
 
     Raises:
         RolloutError: no game could be played.
@@ -163,7 +135,10 @@ def play_round(
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())
-    learned = {}
+    learned, found = {}, None
+    if recorded:
+        entropies = engine.entropies(data) if batch else np.zeros(0)
+        found = Learned(batch=batch, turns=turns, credit=credit, entropies=entropies)
     if batch:
         learned = engine.update(data, advantages, credit.value_targets, turns=turns, step=step, progress=progress)
     clock.append(time.perf_counter())
@@ -183,7 +158,7 @@ def play_round(
     timing = _timing(clock, len(played.episodes), data.num_tokens)
     if methods.oracles:
         timing["seconds/oracle"] = played.judging
-    return Round(episodes=played.episodes, metrics=metrics, timing=timing, credit_state=credit.state)
+    return Round(episodes=played.episodes, metrics=metrics, timing=timing, credit_state=credit.state, learned=found)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from sparring.config import RunConfig
+from sparring.engine.base import Engine
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
-from sparring.run.step import Engine
-from sparring.types import Episode
 
 
-class ImitatingEngine(Engine, Protocol):
-    """An engine that can also imitate."""
-
-    def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step towards these games' moves."""
-        ...
-
-
-def warm_up(config: RunConfig, engine: ImitatingEngine) -> None:
+def warm_up(config: RunConfig, engine: Engine) -> None:
     """Imitate random legal play for ``warmup.updates`` updates."""
     root = engine.root.child("warmup")
     for update in range(config.warmup.updates):

@@ -1,0 +1,112 @@
+"""What the learn phase found: a second table of Parquet parts, one row per turn, keyed like the episodes.
+
+SELECT role, avg(advantage) FROM 'runs/demo/credit/*.parquet' JOIN 'runs/demo/episodes/*.parquet'
+USING (step, episode_id, seat, turn_index) GROUP BY role
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparring.rollout.parts import Columns, Parts
+from sparring.rollout.table import ordered_turns
+from sparring.types import Credit, Episode, FloatArray, TurnTable
+
+SCHEMA = pa.schema(
+    [
+        ("step", pa.int64()),
+        ("episode_id", pa.int64()),
+        ("seat", pa.int16()),
+        ("turn_index", pa.int32()),
+        ("selected", pa.bool_()),
+        ("replayed", pa.bool_()),
+        ("reward", pa.float64()),
+        ("advantage", pa.float64()),
+        ("token_advantages", pa.list_(pa.float64())),
+        ("baseline", pa.float64()),
+        ("value", pa.float64()),
+        ("value_target", pa.float64()),
+        ("entropies", pa.list_(pa.float64())),
+    ]
+)
+KEYS = ("episode_id", "seat", "turn_index")
+COLUMNS = Columns(kind="credit", version=1, schema=SCHEMA)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """What a step learned from: its batch, the turn table of it, and what credit and model said.
+
+    Legend: N turns, M sampled tokens, in the order of the turn table.
+    """
+
+    batch: Sequence[Episode]  # trained on, replayed plays included
+    turns: TurnTable  # of the batch
+    credit: Credit
+    entropies: FloatArray  # [M] of each sampled token's distribution, nats
+
+
+class CreditStore(Parts):
+    """A folder of parts, one per stored step."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, COLUMNS)
+
+    def append(self, step: int, episodes: Sequence[Episode], learned: Learned) -> Path:
+        """Write what a step found as one part.
+
+        Args:
+            step: steps done.
+            episodes: every play of the step; the turns of those that are not in the batch have ``selected`` false.
+            learned: what the step learned from.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        return self.put(step, COLUMNS.written(credit_rows(step, episodes, learned)))
+
+
+def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.Table:
+    """Return the rows of a step: the batch in the order of its turn table, then the turns that selection dropped."""
+    turns, credit = learned.turns, learned.credit
+    played, trained = ({episode.episode_id for episode in group} for group in (episodes, learned.batch))
+    keys = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(learned.batch)]
+    by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
+    columns: dict[str, Iterable[Any]] = {
+        "selected": [True] * len(keys),
+        "replayed": [number not in played for number, *_ in keys],
+        "reward": turns.reward,
+        "advantage": credit.advantages if by_token is None else [own.mean() if len(own) else 0.0 for own in by_token],
+        "token_advantages": [None] * len(keys) if by_token is None else by_token,
+        "baseline": _or_null(credit.baselines, len(keys)),
+        "value": _or_null(turns.value, len(keys)),
+        "value_target": _or_null(credit.value_targets, len(keys)),
+        "entropies": _by_turn(learned.entropies, turns),
+    }
+    left = [
+        (episode.episode_id, turn.seat, turn.turn_index, sum(turn.rewards.values()))
+        for episode, turn in ordered_turns([episode for episode in episodes if episode.episode_id not in trained])
+    ]
+    dropped: dict[str, list[Any]] = {"selected": [False] * len(left), "replayed": [False] * len(left), "reward": [row[-1] for row in left]}
+    rows = [*keys, *(row[:3] for row in left)]
+    found: dict[str, list[Any]] = {"step": [step] * len(rows)}
+    found |= {name: [row[place] for row in rows] for place, name in enumerate(KEYS)}
+    found |= {name: [*column, *dropped.get(name, [None] * len(left))] for name, column in columns.items()}
+    arrays = [pa.array(found[field.name], field.type) for field in SCHEMA]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
+    """Return a column over tokens, cut into the turns that they belong to."""
+    return np.split(values, np.cumsum(turns.n_tokens)[:-1]) if len(turns.n_tokens) else []
+
+
+def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
+    """Return a column, or nulls where there is none of a number per turn."""
+    return [None] * rows if column is None or len(column) != rows else column

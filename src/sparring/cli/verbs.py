@@ -17,6 +17,7 @@ VERBS = {  # verb -> its line in the help
     "train": "Train a language model by play.",
     "evaluate": "Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite.",
     "play": "Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves.",
+    "show": "Show a stored episode: what each seat was told and said, legal actions, tokens, credit.",
     "list": "List games, methods, recipes or suites: a table, or where it is piped a line each with tabs between.",
     "explain": "Explain a method, game, recipe or metric: what it does, its options and their defaults.",
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",

@@ -1,0 +1,71 @@
+"""sparring show"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sparring.cli.text import say
+from sparring.errors import SparringError
+from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
+from sparring.types import Episode
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    step: Annotated[int | None, typer.Option(help="A stored step; default the newest.")] = None,
+    episode: Annotated[int | None, typer.Option(help="Its number; default the step's first.")] = None,
+    every: Annotated[bool, typer.Option("--list", help="List the episodes of the step.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Tokens as ids, without loading the model's tokenizer.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The record as one JSON document.")] = False,
+) -> None:
+    """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
+    stored = Stored(run)
+    number = stored.step(step)
+    if every:
+        rows = listing_rows(stored.episodes(number))
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        for row in rows:
+            say("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    found = stored.episode(number, episode)
+    credit = stored.credit(number, found)
+    if as_json:
+        rows_of_credit = list(credit.values())
+        print(json.dumps({"step": number, "episode": asdict(found) | {"turns": _turns(found)}, "credit": rows_of_credit}, default=sorted))
+        return
+    for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
+        say(line)
+    say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
+
+
+def _turns(episode: Episode) -> list[dict[str, Any]]:
+    """Return the turns of an episode as mappings."""
+    return [
+        turn._asdict()
+        | {"segments": [asdict(part) for part in turn.segments], "verdict": None if turn.verdict is None else asdict(turn.verdict)}
+        for turn in episode.turns
+    ]
+
+
+def _decoder(run: Path) -> Decode | None:
+    """Return what gives the text of a token of a run's model, or None where the model cannot be loaded."""
+    from sparring.run.load import load_run
+
+    try:
+        tokenizer: Any = load_run(run)[1].model.tokenizer
+    except SparringError as error:
+        say(f"Tokens are shown as ids: {error}\n")
+        return None
+    return lambda index: str(tokenizer.decode([index]))
+
+
+def _several(steps: list[int]) -> str:
+    """Return steps in words, the middle of many left out."""
+    if len(steps) <= 8:
+        return ", ".join(map(str, steps))
+    return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

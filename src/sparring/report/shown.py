@@ -1,0 +1,172 @@
+"""A stored episode as text: what each seat was told and said, its legal actions, its tokens, and the credit of every turn."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.errors import RunError
+from sparring.games.people import listed
+from sparring.oracles.judge import regret
+from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.store import EpisodeStore
+from sparring.run.folder import RunFolder
+from sparring.types import Episode, Turn
+
+WIDTH = 100  # of the lines that are printed
+LABEL = 10  # columns of what stands before a line
+Decode = Callable[[int], str]
+Credits = Mapping[tuple[int, int], Mapping[str, Any]]  # (seat, turn index) -> its row
+
+
+class Stored:
+    """The stored steps of a run folder.
+
+    Raises:
+        RunError: there is no run, or nothing is stored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        RunFolder.open(path)
+        self.path = path
+        self._episodes, self._credit = EpisodeStore(path / "episodes"), CreditStore(path / "credit")
+        self.steps = self._episodes.steps()
+        if not self.steps:
+            raise RunError(f"{path} has no stored episodes: store.every says which steps store theirs, and 0 is none.")
+
+    def step(self, asked: int | None) -> int:
+        """Return the step asked for, or the newest.
+
+        Raises:
+            RunError: this step is not stored.
+        """
+        if asked is None:
+            return self.steps[-1]
+        if asked not in self.steps:
+            near = sorted(sorted(self.steps, key=lambda step: abs(step - asked))[:6])
+            known = ", ".join(map(str, near))
+            raise RunError(f"Step {asked} of {self.path} is not stored. Near it are {known}; store.every says which are.")
+        return asked
+
+    def episodes(self, step: int) -> list[Episode]:
+        """Return the episodes of a step.
+
+        Raises:
+            RunError: its part cannot be read.
+        """
+        found = [episode for _, episode in self._episodes.episodes(lambda number: number == step)]
+        if not found:
+            raise RunError(f"The episodes of step {step} in {self.path} cannot be read, or there are none; show another step.")
+        return found
+
+    def episode(self, step: int, asked: int | None) -> Episode:
+        """Return an episode of a step by its number, or the first.
+
+        Raises:
+            RunError: the step has no such episode.
+        """
+        found = self.episodes(step)
+        if asked is None:
+            return found[0]
+        by_number = {episode.episode_id: episode for episode in found}
+        if asked not in by_number:
+            numbers = f"{found[0].episode_id} to {found[-1].episode_id}"
+            raise RunError(f"Step {step} has no episode {asked}; it has {len(found)}, with numbers from {numbers}. See --list.")
+        return by_number[asked]
+
+    def credit(self, step: int, episode: Episode) -> Credits:
+        """Return what was learned from the turns of an episode; nothing in runs of before it was recorded."""
+        rows = self._credit.read(lambda number: number == step).to_pylist()
+        own = [row for row in rows if row["episode_id"] == episode.episode_id]
+        return {(row["seat"], row["turn_index"]): row for row in own}
+
+
+def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
+    """Return an episode as lines.
+
+    Args:
+        step: it was played in.
+        episode: what is shown.
+        credit: of ``Stored.credit``.
+        decode: gives the text of a token; None shows ids.
+    """
+    lines = [f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"]
+    spec = episode.environment
+    if spec is not None:
+        options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
+        lines.append(f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal action: {spec.illegal.get('rule', '')}")
+    seats = zip(episode.roles, episode.agents, episode.trained, episode.returns, strict=True)
+    lines += [f"  {role}: {agent}{', trained' if trained else ''}, return {value:+g}" for role, agent, trained, value in seats]
+    if episode.forfeited_by is not None:
+        lines.append(f"  forfeited by {episode.roles[episode.forfeited_by]}")
+    if episode.cut:
+        lines.append("  cut at rollout.max_turns")
+    for turn in episode.turns:
+        lines += ["", *turn_lines(episode, turn, credit.get((turn.seat, turn.turn_index)), decode)]
+    return lines
+
+
+def turn_lines(episode: Episode, turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> list[str]:
+    """Return a turn as lines."""
+    lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
+    lines += _labelled("told", turn.told or "(not recorded: this file is from before told texts were)")
+    lines += _labelled("legal", listed(turn.legal_actions))
+    played = "" if turn.action == turn.reply else f"   -> {'nothing' if turn.action is None else turn.action} was played"
+    wrong = "" if turn.event == "ok" else f", {turn.event}"
+    lines += _labelled("said", f"{turn.reply!r}{wrong}{', cut short' if turn.truncated else ''}{played}")
+    tokens = _tokens(turn, credit, decode)
+    lines += _labelled("tokens", tokens) if tokens else []
+    rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
+    lines += _labelled("rewards", rewards or "none")
+    lines += _labelled("credit", _credit(credit)) if credit is not None else []
+    if turn.verdict is not None:
+        best = sorted(zip(turn.verdict.actions, turn.verdict.values, strict=True), key=lambda pair: -pair[1])
+        worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
+        lines += _labelled("oracle", f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}")
+    return lines
+
+
+def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> str:
+    """Return each sampled token with its probability, and its entropy where that was recorded."""
+    sampled = [pair for segment in turn.segments if segment.kind == "sampled" for pair in zip(segment.ids, segment.logprobs, strict=True)]
+    entropies = (credit["entropies"] if credit is not None else None) or [None] * len(sampled)
+    shown = []
+    for (index, logprob), entropy in zip(sampled, entropies, strict=True):
+        text = str(index) if decode is None else repr(decode(index))
+        shown.append(f"{text} p={math.exp(logprob):.3g}{'' if entropy is None else f' H={entropy:.2f}'}")
+    return "  ".join(shown)
+
+
+def _credit(row: Mapping[str, Any]) -> str:
+    """Return what was learned from a turn."""
+    if not row["selected"]:
+        return "not trained on: selection dropped it"
+    parts = [f"advantage {row['advantage']:+.4g}"]
+    names = {"baseline": "baseline", "value": "value", "value_target": "value target"}
+    parts += [f"{label} {row[name]:+.4g}" for name, label in names.items() if row[name] is not None]
+    if row["token_advantages"]:
+        parts.append(f"per token {', '.join(f'{value:+.3g}' for value in row['token_advantages'])}")
+    return ", ".join(parts) + (", replayed" if row["replayed"] else "")
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    """Return a text below a label, wrapped; its own line ends stay."""
+    begin, rest = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
+    lines: list[str] = []
+    for line in text.split("\n") or [""]:
+        found = textwrap.wrap(line, WIDTH - len(rest), break_long_words=False, break_on_hyphens=False, drop_whitespace=False) or [""]
+        lines += [f"{rest if lines or number else begin}{part}".rstrip() for number, part in enumerate(found)]
+    return lines
+
+
+def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
+    """Return the episodes of a step as rows: number, environment, seats, returns, turns, replies that were no legal action."""
+    rows: list[tuple[str, ...]] = [("episode", "environment", "seats", "returns", "turns", "illegal")]
+    for episode in episodes:
+        illegal = sum(turn.event != "ok" for turn in episode.turns)
+        returns = " ".join(f"{value:+g}" for value in episode.returns)
+        rows.append((str(episode.episode_id), episode.game, " ".join(episode.agents), returns, str(len(episode.turns)), str(illegal)))
+    return rows

@@ -78,14 +78,17 @@ def cfr(
     """Average policy after a number of CFR or CFR+ iterations, sampled: near-equilibrium play where the tree is small.
 
     Args:
-        iterations: passes over the game tree; NashConv after 400 of CFR+ is 0.0003 in Kuhn and 0.002 in Leduc poker.
-        variant: "cfr" or "cfr_plus".
-        max_histories: size of the largest tree to solve.
+        iterations: passes over the game tree, at least 1. NashConv after 400 (default) of CFR+ is
+            0.0003 in Kuhn and 0.002 in Leduc poker.
+        variant: the solver: "cfr" or "cfr_plus" (default).
+        max_histories: the largest game tree to solve, in histories, at least 1. A larger game is an
+            error.
 
     Raises:
         ConfigError: a number out of range.
 
-    Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007; Tammelin, "CFR+", 2014.
+    Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
+    Tammelin, "CFR+", 2014.
     """
     check_range("cfr: iterations", iterations, 1)
     check_range("cfr: max_histories", max_histories, 1)

@@ -27,5 +27,10 @@ class DemonstratorAgent:
 
 
 def demonstrator(*, renderer: Any, name: str = "demonstrator") -> DemonstratorAgent:
-    """Random legal moves, written as the learner writes its own, for the optional warm-up."""
+    """Random legal moves, written as the learner writes its own, for the optional warm-up.
+
+    Args:
+        renderer: the learner's renderer, which writes the replies.
+        name: what the agent is called.
+    """
     return DemonstratorAgent(name, renderer)

@@ -114,42 +114,51 @@ def endpoint(
 ) -> Agent:
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
-    Each turn is one request without memory: a system line, and the complete observation of the seat (rules, own secrets,
-    everything public so far, legal actions). The game finds the action in the reply. An empty reply is a reply, one
-    without an action.
+    Each turn is one request without memory. It holds a system line and the complete observation of
+    the seat (rules, own secrets, everything public so far, legal actions). The game finds the
+    action in the reply. An empty reply is a reply, one without an action.
 
-    When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang, llama.cpp, Ollama).
-        Play the games in style "full"; the brief words of style "brief" explain nothing. Needs the extra ``endpoint``.
-    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn: two checkpoints served under one
-        name and address need two cache files. After an illegal reply that the rules let pass, the question ends with a word
-        about that reply. Budgets count what this agent spends itself, not the cache's answers;
-        requests under way when a budget runs out are still paid, so it can be passed by ``concurrency`` - 1 requests and
-        the last one's length. Sampling repeats exactly only as far as the endpoint honours seeds.
+    When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
+    llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
+    nothing. Needs the extra ``endpoint``.
+    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn. So two
+    checkpoints served under one name and address need two cache files. After an illegal reply that
+    the rules let pass, the question ends with a word about that reply. Budgets count what this
+    agent spends itself, not the cache's answers. Requests under way when a budget runs out are
+    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
+    last one. Sampling repeats exactly only as far as the endpoint honours seeds.
 
     Args:
         model: the model's name at the endpoint.
-        base_url: address of the API, without "/chat/completions": on this machine, at the provider of the key, or on a host that the
-            environment variable SPARRING_ENDPOINT_HOSTS names.
-        key_variable: name of the environment variable that holds the key, such as MY_API_KEY; addresses of this machine may do
-            without a key.
-        system: the system line; empty sends none, for models whose template has no place for one.
-        temperature: of sampling; null leaves it to the endpoint.
-        top_p: probability mass of nucleus sampling; null leaves it to the endpoint.
-        max_new_tokens: length limit of a reply, in tokens.
-        seed_requests: whether a seed from the turn's stream is sent along; some endpoints refuse to be seeded.
-        concurrency: the most requests under way at a time.
+        base_url: address of the API, without "/chat/completions". It is on this machine, at the
+            provider of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS
+            names.
+        key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
+            Addresses of this machine may do without a key.
+        system: the system line. Empty sends none, for models whose template has no place for one.
+        temperature: of sampling, at least 0. null leaves it to the endpoint.
+        top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
+        max_new_tokens: length limit of a reply, in tokens, at least 1.
+        seed_requests: true (default): a seed from the turn's stream is sent along. false: none is
+            sent, for endpoints that refuse seeds.
+        concurrency: the most requests under way at a time, at least 1.
         timeout: seconds that one try may take as a whole.
-        retries: tries after the first, 0.5, 1, 2, 4, then 8 seconds apart, or as far as the endpoint says.
-        budget_tokens: tokens in and out after which the agent stops with an error; 0 for no limit.
-        budget_cost: money after which the agent stops with an error; 0 for no limit. Needs a price.
-        price_in: price of a million prompt tokens.
-        price_out: price of a million reply tokens.
-        cache: a file of JSON lines, such as answers.jsonl, to which every answer is appended and from which a repeated request is
-            answered; kept in answers/ of the cache folder. A path must be typed, or lie where SPARRING_ENDPOINT_FILES says.
+        retries: tries after the first one, at least 0. They are 0.5, 1, 2, 4, then 8 seconds apart,
+            or as far as the endpoint says.
+        budget_tokens: tokens in and out after which the agent stops with an error. 0 (default): no
+            limit.
+        budget_cost: money after which the agent stops with an error. 0 (default): no limit. Needs a
+            price.
+        price_in: price of a million prompt tokens, in any currency.
+        price_out: price of a million reply tokens, in the same currency.
+        cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
+            repeated request is answered from it. A plain name is kept in answers/ of the cache
+            folder; a path must be typed, or lie where SPARRING_ENDPOINT_FILES says. null (default):
+            none.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, an address or a file that the user has not named, or
-            the package openai is missing.
+        ConfigError: a number out of range, a budget without a price, no key, an address or a file
+            that the user has not named, or the package openai is missing.
 
     Reference: OpenAI API reference, "Create chat completion".
     """

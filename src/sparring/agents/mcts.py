@@ -54,15 +54,16 @@ def mcts(
     """Monte Carlo tree search (UCT) for games of perfect information, with a set number of simulations per move.
 
     Args:
-        simulations: tree descents per decision.
-        uct_c: weight of the exploration term.
-        rollouts: random playouts per leaf.
-        solve: whether proven wins and losses are backed up exactly.
+        simulations: simulations per decision, at least 1.
+        uct_c: weight of the exploration term of UCT, at least 0.
+        rollouts: random playouts per leaf, at least 1.
+        solve: true: proven wins and losses are backed up exactly. false (default): they are not.
 
     Raises:
         ConfigError: a number out of range.
 
-    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's MCTSBot.
+    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
+    MCTSBot.
     """
     check_range("mcts: simulations", simulations, 1)
     check_range("mcts: rollouts", rollouts, 1)

@@ -62,8 +62,10 @@ def minimax(*, max_states: int = 200_000, random_moves: float = 0.0) -> Agent:
     """Perfect play in small two-seat games without chance or hidden information, uniform among the best actions.
 
     Args:
-        max_states: positions to remember before giving up.
-        random_moves: share of the moves, 0 to 1, that are drawn from all legal ones instead: an opponent who can be beaten.
+        max_states: most positions that are looked at and remembered, at least 1. A game with more
+            is an error.
+        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
+            Above 0 the opponent can be beaten. Default 0.
 
     Raises:
         ConfigError: a number out of range.

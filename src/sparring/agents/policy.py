@@ -87,5 +87,12 @@ class PolicyAgent:
 
 
 def policy(*, sampler: Any, renderer: Any, params: SamplingParams, name: str = "policy") -> PolicyAgent:
-    """The language model that is trained, or a past self: what it says is its move."""
+    """The language model that is trained, or a past self: what it says is its move.
+
+    Args:
+        sampler: draws the replies from the model.
+        renderer: lays conversations out in tokens, and reads replies.
+        params: length limit, temperature and truncation of the replies.
+        name: what the agent is called.
+    """
     return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params)

@@ -27,8 +27,10 @@ def scripted(*, moves: tuple[str, ...] = (), preference: tuple[str, ...] = ()) -
     """A fixed script: moves in order, then the first legal action of a preference list.
 
     Args:
-        moves: the replies of the seat's own turns 0, 1, 2, ...; said as written, legal or not.
-        preference: actions from most to least preferred, for the turns after ``moves``; without a legal one among them
-            the first legal action is played.
+        moves: the replies of the seat's own turns 0, 1, 2, ... They are said as written, legal or
+            not. Empty (default): none.
+        preference: actions from most to least preferred, for the turns after ``moves``. If none of
+            them is legal, the first legal action is played. Empty (default): always the first legal
+            action.
     """
     return ScriptedAgent(moves, preference)

@@ -20,17 +20,32 @@ def aepo_clip(
 ) -> LossTerm:
     """Hold the ratio of good tokens at the upper bound without losing their gradient, and favour uncertain tokens.
 
-    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing it.
+    What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
+    it.
     When to use: agents with tools, whose uncertain tokens are clipped early and then never learned.
-    Mathematics: A' = A max(0, 1 + entropy_gain z(H)), z over the minibatch. A' > 0 and rho > 1 + clip_high:
-    L = -(1 + clip_high) rho / sg(rho) A', whose gradient factor is 1 + clip_high; A' < 0 and rho < 1 - clip_low: no gradient;
-    else L = -rho A'.
+    Mathematics:
+        A' = A max(0, 1 + entropy_gain z(H))
+    z(H) is the token's entropy, standardised over the minibatch. With rho = pi / pi_old the loss is
+        A' > 0 and rho > 1 + clip_high:   L = -(1 + clip_high) rho / sg(rho) A'
+        A' < 0 and rho < 1 - clip_low:    no gradient
+        else:                             L = -rho A'
+    sg stops the gradient, so in the first case the factor of the gradient is 1 + clip_high.
     Shapes: [M] -> [M].
-    Options: ``entropy_gain`` 0 leaves the advantage alone; the paper's number is unknown to us.
-    Pitfalls: the ratio of a good token is never held back by the loss: with many updates per step watch approximate_kl.
-    Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens whose gradient is bounded).
+    Pitfalls: the loss never holds back the ratio of a good token. With many updates per step watch
+    approximate_kl.
+    Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens
+    whose gradient is bounded).
     Reference: AEPO (agentic entropy-balanced policy optimisation), 2025, from notes.
     Verified by: tests/losses/test_aepo_clip.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1, at least 0. A token with a negative advantage and
+            a ratio under 1 - clip_low has no gradient.
+        clip_high: width of the clip above ratio 1, at least 0. For a token with a positive
+            advantage the factor of the gradient never exceeds 1 + clip_high.
+        entropy_gain: how much the advantage grows per standard deviation of entropy, at least 0. 0
+            leaves the advantage as it is. The default 0.1 is ours: the paper's number is unknown to
+            us.
     """
     whole, index = whole_of(batch)
     assert whole.entropy is not None

@@ -30,17 +30,32 @@ def clip_cov(
 ) -> LossTerm:
     """Take the gradient from a small random share of the tokens whose log-probability and advantage vary together.
 
-    What: ``ppo_clip`` with a random mask over tokens of high covariance, which are those that make the policy certain.
-    When to use: when entropy collapses early and with it all progress.
-    Mathematics: cov_t = (A_t - mean A)(log pi_t - mean log pi), means over the minibatch. Of the tokens with lower < cov < upper
-    that PPO's clip does not cut, max(1, floor(share M')) are drawn; their loss is 0.
+    What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
+    policy certain.
+    When to use: when the entropy collapses early and training then stops making progress.
+    Mathematics:
+        cov_t = (A_t - mean A)(log pi_t - mean log pi)
+    with means over the minibatch. Candidates are the tokens with lower < cov < upper that PPO's
+    clip does not cut. Of them
+        max(1, floor(share M'))
+    are drawn, and their loss is 0.
     Shapes: [M] -> [M].
-    Options: ``share`` 0 is ``ppo_clip``. Preset ``spear``: share 0.02, bounds 1 and 40.
-    Pitfalls: the bounds are of unscaled covariances: with small advantages nothing reaches 1 and the loss is ``ppo_clip``;
-    watch chosen_fraction. The mean of the loss still counts the tokens taken out.
-    Metrics: as ``ppo_clip``, and chosen_fraction (tokens taken out), covariance_max (over the minibatch).
+    Pitfalls: the bounds are of unscaled covariances. With small advantages nothing reaches 1, and
+    the loss is ``ppo_clip``; watch chosen_fraction. The mean of the loss still counts the tokens
+    taken out.
+    Metrics: as ``ppo_clip``, and chosen_fraction (tokens taken out), covariance_max (over the
+    minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism); SPEAR, 2025, for the preset.
     Verified by: tests/losses/test_clip_cov.py.
+
+    Args:
+        share: share of the minibatch's tokens that lose their gradient, in [0, 1]. Above 0 it is at
+            least one token, if there is a candidate. 0 is ``ppo_clip``. Preset ``spear`` has 0.02.
+        lower: only tokens with a covariance above this are candidates. The unit is that of an
+            advantage times nats.
+        upper: only tokens with a covariance below this are candidates. Preset ``spear`` has 40.
+        clip_low: width of PPO's clip below ratio 1, at least 0.
+        clip_high: width of PPO's clip above ratio 1, at least 0.
     """
     whole, index = whole_of(batch)
     scores = covariance(whole)

@@ -18,16 +18,23 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
     """Keep the share of tokens with the largest advantage times entropy; the others get no policy loss.
 
     What: factors 0 and 1 for every policy loss.
-    When to use: long replies, most of whose tokens are certain and teach nothing.
-    Mathematics: score_t = |A_t| H_t; w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0.
+    When to use: long replies in which most tokens are certain and teach nothing.
+    Mathematics:
+        score_t = |A_t| H_t
+        w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0
     Shapes: [M] -> weights [M].
-    Options: ``keep`` may be a schedule; D3S moves it linearly over training. 1 keeps all.
-    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the tokens left out, so that the
-    step is smaller. Tokens that tie with the last one kept are kept too: if no token has an advantage, all are. The paper's
-    numbers are unknown to us; its choice of games is a selection rule.
+    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
+    tokens left out, so the step is smaller. Tokens with the same score as the last one kept are
+    kept too: if no token has an advantage, all are kept. The games that D3S trains on are chosen by
+    a selection rule (``d3s_downsample``), not here.
     Metrics: kept_fraction, score_mean (of the minibatch).
     Reference: D3S (notes).
     Verified by: tests/losses/test_d3s_tokens.py.
+
+    Args:
+        keep: share of the minibatch's tokens that keep their policy loss, above 0 and at most 1; 1
+            keeps all. A number or a schedule; D3S moves it linearly over training. The default 0.5
+            is ours: the paper's numbers are unknown to us.
     """
     whole, index = whole_of(batch)
     assert whole.entropy is not None

@@ -23,18 +23,31 @@ def dpo(
 ) -> LossTerm:
     """Make the better of two games of a group likelier than the worse, as measured against the reference.
 
-    What: preferences taken from the outcomes of games with the same start and role; no advantage is used.
+    What: preferences taken from the outcomes of games with the same start and role. No advantage is
+    used.
     When to use: outcomes that can be compared but not scaled; offline or replayed games.
-    Mathematics: S = sum over a trajectory's tokens of log pi - log pi_ref; L = -(1 - e) log sigmoid(beta (S_better - S_worse))
-    - e log sigmoid(-beta (S_better - S_worse)), e = label_smoothing; weighted mean over the pairs of the minibatch.
+    Mathematics:
+        S = sum over a trajectory's tokens of log pi - log pi_ref
+        L = -(1 - e) log sigmoid(beta (S_better - S_worse))
+            - e log sigmoid(-beta (S_better - S_worse))
+    with e = label_smoothing. The loss is the weighted mean of L over the pairs of the minibatch.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Options: ``pairs`` "best_worst": the best with the worst of each group, every group of one weight (ties share it); "all":
-    every pair of different outcome, of one weight.
-    Pitfalls: groups of one or of equal outcomes give nothing. Minibatches keep the games of a start together. The sums reward
-    short games: see ``trajectory_dpo``. Both games may become less likely.
-    Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin (mean beta (S_better - S_worse)).
+    Pitfalls: groups of one game and groups of equal outcomes give nothing. Minibatches keep the
+    games of a start together. The sums favour short games: see ``trajectory_dpo``. Both games of a
+    pair may become less likely.
+    Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
+    (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; label smoothing: Mitchell, 2023.
     Verified by: tests/losses/test_dpo.py.
+
+    Args:
+        beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
+            from the reference at which the loss saturates.
+        pairs: which games of a group are compared. "best_worst" (default): the best with the worst,
+            and every group has the same weight; ties share it. "all": every pair of different
+            outcome, and every pair has the same weight.
+        label_smoothing: assumed probability that a preference is wrong, at least 0 and below 0.5. 0
+            is plain DPO.
     """
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs

@@ -10,12 +10,15 @@ NEEDS = {"entropy"}
 def entropy_bonus(batch: LossBatch) -> LossTerm:
     """Minus the entropy of the distribution at each sampled token; its weight is the bonus.
 
-    What: pulls the policy towards uniform, which in games is a magnet towards mixed strategies.
-    When to use: in self-play almost always, its weight annealed; without it the policy narrows and oscillates.
-    Mathematics: L_t = -H(pi(. | s_t)) = sum over v of pi_v log pi_v.
+    What: pulls the policy towards uniform. In games this is a magnet towards mixed strategies.
+    When to use: in self-play almost always, with an annealed weight. Without it the policy narrows
+    and oscillates.
+    Mathematics:
+        L_t = -H(pi(. | s_t)) = sum over v of pi_v log pi_v
     Shapes: [M] -> [M].
-    Pitfalls: the entropy is over the whole vocabulary, so a large weight also rewards illegal replies; the equilibrium of
-    the regularised game differs from the game's while the weight is above 0.
+    Pitfalls: the entropy is over the whole vocabulary, so a large weight also rewards illegal
+    replies. While the weight is above 0, the equilibrium of the regularised game differs from the
+    game's.
     Metrics: entropy (mean, nats).
     Reference: Williams and Peng, 1991; as a magnet: Sokota et al., 2023.
     Verified by: tests/losses/test_entropy_bonus.py.

@@ -26,17 +26,30 @@ def etr(
 ) -> LossTerm:
     """Clip the ratio less where the advantage is large and the start neither always won nor always lost.
 
-    What: PPO's clip whose widths are scaled per token.
-    When to use: groups of very different difficulty, where one width holds back the informative ones.
-    Mathematics: widths times (1 + advantage_gain min(|A|, 1)) (1 + group_gain 4 p (1 - p)), with p the share of successes in
-    the trajectory's group; then the loss of ``ppo_clip``.
+    What: PPO's clip with widths that are scaled per token.
+    When to use: groups of very different difficulty, where one width for all holds back the
+    informative ones.
+    Mathematics: both widths are multiplied by
+        (1 + advantage_gain min(|A|, 1)) (1 + group_gain 4 p (1 - p))
+    with p the share of successes in the trajectory's group. Then the loss is that of ``ppo_clip``.
     Shapes: [M] -> [M].
-    Options: ``success_above``: a trajectory succeeded if its return is above it. Both gains 0 give ``ppo_clip``.
-    Pitfalls: a literal reading of the abstract, which asks for any two functions that do not fall: no reproduction is
-    claimed. Advantages that are not scaled saturate or never reach the first factor. p is of the minibatch's trajectories.
+    Pitfalls: this is a literal reading of the abstract, which asks for any two non-decreasing
+    functions. No reproduction is claimed. If advantages are not scaled, the first factor is always
+    at its limit or never near it. p counts the minibatch's trajectories only. With both gains 0 the
+    loss is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and width_mean (mean factor of the widths).
     Reference: ETR (abstract only).
     Verified by: tests/losses/test_etr.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1 before it is scaled, at least 0.
+        clip_high: width of the clip above ratio 1 before it is scaled, at least 0.
+        advantage_gain: how much the widths grow, as a share, where |A| is 1 or more; at least 0. 0
+            ignores the advantage.
+        group_gain: how much the widths grow, as a share, where half of the group succeeds; at least
+            0. 0 ignores the group.
+        success_above: a trajectory is a success if its return is above this, in units of returns.
+            Default 0.
     """
     whole, index = whole_of(batch)
     success = group_mean((whole.outcome > success_above).to(whole.outcome.dtype), whole)[whole.trajectory[index]]

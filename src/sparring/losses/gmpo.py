@@ -16,17 +16,28 @@ Width = Annotated[float, Field(ge=0)]
 def gmpo(batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4) -> LossTerm:
     """Clip each token's ratio and weigh the segment by their geometric mean.
 
-    What: GRPO's arithmetic mean of token ratios replaced by a geometric one, which outliers move less.
-    When to use: when single tokens with wild ratios upset training, and a clip by token is still wanted.
-    Mathematics: l_t = log pi - log pi_old; c_t = sign(A) min(sign(A) l_t, sign(A) clip(l_t, -clip_low, clip_high));
-    L = -mean(A) exp(mean(c)) over the segment, the same for each of its tokens.
+    What: GRPO's arithmetic mean of token ratios is replaced by a geometric mean, which outliers
+    move less.
+    When to use: when single tokens with extreme ratios disturb training, and a clip per token is
+    still wanted.
+    Mathematics:
+        l_t = log pi - log pi_old
+        c_t = sign(A) min(sign(A) l_t, sign(A) clip(l_t, -clip_low, clip_high))
+        L = -mean(A) exp(mean(c))
+    with means over the segment. L is the same for each token of the segment.
     Shapes: [M] -> [M].
-    Options: ``level`` "turn": the segment is a turn, for advantages that differ by turn.
-    Pitfalls: the widths are of log-ratios. Advantages that differ within a segment are averaged. With learner.reduction
-    sequence_mean every sequence weighs the same, as in the paper; a token without advantage does not move its segment.
+    Pitfalls: the widths are of log-ratios, not of ratios. Advantages that differ within a segment
+    are averaged. With learner.reduction sequence_mean every sequence has the same weight, as in the
+    paper. A token without advantage does not move its segment.
     Metrics: of the token ratios: as ``ppo_clip``.
     Reference: Zhao et al., 2025 (GMPO).
     Verified by: tests/losses/test_gmpo.py.
+
+    Args:
+        level: what a segment is. "sequence" (default): a training sequence. "turn": a turn, for
+            advantages that differ by turn.
+        clip_low: how far a token's log-ratio may count below 0, in nats, at least 0.
+        clip_high: how far a token's log-ratio may count above 0, in nats, at least 0.
     """
     segment = segments(batch, level)
     log_of_ratio, sign = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages.sign()

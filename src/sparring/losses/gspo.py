@@ -21,20 +21,31 @@ def gspo(
 ) -> LossTerm:
     """Use and clip the probability ratio of a whole sequence or turn, not of a token.
 
-    What: PPO's clip with the ratio at the level at which the reward is given.
-    When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn where credit is by turn.
-    Mathematics: s = exp(mean over the segment's tokens of log pi - log pi_old); token form s_t = s, with the gradient of
-    sg(s) pi_t / sg(pi_t); L_t = -min(s_t A_t, clip(s_t, 1 - clip_low, 1 + clip_high) A_t). Summed over a segment with one A
-    this is the gradient of the segment's ratio, times its length when that is a mean.
+    What: PPO's clip with the ratio at the level at which the reward is given. Preset ``seeupo`` is
+    by turn and summed; with learner.order reverse_turns it is SeeUPO's update.
+    When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn
+    where credit is by turn.
+    Mathematics:
+        s = exp(mean over the segment's tokens of log pi - log pi_old)
+        s_t = s, with the gradient of sg(s) pi_t / sg(pi_t)
+        L_t = -min(s_t A_t, clip(s_t, 1 - clip_low, 1 + clip_high) A_t)
+    s_t is the token form; sg stops the gradient. Summed over a segment with one A, this is the
+    gradient of the segment's ratio, times its length when that ratio is a mean.
     Shapes: [M] -> [M].
-    Options: ``level`` "turn": the segment is a turn. ``length_normalised`` false: the sum of log-ratios, the segment's true
-    ratio. Preset ``seeupo``: by turn, summed; with learner.order reverse_turns it is SeeUPO's update.
-    Pitfalls: made for learner.reduction sequence_mean; others weigh long sequences more. The default widths fit mean
-    log-ratios of long sequences: widen them for replies of a few tokens. A seat whose game is split into samples has a
-    sequence per sample.
+    Pitfalls: made for learner.reduction sequence_mean; other reductions give long sequences more
+    weight. A seat whose game is split into samples has a sequence per sample.
     Metrics: of the segment ratio: as ``ppo_clip``.
     Reference: Zheng et al., 2025 (GSPO); SeeUPO, 2026 (abstract and notes) for the preset.
     Verified by: tests/losses/test_gspo.py.
+
+    Args:
+        level: what has one ratio. "sequence" (default): a training sequence. "turn": a turn.
+        length_normalised: true (default): the exponent is the mean of the log-ratios. false: it is
+            their sum, and s is the segment's true ratio.
+        clip_low: width of the clip below ratio 1, at least 0. The default 0.0003 fits mean
+            log-ratios of long sequences; widen it for replies of a few tokens.
+        clip_high: width of the clip above ratio 1, at least 0. As for clip_low; the default is
+            0.0004.
     """
     segment = segments(batch, level)
     combine = segment_mean if length_normalised else segment_sum

@@ -30,18 +30,39 @@ def hapo_clip(
 ) -> LossTerm:
     """Let uncertain tokens rise further and certain tokens fall further than the usual clip.
 
-    What: PPO's clip and advantage, both changed by how the token's entropy compares with the minibatch's.
-    When to use: long replies in which few tokens decide and many follow of themselves.
-    Mathematics: e = log H - quantile(log H, pivot); h = e / max e above the pivot and e / |min e| below it, in [-1, 1]. h > 0:
-    clip_high (1 + alpha h); h <= 0: clip_low (1 - alpha h). A (1 + beta h), for h > 0 only where the ratio is outside
-    (1 - clip_low / 2, 1 + clip_high / 2), for h <= 0 only inside, with the widths just found. Then ``ppo_clip`` with ``dual_clip``.
+    What: PPO's clip and advantage, both changed by the token's entropy relative to the minibatch's.
+    When to use: long replies in which a few tokens decide and the others follow from them.
+    Mathematics:
+        e = log H - quantile(log H, pivot)
+        h = e / max e above the pivot and e / |min e| below it, in [-1, 1]
+    The clip and the advantage A are then
+        h > 0:    clip_high (1 + alpha h)
+        h <= 0:   clip_low (1 - alpha h)
+        A (1 + beta h)
+    The advantage changes for h > 0 only where the ratio is outside (1 - clip_low / 2, 1 + clip_high
+    / 2), and for h <= 0 only where it is inside, with the widths just found. The loss is
+    ``ppo_clip`` with ``dual_clip``.
     Shapes: [M] -> [M].
-    Options: ``alpha`` and ``beta`` 0 give ``ppo_clip``; ``dual_clip`` null switches it off.
-    Pitfalls: the released code divides by the negative minimum, so that its h is never negative; this follows the paper. The
-    paper's temperature by token and token-level group mean are not losses and not here. beta 1 silences the most certain token.
+    Pitfalls: the released code divides by the negative minimum, so its h is never negative; this
+    follows the paper. The paper's temperature per token and its group mean at token level are not
+    losses, so they are not here. With ``alpha`` and ``beta`` 0 this is ``ppo_clip``.
     Metrics: as ``ppo_clip``, and uncertain_fraction (tokens with h > 0).
-    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for the numbers.
+    Reference: HAPO (heterogeneous adaptive policy optimisation), 2025, and its released code for
+    the numbers.
     Verified by: tests/losses/test_hapo_clip.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1, at least 0. Tokens with h < 0 get up to 1 + alpha
+            times as much.
+        clip_high: width of the clip above ratio 1, at least 0. Tokens with h > 0 get up to 1 +
+            alpha times as much.
+        alpha: how strongly entropy changes the widths, in [0, 1]. 0 leaves them as they are.
+        beta: how strongly entropy changes the advantage, in [0, 1]. 0 leaves it as it is. 1
+            (default) gives the most certain token the advantage 0.
+        pivot: quantile of the minibatch's log-entropies above which a token counts as uncertain, in
+            [0, 1]. The default 0.8 is the top fifth.
+        dual_clip: bound on the loss of a token with a negative advantage, as in ``ppo_clip``; above
+            1. null switches it off.
     """
     whole, index = whole_of(batch)
     assert whole.entropy is not None

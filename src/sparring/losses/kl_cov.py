@@ -19,17 +19,28 @@ def kl_cov(
     """Hold the few tokens whose log-probability and advantage vary together most near the old policy.
 
     What: the surrogate without clip, with a penalty on the tokens of highest covariance.
-    When to use: when entropy collapses early, and a random mask (``clip_cov``) is too coarse.
-    Mathematics: cov_t = (A_t - mean A)(log pi_t - mean log pi), means over the minibatch; L_t = -rho A, and for the
-    max(1, floor(share M')) tokens of highest positive covariance + coefficient |log rho|.
+    When to use: when the entropy collapses early, and a random mask (``clip_cov``) is too coarse.
+    Mathematics:
+        cov_t = (A_t - mean A)(log pi_t - mean log pi)
+        L_t = -rho A
+        L_t = -rho A + coefficient |log rho|    for the chosen tokens
+    with means over the minibatch. Chosen are the max(1, floor(share M')) tokens of highest positive
+    covariance.
     Shapes: [M] -> [M].
-    Options: ``share`` or ``coefficient`` 0 leave the unclipped surrogate.
-    Pitfalls: at the first update of a step all ratios are one and the penalty's gradient is 0. Nothing else bounds the ratio. The
-    released configuration has coefficient 0.1, the released code's default and the paper 1. Tokens of covariance 0 or less are
-    never chosen here; the released code fills up with them.
-    Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, chosen_fraction, covariance_max (over the minibatch).
+    Pitfalls: at the first update of a step all ratios are one and the penalty's gradient is 0.
+    Nothing else bounds the ratio. Tokens of covariance 0 or less are never chosen here; the
+    released code fills up with them.
+    Metrics: ratio_mean, ratio_min, ratio_max, approximate_kl, chosen_fraction, covariance_max (over
+    the minibatch).
     Reference: Cui et al., 2025 (the entropy mechanism).
     Verified by: tests/losses/test_kl_cov.py.
+
+    Args:
+        share: share of the minibatch's tokens that are penalised, in [0, 1]. Above 0 it is at least
+            one token, if one has a positive covariance. 0 leaves the unclipped surrogate.
+        coefficient: weight of the penalty, per nat of log-ratio, at least 0. 0 leaves the unclipped
+            surrogate. The default 1 is that of the paper and the released code; the released
+            configuration has 0.1.
     """
     whole, index = whole_of(batch)
     scores = covariance(whole)

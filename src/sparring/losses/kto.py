@@ -26,19 +26,34 @@ def kto(
 ) -> LossTerm:
     """Make good games likelier and bad ones less likely than the policy's drift from the reference, with diminishing effect.
 
-    What: a value function of gains and losses, one game at a time; no pairs and no advantages.
-    When to use: outcomes good or bad, groups without pairs, many more of one kind than of the other.
-    Mathematics: S = sum over a trajectory's tokens of log pi - log pi_ref; z = max(0, mean of S over the minibatch), without
-    gradient; L = weight (1 - sigmoid(beta (S - z))) for good and weight (1 - sigmoid(beta (z - S))) for bad trajectories; mean over
-    both kinds.
+    What: a value function of gains and losses, one game at a time. No pairs and no advantages are
+    used.
+    When to use: outcomes that are good or bad, groups without pairs, many more games of one kind
+    than of the other.
+    Mathematics:
+        S = sum over a trajectory's tokens of log pi - log pi_ref
+        z = max(0, mean of S over the minibatch), without gradient
+        L = weight (1 - sigmoid(beta (S - z)))    for good trajectories
+        L = weight (1 - sigmoid(beta (z - S)))    for bad trajectories
+    The loss is the mean over both kinds.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Options: ``desirable``: what is good, and below it bad: a return above the group's mean, or above 0; those equal to it do not
-    count. The weights balance the kinds.
-    Pitfalls: the paper estimates z from mismatched prompts and replies; here it is the mean over the games themselves, which are
-    the policy's own samples. Long games saturate: beta times a sum of many log-ratios.
-    Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S of good less mean S of bad).
+    Pitfalls: the paper estimates z from mismatched prompts and replies. Here it is the mean over
+    the games themselves, which are the policy's own samples. Long games saturate the sigmoid,
+    because beta multiplies a sum of many log-ratios.
+    Metrics: desirable_fraction (of the trajectories that count), baseline (z, nats), margin (mean S
+    of good less mean S of bad).
     Reference: Ethayarajh et al., 2024.
     Verified by: tests/losses/test_kto.py.
+
+    Args:
+        beta: factor of S - z inside the sigmoid, above 0. The larger it is, the sooner the loss
+            saturates.
+        desirable: which trajectories are good. "above_group_mean" (default): those with a return
+            above the mean of their group. "positive": those with a return above 0. Those below are
+            bad; those equal to it do not count.
+        desirable_weight: weight of good trajectories, at least 0. Together the two weights balance
+            the kinds.
+        undesirable_weight: weight of bad trajectories, at least 0.
     """
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs

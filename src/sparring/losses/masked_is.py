@@ -20,15 +20,26 @@ Bound = Annotated[float, Field(ge=0)]
 def masked_is(batch: LossBatch, *, low: Bound = 0.5, high: Bound = 2.0, keep_ratio: bool = False) -> LossTerm:
     """Drop tokens whose probability under the learner is too far from what the sampler had.
 
-    What: factors 0 and 1 for every policy loss; a hard mask where ``truncated_is`` caps.
-    When to use: with an external engine or stale samples, when single tokens disagree wildly. Beside ``truncated_is`` if wanted.
-    Mathematics: r_t = pi_old(a_t) / pi_sampler(a_t); w_t = 1 if low <= r_t <= high, else 0; without gradient.
+    What: factors 0 and 1 for every policy loss. It is a hard mask where ``truncated_is`` has a cap.
+    When to use: with an external engine or stale samples, when single tokens disagree strongly. It
+    can be combined with ``truncated_is``.
+    Mathematics:
+        r_t = pi_old(a_t) / pi_sampler(a_t)
+        w_t = 1 if low <= r_t <= high, else 0
+    without gradient. With ``keep_ratio``, w_t = r_t within the bounds.
     Shapes: [M] -> weights [M].
-    Options: ``keep_ratio``: w_t = r_t instead of 1 within the bounds (preset ``icepop``: bounds 0.5 and 5).
-    Pitfalls: its own ``weight`` in the recipe has no effect. ``keep_ratio`` beside ``truncated_is`` weighs by the ratio twice.
+    Pitfalls: its own ``weight`` in the recipe has no effect. ``keep_ratio`` together with
+    ``truncated_is`` applies the ratio twice.
     Metrics: masked_fraction, weight_min and weight_max (raw ratios).
     Reference: Ling team, 2025 (IcePop); masked importance sampling in verl.
     Verified by: tests/losses/test_masked_is.py.
+
+    Args:
+        low: least ratio of a token that is trained on, at least 0. Default 0.5.
+        high: largest ratio of a token that is trained on, at least 0. Default 2; preset ``icepop``
+            has 5.
+        keep_ratio: false (default): tokens within the bounds have weight 1. true: they have their
+            ratio as weight, as in preset ``icepop``.
     """
     raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
     inside = ((raw >= low) & (raw <= high)).to(raw.dtype)

@@ -10,7 +10,8 @@ def policy_gradient(batch: LossBatch) -> LossTerm:
 
     What: REINFORCE's surrogate, without ratio or clipping.
     When to use: strictly on-policy, one update per step.
-    Mathematics: L_t = -A_t log pi(a_t | s_t).
+    Mathematics:
+        L_t = -A_t log pi(a_t | s_t)
     Shapes: [M] -> [M].
     Pitfalls: a second update on the same data is off-policy; use ``ppo_clip`` there.
     Reference: Williams, 1992.

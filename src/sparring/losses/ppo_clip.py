@@ -18,15 +18,28 @@ def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2,
 
     What: the pessimistic minimum of the plain and the clipped surrogate, per token.
     When to use: the default; several updates per step stay safe.
-    Mathematics: rho = pi / pi_old; L_t = -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A); with ``dual_clip`` = c, for
-    A < 0 also L_t = min(L_t, -c A), so that a ratio run wild cannot dominate.
+    Mathematics:
+        rho = pi / pi_old
+        L_t = -min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A)
+    With ``dual_clip`` = c, for A < 0 also
+        L_t = min(L_t, -c A)
+    so that a very large ratio cannot dominate.
     Shapes: [M] -> [M].
-    Options: ``clip_high`` above ``clip_low`` is DAPO's clip-higher (preset ``dapo``); ``dual_clip`` must exceed 1 (preset
-    ``dual_clip``: 3). Preset ``loop``: between 1 / 1.1 and 1.1, equal widths in the logarithm.
-    Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is the plain one.
-    Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction (tokens whose gradient is cut).
-    Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et al., 2025 (LOOP).
+    Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is
+    the plain one.
+    Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction
+    (tokens whose gradient is cut).
+    Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et
+    al., 2025 (LOOP).
     Verified by: tests/losses/test_ppo_clip.py.
+
+    Args:
+        clip_low: width of the clip below ratio 1, at least 0. Preset ``loop`` clips between 1 / 1.1
+            and 1.1: equal widths in the logarithm.
+        clip_high: width of the clip above ratio 1, at least 0. Above ``clip_low`` it is DAPO's
+            clip-higher (preset ``dapo``: 0.28).
+        dual_clip: bound c on the loss of a token with a negative advantage, above 1 (preset
+            ``dual_clip``: 3). null (default): no bound.
 
     Raises:
         ConfigError: a clip width is negative, or dual_clip is not above 1.

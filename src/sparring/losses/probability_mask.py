@@ -15,15 +15,20 @@ def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] =
     """Train only on tokens that the policy gave less than this probability when it said them.
 
     What: factors 0 and 1 for every policy loss.
-    When to use: with credit by segment, whose ends are such tokens; certain tokens only dilute their advantage.
-    Mathematics: w_t = 1 if pi_old(a_t) < below, else 0.
+    When to use: with credit by segment, because segments end at such tokens. Tokens that were
+    certain only dilute their advantage.
+    Mathematics:
+        w_t = 1 if pi_old(a_t) < below, else 0
     Shapes: [M] -> weights [M].
-    Options: ``below`` above 1 keeps all tokens.
-    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the tokens left out. A policy that
-    is certain of everything is no longer trained.
+    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
+    tokens left out. A policy that is certain of everything is no longer trained.
     Metrics: kept_fraction.
     Reference: Guo et al., 2025 (SPO, segment policy optimisation).
     Verified by: tests/losses/test_probability_mask.py.
+
+    Args:
+        below: probability from which on a token is left out, above 0. Default 0.9; a value above 1
+            keeps all tokens.
     """
     kept = (batch.old_logprobs.exp() < below).to(batch.old_logprobs.dtype)
     return LossTerm(values=kept, level="weight", metrics={"kept_fraction": kept.mean()})

@@ -29,19 +29,34 @@ def trajectory_dpo(
     """Prefer the better game of a group per turn or token, not by its length.
 
     What: ``dpo`` whose sums over trajectories are made comparable between short and long games.
-    When to use: games whose number of turns the players decide.
-    Mathematics: S = sum over the trajectory's tokens of phi (log pi - log pi_ref), divided by the number of its tokens if
-    ``length_normalised``; phi = discount^t (1 - discount^(T-t)) / (1 - discount^T) for turn t = 0 .. T-1 of T, and (T - t) / T for
-    discount 1, and 1 without discount; L = -log sigmoid(beta (S_better - S_worse)), weighted mean over the pairs.
+    When to use: games in which the players decide how many turns there are.
+    Mathematics:
+        S = sum over the trajectory's tokens of phi (log pi - log pi_ref)
+        L = -log sigmoid(beta (S_better - S_worse))
+    S is divided by the number of the trajectory's tokens if ``length_normalised``. For turn t = 0
+    .. T-1 of T
+        phi = discount^t (1 - discount^(T-t)) / (1 - discount^T)
+        phi = (T - t) / T    for discount 1
+        phi = 1              without discount
+    The loss is the weighted mean of L over the pairs.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
-    Options: ``length_normalised`` false without ``discount`` is ``dpo``. ``discount``: DMPO's weights of turns, early ones more
-    (preset ``dmpo``: 0.9, by sums). ``pairs`` as in ``dpo``.
-    Pitfalls: a mean per token needs a larger ``beta`` than a sum does. Turns without tokens in the minibatch are not counted in T
-    if they are the last. Groups of one or of equal outcomes give nothing.
+    Pitfalls: a mean per token needs a larger ``beta`` than a sum does. Last turns without tokens in
+    the minibatch are not counted in T. Groups of one game and groups of equal outcomes give
+    nothing. With ``length_normalised`` false and no ``discount`` this is ``dpo``.
     Metrics: pairs, accuracy, margin as ``dpo``.
-    Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories. The published discounts vary
-    by task; 0.9 is ours.
+    Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories.
+    The published discounts vary by task; 0.9 is ours.
     Verified by: tests/losses/test_trajectory_dpo.py.
+
+    Args:
+        beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
+            from the reference at which the loss saturates.
+        pairs: which games of a group are compared. "best_worst" (default): the best with the worst,
+            and every group has the same weight; ties share it. "all": every pair of different
+            outcome, and every pair has the same weight.
+        length_normalised: true (default): S is a mean per token. false: it is a sum.
+        discount: base of DMPO's weights of turns, above 0 and at most 1; early turns count more.
+            null (default): all turns count the same. Preset ``dmpo`` has 0.9, with sums.
     """
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs

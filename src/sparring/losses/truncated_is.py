@@ -12,14 +12,21 @@ TRAINS = False
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     """Weigh each token's policy loss by how much likelier the learner found it than the sampler, up to a cap.
 
-    What: corrects for replies drawn by other kernels, precision or older weights.
-    When to use: with an external engine or stale samples. In process the weights are one to rounding.
-    Mathematics: w_t = min(pi_old(a_t) / pi_sampler(a_t), cap), without gradient; every policy loss is multiplied by it.
+    What: corrects for replies drawn by other kernels, other precision or older weights.
+    When to use: with an external engine or stale samples. In process the weights are one up to
+    rounding.
+    Mathematics:
+        w_t = min(pi_old(a_t) / pi_sampler(a_t), cap)
+    without gradient. Every policy loss is multiplied by it.
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect. A low cap biases towards the sampler.
+    Pitfalls: its own ``weight`` in the recipe has no effect.
     Metrics: weight_mean, weight_max (raw, before the cap), capped_fraction.
     Reference: Ionides, 2008; as a token correction in verl and SkyRL (cap 2).
     Verified by: tests/losses/test_truncated_is.py.
+
+    Args:
+        cap: largest weight of a token, above 0. A low cap biases the gradient towards the sampler.
+            The default 2 is that of verl and SkyRL.
 
     Raises:
         ConfigError: cap is not positive.

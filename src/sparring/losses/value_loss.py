@@ -11,12 +11,15 @@ TRAINS = False
 def value_loss(batch: LossBatch) -> LossTerm:
     """Half the squared difference between the critic's value of a turn and its target.
 
-    What: fits the value head where the estimator reads it: before each turn (``gae``), after each turn (``spa``), or before each
-    token (``bi_level_gae``).
+    What: fits the value head where the estimator reads it: before each turn (``gae``), after each
+    turn (``spa``), or before each token (``bi_level_gae``).
     When to use: together with an estimator that has a critic, such as ``credit: gae``.
-    Mathematics: L = (V(s) - target)^2 / 2, averaged over turns (tokens, where the critic is read at tokens).
+    Mathematics:
+        L = (V(s) - target)^2 / 2
+    averaged over turns (tokens, where the critic is read at tokens).
     Shapes: [N'] -> [N'].
-    Pitfalls: gradients reach the whole network; a weight above 1 lets the critic crowd out the policy.
+    Pitfalls: gradients reach the whole network. With a weight above 1 the critic's gradient can
+    outweigh the policy's.
     Metrics: error (mean absolute), explained_variance (1 - var(target - V) / var(target)).
     Reference: Schulman et al., 2017.
     Verified by: tests/losses/test_value_loss.py.

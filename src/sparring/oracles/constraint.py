@@ -60,18 +60,27 @@ def constraint(
 ) -> Oracle:
     """Whether each move keeps the puzzle solvable, found by a solver.
 
-    What: a right move is worth what the game pays if all later ones are right too, a wrong one what is then still to be had. What the
-    moves and the solutions are depends on the game and is written in its file of slot ``oracles.puzzles``, one per game, found by
-    the game's name.
+    What: a right move is worth what the game pays if all later ones are right too. A wrong one is
+    worth what the game can still pay after it. What the moves and the solutions are depends on the
+    game. It is written in the game's file of slot ``oracles.puzzles``, one per game, found by the
+    game's name.
     When to use: puzzles: one seat, nothing hidden, a solution to be found.
     Mathematics: a move is right if and only if the position after it has a solution.
-    Options: ``right``: "solution": every move that keeps a solution is best; "forced": only those that follow by deduction, where
-    there are any. ``lost``: what is said of a position without a solution, where only a solved puzzle pays: "abstain", or judge by the
-    puzzle's "solution" all the same. ``solver``: "backtracking", the exact search of the game's file, or "z3", the reference where the
-    file has it: the same verdicts, slower by far, from pip install 'sparring[oracles]'.
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. What one step of deduction is depends on the game.
-    Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and Bjorner, "Z3", 2008.
+    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. What one step of
+    deduction is depends on the game.
+    Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
+    Bjorner, "Z3", 2008.
     Verified by: tests/oracles/test_constraint.py, tests/oracles/puzzles/test_sudoku.py.
+
+    Args:
+        right: which moves are best. "solution" (default): every move that keeps a solution.
+            "forced": only those that follow by deduction, where there are any.
+        lost: what is said of a position without a solution, where only a solved puzzle pays.
+            "abstain" (default): nothing. "solution": moves are judged by the puzzle's solution all
+            the same.
+        solver: "backtracking" (default): the exact search of the game's file. "z3": the reference,
+            where the file has it. It gives the same verdicts, is much slower, and needs pip install
+            'sparring[oracles]'.
     """
     if solver == "z3":
         load_z3()  # a missing package is told now

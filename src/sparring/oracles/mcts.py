@@ -69,18 +69,33 @@ def mcts(
 ) -> Oracle:
     """Value of every legal action by Monte Carlo tree search (UCT), for games in which nothing is hidden.
 
-    What: the mean return of the simulations that begin with each action; exact where the search proves it.
-    When to use: games too large for oracle minimax, or with chance: connect four, larger boards, pig, backgammon.
-    Mathematics: value(a) = W(a) / N(a) with N(a) simulations through a and W(a) the sum of their returns; an action never tried is worth
-    the least that the game pays. certainty = sum of N over the best actions / (1 + sum of all N), so below 1; it is 1, and ``bound``
-    0, when every action's value is proven, else ``bound`` is all that the game can pay.
-    Options: ``simulations`` per position, each of ``rollouts`` random plays from a leaf; ``uct_c`` weighs exploration; ``solve`` backs
-    up proven results. Actions within ``margin`` of the best value count as best, in the game's units. ``seed`` of the search:
-    with the rules and the position it decides the verdict, whatever was asked before.
-    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards the middle, and of equally good
-    actions one is best by chance: give a ``margin``, or take the certainty as a weight. A search that proves a win stops, and leaves
-    other winning moves unproven. Positions with the same printed board and seat to act are taken for one.
-    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's MCTSBot; Winands et al., 2008 (solve).
+    What: the mean return of the simulations that begin with each action; exact where the search
+    proves it.
+    When to use: games too large for oracle minimax, or with chance: connect four, larger boards,
+    pig, backgammon.
+    Mathematics:
+        value(a) = W(a) / N(a)
+        certainty = sum of N over the best actions / (1 + sum of all N)
+    N(a) is the number of simulations through a, W(a) the sum of their returns. An action never
+    tried is worth the least that the game pays. The certainty is below 1, and ``bound`` is all that
+    the game can pay. When every action's value is proven, the certainty is 1 and ``bound`` 0.
+    Pitfalls: values are means over a search that also tries bad replies, so they are pulled towards
+    the middle. Of equally good actions one is best by chance: give a ``margin``, or take the
+    certainty as a weight. A search that proves a win stops, and leaves other winning moves
+    unproven. Positions with the same printed board and seat to act are taken for one.
+    Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
+    MCTSBot; Winands et al., 2008 (solve).
     Verified by: tests/oracles/test_mcts.py.
+
+    Args:
+        simulations: simulations per position, at least 1.
+        rollouts: random plays from a leaf, per simulation, at least 1.
+        uct_c: weight of the exploration term of UCT, at least 0.
+        solve: true (default): proven results are backed up, so that values can be exact. false:
+            they are not.
+        margin: actions worth at most this less than the best one are best too; in the game's units,
+            at least 0. Not used where every value is proven.
+        seed: of the search. Together with the rules and the position it decides the verdict,
+            whatever was asked before.
     """
     return MctsOracle(MctsAgent(simulations, uct_c, rollouts, solve), margin, seed)

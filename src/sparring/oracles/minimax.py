@@ -74,19 +74,28 @@ def minimax(
 ) -> Oracle:
     """Exact value of every legal action, for two opposed seats without chance or anything hidden.
 
-    What: the return of best play on both sides after each legal action; the best actions are those of the largest one.
+    What: the return of best play on both sides after each legal action. The best actions are those
+    of the largest return.
     When to use: tic-tac-toe, nim, small boards of connect four, and the late plies of larger games.
-    Mathematics: V(s) = max over a of V(s a) where seat 0 acts, min where seat 1 acts, its payoff at the end; a position that the
-    search does not look at is worth between the game's lowest and highest payoff, and the two ends go up by the same rule.
-    Options: ``max_states`` positions may be looked at for one state asked about. ``over_budget``: "abstain" where that is not enough to
-    know the value of every action; "bound" gives the middle of what each can be worth, ``bound`` half the widest range, ``certainty``
-    1 less the mean range over what the game can pay.
-    Pitfalls: no pruning, so that a game solved once is look-ups from then on; a state that does not fit costs a whole budget, once
-    (about 4 s for 200,000 positions of connect four, more where a position has hundreds of moves): lower ``max_states`` there. Two
-    positions with the same printed board and the same seat to act are taken for one, which is wrong in games whose rules look at
-    the history (superko, repetition). A position that the play comes back to is unknown there, so games with cycles are rarely
-    solved.
+    Mathematics:
+        V(s) = max over a of V(s a)    where seat 0 acts
+        V(s) = min over a of V(s a)    where seat 1 acts
+    and its payoff at the end. A position that the search does not look at is worth between the
+    game's lowest and highest payoff. The two ends are backed up by the same rule.
+    Pitfalls: there is no pruning, so a game solved once is only look-ups from then on. A state that
+    does not fit costs a whole budget, once (about 4 s for 200,000 positions of connect four, more
+    where a position has hundreds of moves): lower ``max_states`` there. Two positions with the same
+    printed board and the same seat to act are taken for one. This is wrong in games whose rules
+    look at the history (superko, repetition). A position that the play comes back to is unknown
+    there, so games with cycles are rarely solved.
     Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
     Verified by: tests/oracles/test_minimax.py.
+
+    Args:
+        max_states: most positions that are looked at for one state asked about, at least 1.
+        over_budget: what is said where ``max_states`` is not enough to know the value of every
+            action. "abstain" (default): nothing. "bound": the value is the middle of what each
+            action can be worth, ``bound`` half the widest range, and ``certainty`` 1 less the mean
+            range over what the game can pay.
     """
     return MinimaxOracle(max_states, over_budget)

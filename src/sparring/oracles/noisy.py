@@ -140,23 +140,45 @@ def noisy(
 
     What: the verdicts of ``oracle``, each spoilt with a probability.
     When to use: to find out how much oracle error a training signal stands.
-    Mathematics: independently per position, or per judged turn: nothing is said with probability ``abstain``; else with probability
-    ``flip`` the best actions and all others change places; then with probability ``bias`` every action is called best. A right
-    action is called right with TPR = 1 - flip (1 - bias), a wrong one with FPR = flip + bias - flip bias, so Youden's index is
-    J = TPR - FPR = (1 - bias) (1 - 2 flip): no signal at flip 0.5 or bias 1, and the wrong way round beyond flip 0.5.
-    The two rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability ``tpr``, each wrong one with
-    probability ``fpr``, independently of the others; J = tpr - fpr. A flip and a bias then spoil the result.
-    Options: ``options`` of the oracle within. ``flip`` errs on both sides, ``bias`` lets wrong moves pass. ``seed`` of the faults.
-    ``tpr``, ``fpr``: rates of true and of false positives; leave ``flip`` at 0 to have these and no others.
-    ``per`` "position": an oracle that is wrong about some positions, each of which always gets the same verdict. "turn": a judge that
-    errs afresh at every turn, drawn from the stream that the caller gives for it; in a run it is the turn's own, so that runs repeat.
-    Pitfalls: faults of positions do not average out when a position is met again, those of turns do: with "turn" the mean of
-    ``best_action`` is J times the true one plus FPR, while with "position" a share ``flip`` of the positions teaches the opposite.
-    Where all actions are best there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict knows
-    two values, the least and the most of the true ones, and so does one with ``tpr`` or ``fpr``, which may call no action best.
-    Certainty and bound stay as they were.
+    Mathematics: faults are independent per position, or per judged turn. With probability
+    ``abstain`` nothing is said. Else with probability ``flip`` the best actions and all others
+    change places. Then with probability ``bias`` every action is called best. A right action is
+    called right with probability TPR, a wrong one with FPR, and their difference is Youden's index
+    J:
+        TPR = 1 - flip (1 - bias)
+        FPR = flip + bias - flip bias
+        J = TPR - FPR = (1 - bias) (1 - 2 flip)
+    So there is no signal at flip 0.5 or bias 1, and the signal is reversed beyond flip 0.5. The two
+    rates are set apart by ``tpr`` and ``fpr``: each right action is called right with probability
+    ``tpr``, each wrong one with probability ``fpr``, independently of the others. Then
+        J = tpr - fpr
+    A flip and a bias then spoil the result.
+    Pitfalls: faults of positions do not average out when a position is met again, those of turns
+    do. With "turn" the mean of ``best_action`` is J times the true one plus FPR, while with
+    "position" a share ``flip`` of the positions teaches the opposite. Where all actions are best
+    there is nothing to flip, so fewer than ``flip`` of the verdicts are changed. A flipped verdict
+    knows two values, the least and the most of the true ones. So does one with ``tpr`` or ``fpr``,
+    which may call no action best. Certainty and bound stay as they were.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
     Verified by: tests/oracles/test_noisy.py.
+
+    Args:
+        oracle: name of the oracle whose verdicts are spoilt.
+        options: options of that oracle, by name; null (default): its defaults.
+        flip: probability that right and wrong change places, in [0, 1]. It errs on both sides. 0
+            switches it off.
+        bias: probability that every action is called best, in [0, 1]: it lets wrong moves pass. 0
+            (default) switches it off.
+        abstain: probability that nothing is said, in [0, 1]. 0 (default) switches it off.
+        seed: of the faults.
+        per: what a fault belongs to. "position" (default): the oracle is wrong about some
+            positions, and each of them always gets the same verdict. "turn": the judge errs afresh
+            at every turn. The draw is from the stream that the caller gives for the turn; in a run
+            it is the turn's own, so that runs repeat.
+        tpr: rate of true positives: the probability that a right action is called right, in [0, 1].
+            Default 1. To have only the errors of ``tpr`` and ``fpr``, set ``flip`` to 0.
+        fpr: rate of false positives: the probability that a wrong action is called right, in [0,
+            1]. Default 0.
     """
     within = registry.bind("oracles", oracle, options)()
     return NoisyOracle(within, flip, bias, abstain, seed, per, tpr, fpr)

@@ -171,17 +171,28 @@ def parallel(
 ) -> Oracle:
     """Another oracle, its judging spread over processes: the same verdicts, sooner where each of them is slow.
 
-    What: positions not judged before go to processes that each hold the game and the oracle; the verdicts come back in order.
-    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles and hidden worlds.
-    Mathematics: none: a verdict is a function of the position, so the number of processes changes nothing, to the last bit.
-    Options: ``oracle`` and its ``options``. ``workers``: processes of one thread each; 0 takes one per core, 1 judges here. ``least``:
-    fewer new positions than this in one call are judged here.
-    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its own, so a game that one search solves
-    (oracle minimax), or values of a whole game (cfr), are worked out once per process: judge these here. Each game of a run has an oracle
-    of its own, and with it processes of its own. Faults go outside: oracle noisy around this one, not within it. A script of
-    one's own has to guard its start by if __name__ == "__main__", for processes read it first. In a process that is a worker itself
-    everything is judged here.
+    What: positions not judged before go to processes that each hold the game and the oracle. The
+    verdicts come back in order.
+    When to use: where a verdict takes longer than about a millisecond: oracle mcts, large puzzles
+    and hidden worlds.
+    Mathematics: none: a verdict is a function of the position, so the number of processes changes
+    nothing, to the last bit.
+    Pitfalls: a process starts when it is first needed, in a second or two, and has a cache of its
+    own. So a game that one search solves (oracle minimax), or values of a whole game (cfr), are
+    worked out once per process: judge these without this oracle. Each game of a run has an oracle
+    of its own, and with it processes of its own. Faults go outside: put oracle noisy around this
+    one, not within it. A script of one's own has to guard its start by if __name__ == "__main__",
+    because processes read it first. In a process that is a worker itself everything is judged in
+    that process.
     Reference: none.
     Verified by: tests/oracles/test_parallel.py.
+
+    Args:
+        oracle: name of the oracle that judges.
+        options: options of that oracle, by name; null (default): its defaults.
+        workers: number of processes, of one thread each. 0 (default): one per core. 1: everything
+            is judged in this process.
+        least: least number of new positions in one call that is sent to processes, at least 1.
+            Fewer are judged in this process.
     """
     return ParallelOracle(oracle, options or {}, workers, least)

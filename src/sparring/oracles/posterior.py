@@ -66,17 +66,28 @@ class PosteriorOracle(CachedOracle):
 def posterior(*, prior: Literal["uniform", "bank"] = "uniform", options: Mapping[str, Any] | None = None) -> Oracle:
     """Exact values under the probabilities of what is hidden, given what the seat has seen, by counting the worlds that agree.
 
-    What: the posterior over what is hidden, what each legal action is worth under it, and its entropy. What a value is depends on the
-    game and is written in its file of slot ``oracles.beliefs``, one per game, found by the game's name.
-    When to use: games in which the world is hidden and does not answer back: inference, search, tests of hypotheses.
-    Mathematics: P(world | seen) proportional to prior(world) * P(seen | world, actions), summed over all worlds, exactly;
-    entropy = -sum P log P, in nats.
-    Options: ``prior``: "uniform": every world that the rules allow is equally likely, the model of the game, which knows nothing of a
-    bank of instances; "bank": only the worlds of the bank are possible, as for one who has learned it by heart. ``options`` of the
-    game's file, such as ``worlds`` of minesweeper.
-    Pitfalls: not every file can value best play exactly; one that cannot says so by ``bound`` or a certainty below 1.
-    Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable stochastic domains", 1998.
+    What: the posterior over what is hidden, what each legal action is worth under it, and its
+    entropy. What a value is depends on the game. It is written in the game's file of slot
+    ``oracles.beliefs``, one per game, found by the game's name.
+    When to use: games in which the world is hidden and does not answer back: inference, search,
+    tests of hypotheses.
+    Mathematics:
+        P(world | seen) proportional to prior(world) * P(seen | world, actions)
+    summed over all worlds, exactly, and in nats
+        entropy = -sum P log P
+    Pitfalls: not every file can value best play exactly; one that cannot says so by ``bound`` or a
+    certainty below 1.
+    Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
+    stochastic domains", 1998.
     Verified by: tests/oracles/test_posterior.py, tests/contract/test_beliefs.py.
+
+    Args:
+        prior: what is known beforehand. "uniform" (default): every world that the rules allow is
+            equally likely. This is the model of the game, which knows nothing of a bank of
+            instances. "bank": only the worlds of the bank are possible, as for a player who has
+            learned it by heart.
+        options: further options of the game's file, by name, such as ``worlds`` of minesweeper;
+            null (default): their defaults.
 
     Raises:
         ConfigError: ``prior`` is among the options.

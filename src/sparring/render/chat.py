@@ -211,11 +211,16 @@ def chat(
 
     Args:
         tokenizer: the model's.
-        system: a system message; empty leaves it to the template.
-        thinking: whether replies begin with thoughts (also passed to the template as ``enable_thinking``).
-        history: "keep" leaves thoughts in what the model sees of its earlier replies; "strip" takes them out and trains on
-            every turn as a sample of its own. The same in rollout, training and evaluation.
-        answer: how the action is worded: "free", "exact", "tagged" (MARS) or "boxed" (SPIRAL).
-        template: a Jinja chat template to use in place of the tokenizer's, or a name: "chatml", "gemma".
+        system: a system message. Empty (default) leaves it to the template.
+        thinking: true: replies begin with thoughts. false (default): they do not. It is also passed
+            to the template as ``enable_thinking``.
+        history: what the model sees of its earlier replies, the same in rollout, training and
+            evaluation. "keep" (default) leaves the thoughts in. "strip" takes them out and trains
+            on every turn as a sample of its own; it needs ``thinking``.
+        answer: how the action is worded. "exact" (default): the action and nothing else. "free": in
+            any words, in which the game finds it. "tagged": between <answer> and </answer> (MARS);
+            "boxed": in a LaTeX box (SPIRAL).
+        template: a Jinja chat template to use in place of the tokenizer's, or the name of one:
+            "chatml" or "gemma". null (default): the tokenizer's own.
     """
     return ChatRenderer(tokenizer, system=system, thinking=thinking, history=history, answer=answer, template=template)

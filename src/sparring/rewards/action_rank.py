@@ -16,20 +16,29 @@ def action_rank(episode: Episode, *, ties: Literal["level", "mean"] = "level") -
     """Grade each turn by the rank of its action among all legal ones, as the oracle values them: 1 the best, 0 the worst.
 
     What: only the order of the values counts, not how far they are apart.
-    When to use: with an oracle whose values rank actions better than they measure them, such as a search with few simulations, and
-    where "best or not" (``best_action``) is right too rarely to learn from.
-    Mathematics: "level": r_t = 1 - b / (l - 1), where l is the number of different values and b that of values above the action's;
-    1 where l = 1. "mean": r_t = (w + e / 2) / (n - 1), of the n - 1 other actions w worth less and e worth the same; 1/2 where n = 1.
+    When to use: with an oracle whose values rank actions better than they measure them, such as a
+    search with few simulations. Also where ``best_action`` is 1 too rarely to learn from.
+    Mathematics: with ``ties`` "level"
+        r_t = 1 - b / (l - 1), and 1 where l = 1
+    l is the number of different values and b the number of those above the action's. With ``ties``
+    "mean"
+        r_t = (w + e / 2) / (n - 1), and 1/2 where n = 1
+    Of the n - 1 other actions w are worth less and e the same.
     Shapes: one number per turn, None where the oracle abstained.
-    Options: actions of one value share a grade by either rule. ``ties`` "level" counts different values: the best actions get 1
-    however many they are. "mean" counts actions: the grades of a state's legal actions have mean 1/2, so that states in which all
-    actions are alike pay as much as any other.
-    Pitfalls: with "level" a game of three values (won, drawn, lost) has three grades at most, and where all actions are equally good
-    each gets 1; with "mean" the best action gets less than 1 where others are as good. A reply that is no legal action gets 0, as
-    the worst. Summed over a game it pays for long games. Ranks are those of the values: where an oracle calls fewer actions best than
-    have the largest value, use ``best_action``. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Pitfalls: with "level" a game of three values (won, drawn, lost) has three grades at most, and
+    where all actions are equally good each gets 1. With "mean" the best action gets less than 1
+    where others are as good. A reply that is no legal action gets 0, as the worst. The sum over a
+    game is larger in long games. Ranks are those of the values: where an oracle calls fewer actions
+    best than have the largest value, use ``best_action``. It is shaping: set ``reorder_outcomes``
+    to have it whole.
     Reference: none; "mean" is the mid-rank of statistics, scaled to [0, 1].
     Verified by: tests/rewards/test_action_rank.py.
+
+    Args:
+        ties: how actions of one value are graded; by either rule they share a grade. "level"
+            (default) counts different values, so each of the best actions gets 1. "mean" counts
+            actions, so the grades of a state's legal actions have mean 1/2, and a state in which
+            all actions are equally good pays as much as any other.
     """
     return tuple(_grade(turn, by_level=ties == "level") for turn in episode.turns)
 

@@ -13,15 +13,22 @@ def draw_bonus(episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] =
     """A bonus for every seat when the game ends with nothing for anyone.
 
     What: lifts a draw a little above the middle between loss and win.
-    When to use: where good play ends in draws, as in tic-tac-toe, and wins against oneself fade away.
-    Mathematics: on the last turn of each seat, r = bonus if all returns are 0 and nobody forfeited; 0 on all other turns.
+    When to use: where good play ends in draws, as in tic-tac-toe, and wins in self-play become
+    rare.
+    Mathematics: on the last turn of each seat
+        r = bonus if all returns are 0 and nobody forfeited
+    and 0 on all other turns.
     Shapes: one number per turn.
-    Options: ``bonus``; ``games`` limits it to games of these names (empty: every game). Preset ``mars`` is MARS's +0.1 in its two
-    board games and Hanabi.
-    Pitfalls: it is no zero-sum game any more: two seats can agree to draw. MARS's code pays whenever the last reward is 0,
-    which in Hanabi can be after cards were played; here the whole return must be 0.
+    Pitfalls: the game is no longer zero-sum: two seats can agree to draw. MARS's code pays whenever
+    the last reward is 0, which in Hanabi can be after cards were played; here the whole return must
+    be 0.
     Reference: MARS (thu-nics/MARSHAL), the environments of the three games.
     Verified by: tests/rewards/test_draw_bonus.py.
+
+    Args:
+        bonus: reward of a drawn game, once per seat, in units of returns. Default 0.1, as in MARS.
+        games: names of the games that have the bonus; empty (default): every game. Preset ``mars``
+            names MARS's two board games and Hanabi.
     """
     drawn = episode.forfeited_by is None and not any(episode.returns) and (not games or episode.game in games)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}

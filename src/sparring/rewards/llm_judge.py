@@ -65,27 +65,60 @@ def llm_judge(
 ) -> list[tuple[float | None, ...]]:
     """What a language model thinks of each turn, by any OpenAI-compatible endpoint: a judge's opinion, not a verdict.
 
-    What: the judge is shown what the seat was told, its legal actions and its reply, and gives a score.
-    When to use: for states that no oracle covers; where one does, use its verdict. Needs the extra ``endpoint``; play in style "full".
-    Mathematics: r_t = n / 10, n in [0, 10] the judge's score. A reply that is no legal action gets 0 without asking.
-    Shapes: one number per turn; None, counted as ``abstained/llm_judge``, where the endpoint failed, the answer was cut, or did not
-    end with a score in range, for turns of seats that are not trained, and with ``turns`` "unjudged" for those an oracle judged.
-    Options: ``rubric`` says what to judge by. ``turns`` "unjudged" leaves to the oracle, if the game has one, what it judged; "all"
-    asks about these as well. ``shows`` "action" hides what the seat said and shows what it played: no words then reach the judge.
-    ``temperature`` null leaves it to the endpoint. ``key_variable`` names the environment variable with the key, which addresses of
-    this machine do without. The rest as for the agent ``endpoint``, where keys go and where files lie as well: a spent budget stops
-    the run; answers in the file ``cache`` are used again and cost nothing.
-    Pitfalls: a policy that is trained against a judge learns to please it. Its words go to the judge as data, with quotation marks
-    and the marks of chat templates escaped, and the judge is told not to obey them; that makes persuasion harder, not impossible:
-    compare with ``shows`` "action" and with an oracle where there is one. Other players' words in what the seat was told are data in
-    the same way. Equal turns of a step are asked about once. Without ``cache`` a run that is resumed asks again, and repeats only as
-    far as the endpoint does. Budgets count what this process spends. Until the endpoint has answered once, its failure stops the
-    run. It is shaping: set ``reorder_outcomes`` to have it whole.
-    Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their biases.
+    What: the judge is shown what the seat was told, its legal actions and its reply, and gives a
+    score.
+    When to use: for states that no oracle covers; where an oracle does, use its verdict. Needs the
+    extra ``endpoint``; play in style "full".
+    Mathematics:
+        r_t = n / 10
+    with n in [0, 10] the judge's score. A reply that is no legal action gets 0 without a request.
+    Shapes: one number per turn. None, counted as ``abstained/llm_judge``, where the endpoint
+    failed, or where the answer was cut or did not end with a score in range. None also for turns of
+    seats that are not trained, and with ``turns`` "unjudged" for those an oracle judged.
+    Pitfalls: a policy that is trained against a judge learns to please it. Its words go to the
+    judge as data, with quotation marks and the marks of chat templates escaped, and the judge is
+    told not to obey them. That makes persuasion harder, not impossible: compare with ``shows``
+    "action" and with an oracle where there is one. Other players' words in what the seat was told
+    are data in the same way. Equal turns of a step are asked about once. Without ``cache`` a run
+    that is resumed asks again, and gets the same answers only as far as the endpoint repeats
+    itself. Budgets count what this process spends. Until the endpoint has answered once, its
+    failure stops the run. Where keys go and where files lie is as for the agent ``endpoint``. It is
+    shaping: set ``reorder_outcomes`` to have it whole.
+    Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their
+    biases.
     Verified by: tests/rewards/test_llm_judge.py.
 
+    Args:
+        model: the judge's name at the endpoint.
+        base_url: address of the API, without "/chat/completions". As for the agent ``endpoint`` it
+            is on this machine, at the provider of the key, or on a host that the environment
+            variable SPARRING_ENDPOINT_HOSTS names.
+        key_variable: name of the environment variable that holds the key, ending in _API_KEY.
+            Addresses of this machine may do without a key.
+        rubric: what to judge by, in words; part of the judge's system message.
+        turns: which turns are asked about. "unjudged" (default): only those that no oracle of the
+            game judged. "all": every turn of a trained seat.
+        shows: what the judge sees of a turn. "reply" (default): the words of the seat and the
+            action. "action": only the action played, so that no words of the seat reach the judge.
+        temperature: of sampling the judge's answer, at least 0. The default 0 asks for greedy
+            decoding. null leaves it to the endpoint.
+        max_new_tokens: length limit of the judge's answer, in tokens, at least 1. An answer that
+            was cut there gives no score.
+        concurrency: the most requests under way at a time, at least 1.
+        timeout: seconds that one try may take as a whole.
+        retries: tries after the first one, at least 0.
+        budget_tokens: tokens in and out after which the run stops with an error. 0 (default): no
+            limit.
+        budget_cost: money after which the run stops with an error. 0 (default): no limit. Needs a
+            price.
+        price_in: price of a million prompt tokens, in any currency.
+        price_out: price of a million tokens of answers, in the same currency.
+        cache: a file of JSON lines, such as answers.jsonl, that keeps every answer. A request that
+            is in it costs nothing. null (default) keeps none.
+
     Raises:
-        ConfigError: no key, no such address, a number out of range, or the package openai is missing.
+        ConfigError: no key, no such address, a number out of range, or the package openai is
+            missing.
         RolloutError: the budget is spent, or the endpoint never answered.
     """
     account = _account(

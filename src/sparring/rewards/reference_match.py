@@ -27,27 +27,42 @@ def reference_match(
 ) -> tuple[float | None, ...]:
     """Match what an episode did with a reference solution, and pay each turn how alike its match is: MatchTIR's reward of turns.
 
-    What: actions are read as calls, a name with parameters, and matched one to one with those of a solution from the start of the game.
-    When to use: where a solution is known and the order of its steps is free, as in sudoku and zebra; with credit ``match_tir`` it
-    is the published method.
-    Mathematics: s(a, b) = [1 + |P_a & P_b| / |P_a | P_b| + number of equal values] / (2 + |P_b|) for an action's call a and the
-    reference's b with parameters P; 0 where the names differ. With a matching m of the largest sum over i of s(a_i, b_m(i)), where only
-    positive s are matched, r_t is the mean of s(a_i, b_m(i)) over the calls of turn t, those without a match counting 0.
+    What: actions are read as calls, a name with parameters, and matched one to one with those of a
+    solution from the start of the game.
+    When to use: where a solution is known and the order of its steps is free, as in sudoku and
+    zebra. With credit ``match_tir`` it is the published method.
+    Mathematics:
+        s(a, b) = [1 + |P_a & P_b| / |P_a | P_b| + number of equal values] / (2 + |P_b|)
+    for an action's call a and the reference's b with parameters P; 0 where the names differ. m is a
+    matching of the largest sum over i of
+        s(a_i, b_m(i))
+    in which only positive s are matched. r_t is the mean of s(a_i, b_m(i)) over the calls of turn
+    t; calls without a match count 0. With ``matching`` "optimal_transport" a call is worth
+        r = sum_j T_ij s_ij
+    with T by Sinkhorn for equal weights, 1 / calls and 1 / references, and ``regularisation``.
     Shapes: one number per turn, in [0, 1]; None where the game has no reference.
-    Options: ``matching``: "km" is exact (of equally good matchings the one that pays earlier turns more); "greedy" takes the most
-    alike pair first and can miss the largest sum; "optimal_transport" spreads each call over the reference, r = sum_j T_ij s_ij with
-    T by Sinkhorn for equal weights, 1 / calls and 1 / references, and ``regularisation``. Preset ``as_released`` is greedy,
-    which the released code calls Hungarian.
-    Pitfalls: the order of actions does not count, so a plan (sokoban) is a bag of moves: up pays once for every up of the plan,
-    wherever the agent stands. There ``best_action`` is the reward to use. Of several solutions one alone is the reference, in sokoban a
-    shortest plan, the first in the order of the moves' names; another one as good is paid less. In sudoku and zebra a name is a cell or
-    a house: a wrong value in it gets 2/3, so the reward is that of ``best_action``, squeezed into 2/3 to 1. With
-    "optimal_transport" the turns of a game share 1 among them, and the more there are the less each gets. The rule that reads
-    actions is in ops/calls.py. A reply that is no legal action is matched with nothing and gets 0 (metric ``legal_rate`` counts
-    them). The paper's reward of the turn that gives the answer, token F1, is not here: games have no such turn, and pay their outcome
-    themselves. It is shaping: set ``reorder_outcomes`` to have it whole.
+    Pitfalls: the order of actions does not count, so a plan (sokoban) is only a multiset of moves:
+    up pays once for every up of the plan, wherever the agent stands. Use ``best_action`` there.
+    Only one of several solutions is the reference; in sokoban it is a shortest plan, the first in
+    the order of the moves' names. Another plan that is as good is paid less. In sudoku and zebra a
+    name is a cell or a house. A wrong value in it gets 2/3, so the reward is that of
+    ``best_action``, squeezed into 2/3 to 1. With "optimal_transport" the turns of a game share 1
+    among them, so each gets less in a long game. The rule that reads actions is in ops/calls.py. A
+    reply that is no legal action is matched with nothing and gets 0 (metric ``legal_rate`` counts
+    them). The paper's reward of the turn that gives the answer, token F1, is not here: games have
+    no such turn, and pay their outcome themselves. It is shaping: set ``reorder_outcomes`` to have
+    it whole.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, tool.py.
-    Verified by: tests/rewards/test_reference_match.py, tests/ops/test_matching.py, tests/ops/test_calls.py.
+    Verified by: tests/rewards/test_reference_match.py, tests/ops/test_matching.py,
+    tests/ops/test_calls.py.
+
+    Args:
+        matching: how calls are matched. "km" (default) is exact; of equally good matchings it takes
+            the one that pays earlier turns more. "greedy" takes the most alike pair first and can
+            miss the largest sum (preset ``as_released``: the released code calls it Hungarian).
+            "optimal_transport" spreads each call over the reference.
+        regularisation: weight of the entropy of T in "optimal_transport", at least 0.01. A larger
+            value spreads more evenly. The other matchings do not read it.
     """
     turns = episode.turns
     if not turns or not has_reference(game):

@@ -248,5 +248,11 @@ def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
-    """Draw replies with torch in the training process; what they share is computed once."""
+    """Draw replies with torch in the training process; what they share is computed once.
+
+    Args:
+        model: the language model that replies are drawn from.
+        cache_bytes: size of the KV cache of the conversations so far, in bytes. Beyond it the
+            oldest entries are dropped and computed again when needed. The default is 1 GiB.
+    """
     return InProcessSampler(model, cache_bytes=cache_bytes)

@@ -16,17 +16,28 @@ from sparring.types import BoolArray, FloatArray, TurnTable
 def d3s_downsample(turns: TurnTable, stream: Stream, *, share: Annotated[float, Field(gt=0, le=1)] = 0.5) -> BoolArray:
     """Keep the subset of trajectories across all groups whose advantages have the largest variance.
 
-    What: a subset of given size has the largest variance when it takes the top and the bottom end; how many of each is searched.
-    When to use: to spend an update on what teaches most; D3S pairs it with a loss that does the same to tokens.
-    Mathematics: A_i = R_i - mean of its group; n = max(1, ceil(share * J)); the subset of n trajectories with the largest Var(A),
-    found exactly: of the sorted A the first k and the last n - k, best of k = 0..n.
+    What: a subset of given size has the largest variance when it takes the top and the bottom end;
+    how many of each is searched.
+    When to use: to spend an update on what teaches most. D3S pairs it with a loss that does the
+    same to tokens (``d3s_tokens``).
+    Mathematics:
+        A_i = R_i - mean of its group
+        n = max(1, ceil(share * J))
+    The subset of n trajectories with the largest Var(A) is found exactly: of the sorted A the first
+    k and the last n - k, best of k = 0..n.
     Shapes: mask [N]; groups per (group, role); J trajectories.
-    Options: ``share``, a number or a schedule; the paper moves it linearly over the run.
-    Pitfalls: the estimator sees only what is left, and its group means move towards the extremes. Rewards of games with large
-    payoffs crowd out the others: A is not divided by the deviation. Two subsets of equal variance: the one with more from the top.
-    With both seats of a game trained, a game stays if one of them does. The paper's (N, K) schedule is a parameter: literal reading.
-    Reference: D3S (dynamic dual-level down-sampling); the exact search as in Xu et al., 2025 (PODS, arXiv 2504.13818).
+    Pitfalls: the estimator sees only what is left, and its group means move towards the extremes.
+    Games with large payoffs dominate the others, because A is not divided by the deviation. Of two
+    subsets of equal variance it takes the one with more from the top. With both seats of a game
+    trained, a game stays if one of them does. The paper's (N, K) schedule is a parameter: literal
+    reading.
+    Reference: D3S (dynamic dual-level down-sampling); the exact search as in Xu et al., 2025 (PODS,
+    arXiv 2504.13818).
     Verified by: tests/selection/test_d3s_downsample.py.
+
+    Args:
+        share: share of all trajectories that are kept, above 0 and at most 1; 1 keeps all. A number
+            or a schedule; the paper moves it linearly over the run.
 
     Raises:
         CreditError: a reward is not finite.

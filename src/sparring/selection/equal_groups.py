@@ -17,16 +17,20 @@ def equal_groups(turns: TurnTable, stream: Stream, *, policy: Literal["keep", "d
 
     Returns which rows [N] are trained on.
 
-    What: groups are the trajectories of one start and role. In a group of equal returns a group-relative estimator
-    finds nothing to learn.
-    When to use: ``keep`` leaves everything to the estimator (right for mars, rae, gae, outcome); ``drop`` takes such
-    groups out before credit (DAPO's filter; with ``rollout.refills`` more games are played in their place).
-    Options: ``policy``.
-    Pitfalls: under ``drop`` a batch can shrink; the metric ``kept_share`` shows by how much. Groups of one are kept.
-    Equal means equal up to rounding, within the group: the scale of other games in the batch does not count. DAPO drops by
-    accuracy 0 or 1; a group of equal returns in between goes too here.
+    What: groups are the trajectories of one start and role. In a group of equal returns a
+    group-relative estimator finds nothing to learn.
+    When to use: ``keep`` is right for mars, rae, gae, outcome; ``drop`` is DAPO's filter. With
+    ``drop`` set ``rollout.refills``, and more games are played in place of the dropped ones.
+    Pitfalls: under ``drop`` a batch can shrink; the metric ``kept_share`` shows by how much. Groups
+    of one are kept. Equal means equal up to rounding, within the group: the scale of other games in
+    the batch does not count. DAPO drops by accuracy 0 or 1; here a group of equal returns in
+    between is dropped too.
     Reference: Yu et al., 2025 (DAPO).
     Verified by: tests/selection/test_equal_groups.py.
+
+    Args:
+        policy: what happens to groups of equal returns. "keep" (default): nothing; everything is
+            left to the estimator. "drop": they are taken out before credit.
 
     Raises:
         CreditError: under ``drop``, a reward is not finite.

@@ -27,21 +27,34 @@ def roc_resample(
 ) -> BoolArray:
     """Down-sample each group: its successes with the fewest slips, its failures at random, their ratio preserved.
 
-    What: play twice as many games as are trained on; groups of equal returns go first, every other group is cut to ``keep``.
-    When to use: where a game can be won in spite of illegal or badly formed replies, and reward alone would teach those too.
-    Mathematics: of n trajectories of a group P have a return above 0. Kept: round(keep * P / n) of them, and keep less that of the
-    others; neither below min(least, how many there are). Penalty of a success: its share of turns that were not legal, minus
-    its mean per turn of the reward ``component``, if one is named; the lowest are kept. Failures are drawn uniformly.
+    What: play twice as many games as are trained on. Groups of equal returns go first, every other
+    group is cut to ``keep``.
+    When to use: where a game can be won in spite of illegal or badly formed replies, and reward
+    alone would teach those too.
+    Mathematics: of n trajectories of a group P have a return above 0. Kept are
+        round(keep * P / n)
+    of them, and keep less that of the others; neither below min(least, how many there are). The
+    penalty of a success is its share of turns that were not legal, minus its mean per turn of the
+    reward ``component``, if one is named. The lowest are kept. Failures are drawn uniformly.
     Shapes: mask [N]; groups per (group, role).
-    Options: ``keep`` trajectories per group; ``least`` of each kind; ``component``, the name of a reward that pays for form;
-    ``negatives``: drawn uniformly, or those of lowest penalty too; ``smaller``: groups of fewer than ``keep`` stay or go.
-    Preset ``as_released``: both kinds by penalty, small groups dropped.
-    Pitfalls: the paper draws failures uniformly, the released code takes those of lowest penalty as well. The release's penalty
-    counts errors in tool responses (0.5 without any) and repeated answer tags; turns that are not legal stand for both here.
-    ``least`` twice must fit into ``keep``. With both seats of a game trained, a game stays if one of them does. A group of one is
-    of equal returns and goes.
-    Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar, down_sample/roc.py.
+    Pitfalls: the paper draws failures uniformly, the released code takes those of lowest penalty as
+    well. The release's penalty counts errors in tool responses (0.5 without any) and repeated
+    answer tags; turns that are not legal stand for both here. With both seats of a game trained, a
+    game stays if one of them does. A group of one is of equal returns and goes. Preset
+    ``as_released``: both kinds by penalty, small groups dropped.
+    Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar,
+    down_sample/roc.py.
     Verified by: tests/selection/test_roc_resample.py.
+
+    Args:
+        keep: trajectories that a group is cut to, at least 2.
+        least: least number of successes, and of failures, that are kept where there are as many; at
+            least 0, and twice ``least`` must fit into ``keep``.
+        component: name of a reward that pays for form; it lowers the penalty. null (default): none.
+        negatives: which failures are kept. "uniform" (default): drawn at random. "penalty": those
+            of lowest penalty, as with successes.
+        smaller: what happens to groups of fewer than ``keep``. "keep" (default): they stay whole.
+            "drop": they go.
 
     Raises:
         ConfigError: 2 * least exceeds keep.

@@ -22,17 +22,26 @@ def small_advantage(
 ) -> BoolArray:
     """Drop trajectories whose return is within a threshold of the mean of the others that started alike.
 
-    What: what teaches little is not trained on; a group of equal returns goes as a whole.
-    When to use: long tasks, where every trajectory of the update costs; with ``credit: loop`` or ``rloo``.
-    Mathematics: A_i = R_i - mean over j != i of R_j; kept where |A_i| >= threshold. The number kept is rounded up to a
-    ``multiple`` with the largest |A| of the rest.
+    What: what teaches little is not trained on. A group of equal returns goes as a whole.
+    When to use: long tasks, where every trajectory of the update costs; with ``credit: loop`` or
+    ``rloo``.
+    Mathematics:
+        A_i = R_i - mean over j != i of R_j
+    A trajectory is kept where |A_i| >= threshold. The number kept is rounded up to a ``multiple``
+    with the largest |A| of the rest.
     Shapes: mask [N]; groups per (group, role).
-    Options: ``threshold`` in units of returns, 0 keeps all; ``multiple`` 1 rounds nothing.
-    Pitfalls: an estimator that sees only what is left computes its baseline without the dropped ones: in ``loop``, which drops by
-    itself with the full baseline, the gradient is the paper's; here mean and deviation of the group are those of the extremes.
-    A group of one counts as A = 0 and is dropped. With both seats of a game trained, a game stays if one of them does.
-    Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to the number of its workers).
+    Pitfalls: an estimator that sees only what is left computes its baseline without the dropped
+    ones. ``loop`` drops by itself with the full baseline, and its gradient is the paper's; here
+    mean and deviation of the group are those of the extremes. A group of one counts as A = 0 and is
+    dropped. With both seats of a game trained, a game stays if one of them does.
+    Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
+    the number of its workers).
     Verified by: tests/selection/test_small_advantage.py.
+
+    Args:
+        threshold: least size of A that is kept, in units of returns, at least 0. 0 keeps all.
+        multiple: the number kept is a multiple of this, at least 1, as far as there are
+            trajectories. 1 (default) rounds nothing.
 
     Raises:
         CreditError: a reward is not finite.

@@ -25,18 +25,35 @@ def snr_filter(
 ) -> BoolArray:
     """Keep the groups of largest variance until a share of the batch's summed variance is covered.
 
-    What: the signal of a group-relative gradient is the spread of returns within its groups; groups that add little signal add
-    their noise all the same. How many groups stay adapts to how the spread is distributed.
-    When to use: where the share of useful starts changes over the run, so that no fixed share (``variance_filter``) is right.
-    Mathematics: S_1 >= S_2 >= ... the scores of the groups; kept = the fewest first groups with sum S >= top_p * sum of all S -
-    tolerance, of those the ones with S >= min_p * S_1. ``top_p`` 1 keeps every group with S > 0.
+    What: the signal of a group-relative gradient is the spread of returns within its groups. Groups
+    that add little signal still add their noise. How many groups stay adapts to how the spread is
+    distributed.
+    When to use: where the share of useful starts changes over the run, so that no fixed share
+    (``variance_filter``) is right.
+    Mathematics: S_1 >= S_2 >= ... are the scores of the groups. Kept are the fewest first groups
+    with
+        sum S >= top_p * sum of all S - tolerance
+    and of those the ones with
+        S >= min_p * S_1
     Shapes: mask [N]; groups per (group, role).
-    Options: ``top_p``; ``min_p`` 0 is off; ``score``: the sample variance or its root; ``tolerance`` in units of the score.
-    Pitfalls: a batch of equal returns is dropped whole, and the step changes no weights. A tolerance above 0 depends on the scale
-    of the rewards. The release names its score reward_variance but takes the deviation, with a tolerance of 0.01, and at top_p 1
-    does not filter at all: preset ``as_released`` is the first two. Among equal scores the stream decides.
-    Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN, rollout_filter.py (top_p, linear).
+    Pitfalls: a batch of equal returns is dropped whole, and the step changes no weights. A
+    tolerance above 0 depends on the scale of the rewards. The release names its score
+    reward_variance but takes the deviation, with a tolerance of 0.01, and at top_p 1 does not
+    filter at all. Preset ``as_released`` is the first two of these. Among equal scores the stream
+    decides.
+    Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN,
+    rollout_filter.py (top_p, linear).
     Verified by: tests/selection/test_snr_filter.py.
+
+    Args:
+        top_p: share of the batch's summed score that is to be covered, above 0 and at most 1. 1
+            keeps every group with S > 0.
+        min_p: least score of a group, as a share of the largest score, in [0, 1]. 0 (default) is
+            off.
+        score: what a group is measured by. "variance" (default): the sample variance of its
+            returns. "deviation": the root of it.
+        tolerance: how much the covered sum may fall short, in units of the score, at least 0.
+            Default 0.
 
     Raises:
         CreditError: a reward is not finite.

@@ -204,25 +204,41 @@ def battleship_hunt(
 ) -> Judgement:
     """Exact value of each shot in battleship_hunt while few layouts are left; before, its exact chance to hit.
 
-    What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot is worth what best play after it
-    gets: exact. Else it is worth the probability that it hits, in units of the game: with ``pay`` "sunk" that probability, with "share"
-    the share of the ships' cells hit with this shot if nothing were hit later. The best shots are those of the largest value.
+    What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot
+    is worth what best play after it gets: exact. Else it is worth the probability that it hits, in
+    units of the game. With ``pay`` "sunk" this is that probability; with "share" it is the share of
+    the ships' cells that are hit with this shot if nothing is hit later. The best shots are those
+    of the largest value.
     When to use: through oracle ``posterior``, on game ``battleship_hunt``.
-    Mathematics: a layout agrees if each ship alone agrees with the answers in its cells (not wholly shot at: hits; wholly: the last shot
-    sank it) and the ships cover all hits. P(ship in c | answers) = n_c / n, by ``ops.fleets``, in integers. V(B, k) = max_c [hits(B, c) +
-    sum_a V(B_c=a, k - 1)], summed over the layouts in B and the answers a, with k shots left; cells that no layout of B has are passed
-    over, and those whose value if the layout were known is not above the best so far. entropy = log n; for a bank that has a layout
-    more than once, -sum P log P over different layouts.
-    Options: ``prior``: "uniform": every layout that the rules allow is equally likely, the model of the game, which knows nothing of its
-    bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart. ``worlds``: most layouts for which best
-    play is worked out; 0 never. ``beliefs``: most beliefs that are looked at before the probability is given instead, by a count that
-    starts anew with every state, so that a verdict depends on nothing but the state.
-    Pitfalls: to hit most likely is not best play: a miss can tell more, and "sunk" can matter more than a hit. Where it stands in for
-    the value the certainty is 0.5, a mark of a short cut and no probability, and ``bound`` is the farthest that the truth can be off,
-    mostly wide (0 for the last shot). When too few shots are left to sink all, every shot is worth 0 with ``pay`` "sunk", exactly, and
-    all are best. Four ships on 8 x 8 take 0.1 s, fewer 0.01 s; a search that fails adds up to 0.2 s.
-    Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains", 1998; Fiat and Shamir, 1989.
-    Verified by: tests/oracles/beliefs/test_battleship_hunt.py, tests/ops/test_fleets.py, tests/contract/test_beliefs.py.
+    Mathematics: a layout agrees if each ship alone agrees with the answers in its cells and the
+    ships cover all hits. If a ship is not wholly shot at, the answers in its cells are hits. If it
+    is wholly shot at, the last shot sank it. n layouts agree, n_c of them with a ship in cell c:
+        P(ship in c | answers) = n_c / n
+    by ``ops.fleets``, in integers. Best play with k shots left is
+        V(B, k) = max_c [hits(B, c) + sum_a V(B_c=a, k - 1)]
+    summed over the layouts in B and the answers a. Cells that no layout of B has are passed over.
+    So are those whose value, if the layout were known, is not above the best so far.
+        entropy = log n
+    For a bank that has a layout more than once it is -sum P log P over different layouts.
+    Pitfalls: the shot that hits most likely is not always best play: a miss can tell more, and
+    "sunk" can matter more than a hit. Where this probability replaces the value the certainty is
+    0.5. That marks an approximation and is no probability. ``bound`` is then the largest possible
+    error, mostly wide (0 for the last shot). When too few shots are left to sink all, every shot is
+    worth 0 with ``pay`` "sunk", exactly, and all are best. Four ships on 8 x 8 take 0.1 s, fewer
+    0.01 s; a search that fails adds up to 0.2 s.
+    Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
+    1998; Fiat and Shamir, 1989.
+    Verified by: tests/oracles/beliefs/test_battleship_hunt.py, tests/ops/test_fleets.py,
+    tests/contract/test_beliefs.py.
+
+    Args:
+        prior: what is known beforehand. "uniform" (default): every layout that the rules allow is
+            equally likely. This is the model of the game, which knows nothing of its bank. "bank":
+            only the layouts of the bank are possible, as for a player who has learned it by heart.
+        worlds: most layouts left for which best play is worked out, at least 0. 0 never works it
+            out.
+        beliefs: most beliefs that the search looks at before the probability is given instead, at
+            least 0. The count starts anew with every state, so a verdict depends only on the state.
     """
     table: Sea = state.spiel.table
     found = posterior_of(table, prior, worlds)

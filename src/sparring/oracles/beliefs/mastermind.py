@@ -166,24 +166,37 @@ def agreeing(table: Board, play: Breaker, prior: Literal["uniform", "bank"]) -> 
 def mastermind(state: State, *, prior: Literal["uniform", "bank"] = "uniform", work: Annotated[int, Field(ge=1)] = 10_000_000) -> Judgement:
     """Exact value of each guess in Mastermind, where best play over all sets of codes is not too long to work out.
 
-    What: a guess is worth what it and best play after it get: the probability to crack the code with the guesses left, or, where the
-    game pays by them, the expected pay. A guess that cannot be the code is judged by the same measure, and can be the best.
+    What: a guess is worth what it and best play after it get: the probability to crack the code
+    with the guesses left, or, where the game pays by them, the expected pay. A guess that cannot be
+    the code is judged by the same measure, and can be the best.
     When to use: through oracle ``posterior``, on game ``mastermind``.
-    Mathematics: S the codes that agree with all answers, k guesses left, w(k) = 1, or k where the game pays by guesses left; V(S, k) =
-    max_g [g in S] w(k) + sum_a V(S_a, k - 1), S_a the codes for which g is answered by a; a guess is worth its term / |S| (and / the
-    number of guesses where it pays by them). All integers, so exact. The search tries guesses by what they cannot beat, and stops where
-    no other can be better. If it would take more than ``work``, a guess is worth L + (U - L) I / log(max(2, min(|S|, answers))): L what
-    it gets if its successors try the codes left one by one, U what it gets if every guess cracks a code after every answer, I = -sum
-    (|S_a| / |S|) log(|S_a| / |S|) the nats that it is expected to tell; ``bound`` is the farthest that the truth can be off, and the
-    certainty is 0.5. entropy = log |S|.
-    Options: ``prior``: "uniform": every code is equally likely, the model of the game, which knows nothing of its bank; "bank": only
-    the codes of the bank are possible, as for one who has learned it by heart. ``work``: most entries of tables of answers to look at,
-    counted as if nothing were remembered, so that a verdict depends on nothing but the state.
-    Pitfalls: with guesses to spare and pay for a cracked code alone nearly every guess is best; fewer guesses, or pay by those left,
-    tell guesses apart. The opening of 4 pegs and 6 colours is beyond any work of seconds; after two or three guesses it is exact. The
-    certainty 0.5 is a mark of a short cut, no probability.
-    Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind strategy", 1993.
+    Mathematics: S are the codes that agree with all answers and k guesses are left. w(k) = 1, or k
+    where the game pays by guesses left.
+        V(S, k) = max_g [g in S] w(k) + sum_a V(S_a, k - 1)
+    S_a are the codes for which g is answered by a. A guess is worth its term / |S| (and / the
+    number of guesses where it pays by them). All are integers, so exact. The search tries guesses
+    in the order of an upper bound on them, and stops where no other can be better. If it would take
+    more than ``work``, a guess is worth
+        L + (U - L) I / log(max(2, min(|S|, answers)))
+        I = -sum (|S_a| / |S|) log(|S_a| / |S|)
+    L is what it gets if its successors try the codes left one by one. U is what it gets if every
+    guess cracks a code after every answer. I is the number of nats that it is expected to tell.
+    ``bound`` is then the largest possible error, and the certainty is 0.5.
+        entropy = log |S|
+    Pitfalls: with guesses to spare and pay for a cracked code alone nearly every guess is best;
+    fewer guesses, or pay by those left, tell guesses apart. The opening of 4 pegs and 6 colours
+    needs more work than seconds allow; after two or three guesses it is exact. The certainty 0.5
+    marks an approximation and is no probability.
+    Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
+    strategy", 1993.
     Verified by: tests/oracles/beliefs/test_mastermind.py, tests/contract/test_beliefs.py.
+
+    Args:
+        prior: what is known beforehand. "uniform" (default): every code is equally likely. This is
+            the model of the game, which knows nothing of its bank. "bank": only the codes of the
+            bank are possible, as for a player who has learned it by heart.
+        work: most entries of tables of answers that the search looks at, at least 1. They are
+            counted as if nothing were remembered, so a verdict depends only on the state.
     """
     table = state.spiel.table
     if state.seat < 0:

@@ -31,26 +31,41 @@ def minesweeper(
 ) -> Judgement:
     """Exact probability that each action of minesweeper survives, by counting the layouts that agree with the board.
 
-    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the best actions are the safest. With
-    ``worlds``, where few enough layouts are left, a reveal is worth what best play after it gets: then it counts what a cell tells.
+    What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the
+    best actions are the safest. With ``worlds``, where few enough layouts are left, a reveal is
+    worth what best play after it gets. Then the information of a cell counts too.
     When to use: through oracle ``posterior``, on game ``minesweeper``.
-    Mathematics: P(mine in c | board) = n_c / n, with n the layouts that agree with all counts, flags and the number of mines, and n_c
-    those with a mine in c. Closed cells that the same counts touch are one group; groups that counts connect are a component; each
-    component gives a polynomial in its number of mines, and the mines left over lie in the U untouched cells in C(U, k) ways. All
-    integers, so exact. value = s + (1 - s) * l with s the probability to survive and l what a loss pays now (0, or the share open).
-    entropy = log n. Best play: V(B) = max_c sum_a V(B_c=a), summed over the layouts in B and what c shows in them, a mine or the counts
-    that open; a cell that is safe in all of B is revealed at once, for it has to be.
-    Options: ``prior``: "uniform": every set of mines outside the first cell revealed is equally likely, the model of the game, which
-    knows nothing of its bank; "bank": only the layouts of the bank are possible, as for one who has learned it by heart. ``worlds``: most
-    layouts for which best play is worked out; 0, as in the paper, never. ``beliefs``: most beliefs that are looked at per verdict
-    before the probability is given instead, so that a verdict depends on nothing but the state.
-    Pitfalls: safest first is not best play: a riskier cell can tell more. The value is then an upper bound, as if nothing were lost
-    later; ``bound`` is its distance from the loss, and 0 where the board is fully known. A flag of a sure mine is as good as a safe
-    reveal. Before the first reveal every cell is best; ``worlds`` parts them (3x4, 2 mines: 55). Games with flags have no best play
-    here. With "bank" time grows with the number of layouts.
-    Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv 2605.10325.
-    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py, tests/ops/test_mines.py,
-    tests/ops/test_sweeping.py.
+    Mathematics:
+        P(mine in c | board) = n_c / n
+    with n the layouts that agree with all counts, flags and the number of mines, and n_c those with
+    a mine in c. Closed cells that the same counts touch are one group. Groups that counts connect
+    are a component. Each component gives a polynomial in its number of mines, and the mines left
+    over lie in the U untouched cells in C(U, k) ways. All are integers, so exact.
+        value = s + (1 - s) * l
+        entropy = log n
+    with s the probability to survive and l what a loss pays now (0, or the share open). Best play:
+        V(B) = max_c sum_a V(B_c=a)
+    summed over the layouts in B and what c shows in them, a mine or the counts that open. A cell
+    that is safe in all of B is revealed at once, because it has to be.
+    Pitfalls: the safest reveal is not always best play: a riskier cell can tell more. The value is
+    then an upper bound, as if nothing were lost later. ``bound`` is its distance from the loss, and
+    0 where the board is fully known. A flag of a sure mine is as good as a safe reveal. Before the
+    first reveal every cell is best; ``worlds`` tells them apart (3x4, 2 mines: 55 layouts). Best
+    play is not worked out for games with flags. With "bank" time grows with the number of layouts.
+    Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
+    2605.10325.
+    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py,
+    tests/ops/test_mines.py, tests/ops/test_sweeping.py.
+
+    Args:
+        prior: what is known beforehand. "uniform" (default): every set of mines outside the first
+            cell revealed is equally likely. This is the model of the game, which knows nothing of
+            its bank. "bank": only the layouts of the bank are possible, as for a player who has
+            learned it by heart.
+        worlds: most layouts left for which best play is worked out, at least 0. The default 0, as
+            in the paper, never works it out.
+        beliefs: most beliefs that the search looks at before the probability is given instead, at
+            least 1. A verdict depends only on the state.
     """
     table: Minefield = state.spiel.table
     risk, layouts = mine_probabilities(table, prior)

@@ -177,20 +177,31 @@ def twenty_questions(
 ) -> Judgement:
     """Exact value of each question and each guess in twenty questions, where best play over all beliefs is not too long to work out.
 
-    What: a guess is worth the probability that it is right, a question what best play after it gets; questions already paid for count.
+    What: a guess is worth the probability that it is right, a question what best play after it
+    gets. The cost of questions already asked is counted.
     When to use: through oracle ``posterior``, on game ``twenty_questions``.
-    Mathematics: P(o | answers) proportional to prod (1 - noise if the answer is true of o, else noise), all objects equally likely
-    before; V(P, k) = max(max_o P(o), max_q -cost + P(yes) V(P | yes, k - 1) + P(no) V(P | no, k - 1)) with k questions left. If more
-    than ``beliefs`` beliefs could be reached, a question is worth L + (U - L) I / log 2: L what asking it and guessing gets, U what
-    nobody can beat (the 2^k likeliest objects, or P(o) (1 - noise)^k for each of 2^k answers), I the nats that its answer tells;
-    ``bound`` is the farthest that the truth can be off, and the certainty is 0.5. entropy = -sum P log P.
-    Options: ``prior``: "uniform" and "bank" say the same: the table is told, and its object is drawn anew in every game. ``beliefs``: most
-    beliefs that are looked at, by a count made beforehand, so that a verdict depends on nothing but the state.
-    Pitfalls: the first state of a table pays for its values, up to seconds with noise; later ones look them up. The certainty 0.5 is a
-    mark of a short cut, no probability.
-    Reference: Hyafil and Rivest, 1976: the exact problem is NP-complete; Golovin and Krause, "Adaptive submodularity", 2011, on
-    greedy questions.
+    Mathematics:
+        P(o | answers) proportional to prod (1 - noise if the answer is true of o, else noise)
+    with all objects equally likely before. With k questions left
+        V(P, k) = max(max_o P(o),
+                      max_q -cost + P(yes) V(P | yes, k - 1) + P(no) V(P | no, k - 1))
+    If more than ``beliefs`` beliefs could be reached, a question is worth
+        L + (U - L) I / log 2
+    L is what asking it and then guessing gets. U is an upper bound for any player (the 2^k
+    likeliest objects, or P(o) (1 - noise)^k for each of 2^k answers). I is the number of nats that
+    its answer tells. ``bound`` is then the largest possible error, and the certainty is 0.5.
+        entropy = -sum P log P
+    Pitfalls: the first state of a table takes the time for all its values, up to seconds with
+    noise; later ones look them up. The certainty 0.5 marks an approximation and is no probability.
+    Reference: Hyafil and Rivest, 1976: the exact problem is NP-complete; Golovin and Krause,
+    "Adaptive submodularity", 2011, on greedy questions.
     Verified by: tests/oracles/beliefs/test_twenty_questions.py, tests/contract/test_beliefs.py.
+
+    Args:
+        prior: "uniform" (default) and "bank" say the same: the table is told, and its object is
+            drawn anew in every game.
+        beliefs: most beliefs that are looked at for exact values, at least 1. They are counted
+            beforehand, so a verdict depends only on the state.
     """
     table = state.spiel.table
     best = inquest(table.rows, table.values, table.noise, table.cost)

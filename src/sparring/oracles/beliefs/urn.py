@@ -60,16 +60,26 @@ def trial(urns: Urns, most: int, cost: float) -> Trial:
 def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
     """Exact value of drawing and of each declaration in urn, for the best player that knows the urns and not which one is hidden.
 
-    What: a declaration is worth the probability that it is right, a draw what best play after it gets; draws already paid for count.
+    What: a declaration is worth the probability that it is right, a draw what best play after it
+    gets. The cost of draws already made is counted.
     When to use: through oracle ``posterior``, on game ``urn``.
-    Mathematics: P(u | n) proportional to prod_c b_uc^n_c, with b_uc balls of colour c in urn u and n_c of them drawn;
-    V(n) = max(max_u P(u | n), -cost + sum_c P(c | n) V(n + e_c)), the second only while draws are left, with P(c | n) = sum_u P(u | n)
-    b_uc / balls. Values are these less what the draws so far cost. entropy = -sum_u P(u | n) log P(u | n).
-    Options: ``prior``: "uniform" and "bank" say the same: the urns are told, and which of them is hidden is drawn anew in every game.
-    Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours), worked out once per set of urns: 10,626 for
-    20 draws of 4 colours.
-    Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and Girshick, 1949.
+    Mathematics:
+        P(u | n) proportional to prod_c b_uc^n_c
+    with b_uc balls of colour c in urn u and n_c of them drawn.
+        V(n) = max(max_u P(u | n), -cost + sum_c P(c | n) V(n + e_c))
+        P(c | n) = sum_u P(u | n) b_uc / balls
+    The second term of V counts only while draws are left. Values are these less what the draws so
+    far cost.
+        entropy = -sum_u P(u | n) log P(u | n)
+    Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours), worked
+    out once per set of urns: 10,626 for 20 draws of 4 colours.
+    Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
+    Girshick, 1949.
     Verified by: tests/oracles/beliefs/test_urn.py, tests/contract/test_beliefs.py.
+
+    Args:
+        prior: "uniform" (default) and "bank" say the same: the urns are told, and which of them is
+            hidden is drawn anew in every game.
     """
     table = state.spiel.table
     counts, best = table.counts(), trial(table.contents, table.most, table.cost)

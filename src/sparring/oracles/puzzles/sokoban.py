@@ -24,23 +24,37 @@ def sokoban(
 ) -> Judgement | None:
     """Whether each move of sokoban keeps a solution within the moves that are left, by the shortest solution of every position.
 
-    What: a move is worth what the game pays if all later ones are the best, costs of moves included.
+    What: a move is worth what the game pays if all later ones are the best, costs of moves
+    included.
     When to use: through oracle ``constraint``, on game ``sokoban`` of any size.
-    Mathematics: d(s), the least moves from s to a solved room, by breadth-first search along moves taken back from all solved positions at
-    once; positions that it does not meet are deadlocks, all of them and no others. With m moves left a move to s' is right if and only
-    if d(s') <= m - 1. value = 1 - cost * (all moves up to the solution); else - cost * (all moves of the game), plus the largest j / boxes
-    with d_j(s') <= m - 1 where the share is paid, d_j the least moves until j boxes are on goals.
-    Options: ``right``: "solution": every move that keeps a solution is best; "forced": only those on a shortest solution. ``lost``: what is
-    said of a position without a solution in the moves left where only a solved room pays: "abstain", or judge by the "solution"
-    that more moves would allow: 1 for the moves on a shortest one, else 0, with ``bound`` the distance to what they truly pay, which is
-    the same for all. A deadlock has no such solution: it is abstained on in any case. ``solver``: "backtracking", here the
-    exact search; there is no "z3".
-    Pitfalls: where moves cost, moves that keep a solution differ in value, and with "solution" all of them are ``best``, not only
-    those of the largest value. Walking back and forth is right as long as enough moves are left: "forced" tells it from progress. A room
-    of more than 1,000,000 positions is abstained on; the game has none.
-    Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods using domain knowledge", 2001
-    (deadlocks); the task: arXiv 2605.10325.
+    Mathematics: d(s) is the least number of moves from s to a solved room. It is found by
+    breadth-first search along moves taken back from all solved positions at once. The positions
+    that it does not meet are exactly the deadlocks. With m moves left a move to s' is right if and
+    only if
+        d(s') <= m - 1
+    A right move is worth
+        value = 1 - cost * (all moves up to the solution)
+    and any other move
+        value = -cost * (all moves of the game)
+    plus, where the share is paid, the largest j / boxes with d_j(s') <= m - 1, d_j the least moves
+    until j boxes are on goals.
+    Pitfalls: where moves cost, moves that keep a solution differ in value. With ``right``
+    "solution" all of them are ``best``, not only those of the largest value. Walking back and forth
+    is right as long as enough moves are left: "forced" tells it from progress. A room of more than
+    1,000,000 positions gets no verdict; the game has none.
+    Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
+    using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
     Verified by: tests/oracles/puzzles/test_sokoban.py, tests/games/test_sokoban.py.
+
+    Args:
+        right: which moves are best. "solution" (default): every move that keeps a solution.
+            "forced": only those on a shortest solution.
+        lost: what is said of a position without a solution in the moves left, where only a solved
+            room pays. "abstain" (default): nothing. "solution": moves are judged by the solution
+            that more moves would allow, 1 on a shortest one, else 0; ``bound`` is the distance to
+            what they truly pay, which is the same for all. A deadlock has no such solution and gets
+            no verdict in any case.
+        solver: "backtracking" (default), here the exact search. There is no "z3".
     """
     table = _table(state, solver)
     boxes = table.boxes.bit_count()

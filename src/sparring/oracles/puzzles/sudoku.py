@@ -28,19 +28,28 @@ def sudoku(
 ) -> Judgement | None:
     """Whether each digit of sudoku keeps the board solvable, by the only solution that a solver finds from the givens.
 
-    What: a right digit is worth what the game pays if all later ones are right too, a wrong one what is then still to be had.
+    What: a right digit is worth what the game pays if all later ones are right too. A wrong one is
+    worth what the game can still pay after it.
     When to use: through oracle ``constraint``, on game ``sudoku`` of any size.
-    Mathematics: with one solution x* of the givens, the board with digit d in cell c has a solution if and only if all digits written so
-    far and d are those of x*. value = 1 or 0 where a solved puzzle pays, else the share of blanks that can still be right.
-    Options: ``right``: "solution": every digit of the solution is best; "forced": only those that one step of deduction gives (the only
-    digit left for a cell, or the only cell left for a digit), where there are any. ``lost``: what is said of a board with a wrong
-    digit where only a solved puzzle pays: "abstain", or judge by the puzzle's "solution" all the same, 1 and 0 with ``bound`` 1, for
-    all these moves pay 0. ``solver``: exact "backtracking" over bit masks, or "z3", the reference: the same verdicts, a hundred times
-    slower, from pip install 'sparring[oracles]'.
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. After a wrong digit deduction can point at
-    digits that are not the solution's; these never count as forced.
-    Reference: arXiv 2605.10325 (the digit of the unique solution is right); de Moura and Bjorner, "Z3", 2008.
+    Mathematics: with one solution x* of the givens, the board with digit d in cell c has a solution
+    if and only if all digits written so far and d are those of x*.
+        value = 1 or 0 where a solved puzzle pays
+        value = the share of blanks that can still be right, else
+    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. After a wrong
+    digit deduction can point at digits that are not the solution's; these never count as forced.
+    Reference: arXiv 2605.10325 (the digit of the unique solution is right); de Moura and Bjorner,
+    "Z3", 2008.
     Verified by: tests/oracles/puzzles/test_sudoku.py, tests/games/test_sudoku.py.
+
+    Args:
+        right: which digits are best. "solution" (default): every digit of the solution. "forced":
+            only those that one step of deduction gives (the only digit left for a cell, or the only
+            cell left for a digit), where there are any.
+        lost: what is said of a board with a wrong digit, where only a solved puzzle pays. "abstain"
+            (default): nothing. "solution": moves are judged by the puzzle's solution all the same,
+            1 and 0 with ``bound`` 1, because all these moves pay 0.
+        solver: "backtracking" (default): exact, over bit masks. "z3": the reference. It gives the
+            same verdicts, is a hundred times slower, and needs pip install 'sparring[oracles]'.
     """
     table: SudokuTable = state.spiel.table
     truth, size = solution(table.size, table.givens, solver), table.size

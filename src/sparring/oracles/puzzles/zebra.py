@@ -28,20 +28,32 @@ def zebra(
 ) -> Judgement | None:
     """Whether each value of a logic-grid puzzle keeps it solvable, by the only solution that a solver finds from the clues alone.
 
-    What: a right value is worth what the game pays if all later ones are right too, a wrong one what is then still to be had.
+    What: a right value is worth what the game pays if all later ones are right too. A wrong one is
+    worth what the game can still pay after it.
     When to use: through oracle ``constraint``, on game ``zebra`` of any size.
-    Mathematics: with one solution x* of the clues, the board with value v in cell c has a solution if and only if all values written so
-    far and v are those of x*. value = 1 or 0 where a solved puzzle pays, else the share of cells that can still be right.
-    Options: ``right``: "solution": every value of the solution is best; "forced": only those that unit propagation from the clues and
-    the board gives (arc consistency on each clue, an item's only house, a house's only item of an attribute, until nothing changes),
-    where there are any. ``lost``: what is said of a board with a wrong value where only a solved puzzle pays: "abstain", or judge by
-    the puzzle's "solution" all the same, 1 and 0 with ``bound`` 1, for all these moves pay 0. ``solver``: exact "backtracking" with
-    unit propagation, or "z3", the reference: the same verdicts, slower by far, from pip install 'sparring[oracles]'.
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value, and nothing changes for puzzles of level "deduced",
-    whose right moves are all forced. After a wrong value propagation finds a contradiction, or values that are not the solution's;
-    these never count as forced.
-    Reference: arXiv 2502.01100 (ZebraLogic); Bacchus, "GAC via unit propagation", 2007; de Moura and Bjorner, "Z3", 2008.
-    Verified by: tests/oracles/puzzles/test_zebra.py, tests/games/test_zebra.py, tests/ops/test_zebra.py.
+    Mathematics: with one solution x* of the clues, the board with value v in cell c has a solution
+    if and only if all values written so far and v are those of x*.
+        value = 1 or 0 where a solved puzzle pays
+        value = the share of cells that can still be right, else
+    Pitfalls: with "forced", ``best`` are not all the moves of the largest value, and nothing
+    changes for puzzles of level "deduced", whose right moves are all forced. After a wrong value
+    propagation finds a contradiction, or values that are not the solution's; these never count as
+    forced.
+    Reference: arXiv 2502.01100 (ZebraLogic); Bacchus, "GAC via unit propagation", 2007; de Moura
+    and Bjorner, "Z3", 2008.
+    Verified by: tests/oracles/puzzles/test_zebra.py, tests/games/test_zebra.py,
+    tests/ops/test_zebra.py.
+
+    Args:
+        right: which values are best. "solution" (default): every value of the solution. "forced":
+            only those that unit propagation from the clues and the board gives (arc consistency on
+            each clue, an item's only house, a house's only item of an attribute, until nothing
+            changes), where there are any.
+        lost: what is said of a board with a wrong value, where only a solved puzzle pays. "abstain"
+            (default): nothing. "solution": moves are judged by the puzzle's solution all the same,
+            1 and 0 with ``bound`` 1, because all these moves pay 0.
+        solver: "backtracking" (default): exact, with unit propagation. "z3": the reference. It
+            gives the same verdicts, is much slower, and needs pip install 'sparring[oracles]'.
     """
     table: ZebraTable = state.spiel.table
     truth = solution(table.houses, table.attributes, table.clues, solver)

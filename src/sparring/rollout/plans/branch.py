@@ -33,41 +33,56 @@ def branch(
 ) -> list[Origin]:
     """Play some games of a group from the start, and the rest from turns at which the model was less sure than at first.
 
-    What: after each wave of finished games the trained turns that were sampled in it are looked at; where the rule says so, another
-    game goes on from before the turn, until the group has all its games. What is left when no turn is chosen begins at the start.
+    What: after each wave of finished games the trained turns that were sampled in it are looked at.
+    Where the rule says so, another game goes on from before the turn, until the group has all its
+    games. What is left when no turn is chosen begins at the start.
     When to use: with credit ``branch_grpo`` and groups of 8 and more, in games of several turns.
-    Mathematics: H = mean of -log p over the turn's first tokens, p the sampler's probability of what it sampled; dH = H less its mean
-    over the first trained turns of the games that began at the start; q = u - entropy_weight * dH with u uniform in [0, 1);
-    with f = max(0, 1 - penalty * l) for l branching turns in a row just before, q becomes 1 - (1 - q) * f; a game branches before the
-    turn if clip(q, 0, 1) <= threshold: with probability threshold + entropy_weight * dH, cut to [0, 1], where l = 0. A game's first
-    trained turn is not looked at. Turns are taken in order of depth, then of games, while there are games left.
-    Options: ``initial`` games from the start, half of the group if not given; ``extra`` games per branching turn (ARPO's beam size less
-    one); ``threshold``; ``entropy_weight``; ``first_tokens``; ``penalty`` and ``balance``, which preset "aepo" sets:
-    one game is played first, and the number from the start is then group_size * sigmoid(balance * (H of its first trained turn less the
-    mean H of its others)), rounded, at least 1.
-    Pitfalls: H is the surprise of the tokens that were sampled, an unbiased but noisy estimate of the sampler's entropy in nats; the paper
-    takes the entropy of the ten likeliest tokens over log |V|, so its weight of 0.2 is 0.2 / log |V| here. ARPO's release compares
-    with the line's own first turn, branches one turn later than where it measured, and takes a branch into account while the others are
-    still played. Lines on which the model is unsure get more games, so that a group is no fair sample of play: group means
-    lean towards them, and with it the gradient of the turns before. AEPO's release plays its first game in vain and counts
-    l over the whole group; here that game stays, and l is counted along the line. Turns without sampled tokens never branch.
-    Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of dongguanting/ARPO, vllm_rollout_with_tools.py.
+    Mathematics:
+        H = mean of -log p over the turn's first tokens
+        dH = H less its mean over the first trained turns of the games that began at the start
+        q = u - entropy_weight * dH
+        f = max(0, 1 - penalty * l)
+    p is the sampler's probability of what it sampled, u uniform in [0, 1), and l the number of
+    branching turns in a row just before. q becomes
+        1 - (1 - q) * f
+    and a game branches before the turn if
+        clip(q, 0, 1) <= threshold
+    Where l = 0 this has probability threshold + entropy_weight * dH, cut to [0, 1]. A game's first
+    trained turn is not looked at. Turns are taken in order of depth, then of games, while there are
+    games left.
+    Pitfalls: H is the surprise of the tokens that were sampled, an unbiased but noisy estimate of
+    the sampler's entropy in nats. The paper takes the entropy of the ten likeliest tokens over log
+    |V|, so its weight of 0.2 is 0.2 / log |V| here. ARPO's release compares with the line's own
+    first turn, branches one turn later than where it measured, and takes a branch into account
+    while the others are still played. Lines on which the model is unsure get more games, so a group
+    is no fair sample of play: group means lean towards them, and with it the gradient of the turns
+    before. AEPO's release does not use its first game and counts l over the whole group; here that
+    game stays, and l is counted along the line. Turns without sampled tokens never branch.
+    Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of
+    dongguanting/ARPO, vllm_rollout_with_tools.py.
     Verified by: tests/rollout/plans/test_branch.py, tests/rollout/plans/test_credit_on_trees.py.
 
     Args:
         left: games of the group not yet begun.
         games: those that are finished.
         stream: of the group; game number n draws u of its turns from child n.
-        initial: games that begin at the start; None: half of the group, rounded up.
-        extra: games that a branching turn adds.
-        threshold: chance of branching where entropy is as at first.
-        entropy_weight: change of that chance per nat.
-        first_tokens: sampled tokens of a turn that are looked at.
-        penalty: share of 1 - q that is lost per branching turn just before.
-        balance: weight of entropies in the number of initial games; None: ``initial`` says it.
+        initial: games that begin at the start, at least 1. null (default): half of the group,
+            rounded up.
+        extra: games that a branching turn adds, at least 1 (ARPO's beam size less one).
+        threshold: probability of branching where the entropy is as at first, in [0, 1].
+        entropy_weight: change of that probability per nat of entropy, at least 0.
+        first_tokens: number of sampled tokens at the beginning of a turn that are looked at, at
+            least 1.
+        penalty: share of 1 - q that is lost per branching turn just before, in [0, 1]. 0 (default):
+            none; preset ``aepo`` has 0.05.
+        balance: weight of entropies in the number of games from the start, at least 0. null
+            (default): ``initial`` says the number. With a value (preset ``aepo``: 0.5) one game is
+            played first, and the number is then group_size * sigmoid(balance * (H of its first
+            trained turn less the mean H of its others)), rounded, at least 1.
 
     Raises:
-        ConfigError: the group has one game, fewer than ``initial``, or both ``initial`` and ``balance`` are given.
+        ConfigError: the group has one game, fewer than ``initial``, or both ``initial`` and
+            ``balance`` are given.
     """
     size = left + len(games)
     _check(size, initial, balance)

@@ -23,17 +23,21 @@ def tree(
 ) -> list[Origin]:
     """Branch every game of a group at the same turns: a tree of fixed shape whose leaves are the group's games.
 
-    What: so many games begin at the start; after every segment of a few trained turns each line of play goes on so many times.
-    When to use: with credit ``spo_tree``, which credits a turn with the change of value between the nodes of the tree.
-    Mathematics: boundary k = 0, 1, ... lies before trained turn k * turns_per_segment of a line of play, all trained seats counted; there
-    it is continued ``branching[k]`` times, each continuation on streams of its own. Leaves = product of ``branching``, and that is
-    ``rollout.group_size``.
-    Options: ``branching`` per boundary, the start first; ``turns_per_segment``.
-    Pitfalls: a line that ends before a boundary cannot branch there; the games it leaves over begin at the start and do not branch, so
-    that short lines count for less than their share: compare ``branches`` with the group size less ``branching[0]``. A turn before the
-    last boundary is shared by several games, and baselines over all games of the group hold its own returns in each of them:
-    see ``branch_grpo`` and ``spo_tree`` for how much of the gradient is left. Segments are turns here; SPO's are 66 tokens, or
-    end at tokens the model was unsure of.
+    What: some games begin at the start. After every segment of a few trained turns each line of
+    play is continued several times.
+    When to use: with credit ``spo_tree``, which credits a turn with the change of value between the
+    nodes of the tree.
+    Mathematics: boundary k = 0, 1, ... lies before trained turn k * turns_per_segment of a line of
+    play, all trained seats counted. There it is continued ``branching[k]`` times, each continuation
+    on streams of its own.
+        leaves = product of branching
+    and that is ``rollout.group_size``.
+    Pitfalls: a line that ends before a boundary cannot branch there. The games it leaves over begin
+    at the start and do not branch, so short lines count for less than their share: compare
+    ``branches`` with the group size less ``branching[0]``. A turn before the last boundary is
+    shared by several games, and baselines over all games of the group hold its own returns in each
+    of them: see ``branch_grpo`` and ``spo_tree`` for how much of the gradient is left. Segments are
+    turns here; SPO's are 66 tokens, or end at tokens the model was unsure of.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version: branching 6-6-6.
     Verified by: tests/rollout/plans/test_tree.py, tests/rollout/plans/test_credit_on_trees.py.
 
@@ -41,8 +45,9 @@ def tree(
         left: games of the group not yet begun.
         games: those that are finished.
         stream: not drawn from.
-        branching: continuations at the start, and at the end of each segment but the last.
-        turns_per_segment: trained turns between two boundaries.
+        branching: number of continuations at each boundary, the start first; each at least 1. Their
+            product must be ``rollout.group_size``: 8 for the default (2, 2, 2).
+        turns_per_segment: trained turns between two boundaries, at least 1.
 
     Raises:
         ConfigError: the leaves are not as many as the games of a group.

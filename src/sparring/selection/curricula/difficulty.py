@@ -24,19 +24,32 @@ def difficulty(
 ) -> IntArray:
     """Play the arms that succeed about as often as wanted, and now and then any arm.
 
-    What: neither what is solved nor what is hopeless; the wanted success rate may move over the run.
-    When to use: fixed starts or games of unequal difficulty. A falling ``target`` leads from easy to hard.
-    Mathematics: p = successes / trajectories of an arm's latest ``window`` records. With probability ``floor`` a group draws from
-    all arms by their weight; else from the arms with |p - target| <= width, those never played among them, by weight too. If
-    there is none, from the arms nearest to the target.
+    What: neither what is solved nor what is hopeless is played. The target success rate may move
+    over the run.
+    When to use: fixed starts or games of unequal difficulty. A falling ``target`` leads from easy
+    to hard.
+    Mathematics: the success rate of an arm's latest ``window`` records is
+        p = successes / trajectories
+    With probability ``floor`` a group draws from all arms by their weight. Else it draws, by weight
+    too, from the arms with
+        |p - target| <= width
+    and those never played. If there is none, it draws from the arms nearest to the target.
     Shapes: [A] arms -> [groups].
-    Options: ``target`` and ``floor`` take schedules; ``floor`` 0 lets arms starve, 1 is ``by_weight``. Preset ``easy_to_hard``:
-    the target falls from 0.8 to 0.3.
-    Pitfalls: a success is a return above 0: in zero-sum games against oneself about half succeed whatever the start; use
-    ``prioritised`` there. The rate of an arm outside the band is as old as its last visit: a small ``floor`` finds out late that
-    it has come into reach.
-    Reference: Bengio et al., 2009 (curriculum learning); Florensa et al., 2018 (goals of intermediate difficulty).
+    Pitfalls: a success is a return above 0. In zero-sum self-play about half succeed whatever the
+    start; use ``prioritised`` there. The rate of an arm outside the band is as old as its last
+    visit: with a small ``floor`` it takes long to notice that the arm is within the band again.
+    Reference: Bengio et al., 2009 (curriculum learning); Florensa et al., 2018 (goals of
+    intermediate difficulty).
     Verified by: tests/selection/curricula/test_difficulty.py.
+
+    Args:
+        target: wanted success rate, in [0, 1]. A number or a schedule. Preset ``easy_to_hard``: it
+            falls from 0.8 to 0.3.
+        width: how far an arm's success rate may be from the target, in [0, 1].
+        floor: probability that a group draws from all arms, in [0, 1]. A number or a schedule. With
+            0 some arms may never be played; 1 is ``by_weight``.
+        window: number of an arm's latest records that its success rate is taken over, at least 1;
+            at most 32 are kept.
     """
     shares = arm_shares(request.arms)
     rates = np.array([success_rate(records[-window:]) for records in request.history])

@@ -23,20 +23,34 @@ def prioritised(
 ) -> IntArray:
     """Play the arms whose latest games differed most within their group, and those whose record is oldest.
 
-    What: prioritised level replay with the deviation of returns in place of the mean absolute TD error, which needs a critic: both
-    are the size of the latest advantages.
-    When to use: many fixed starts; zero-sum self-play included, since the deviation is taken within a role.
-    Mathematics: d = deviation of an arm's latest record; h = d (``value``) or 1 / rank of d (``rank``); P_S ~ h^alpha, P_C ~ steps
-    since the latest record; an arm that was played is drawn by (1 - staleness) P_S + staleness P_C. Arms never played share, by
-    weight, the part of the draws that they are of all arms.
+    What: prioritised level replay with the deviation of returns in place of the mean absolute TD
+    error, which needs a critic. Both are the size of the latest advantages.
+    When to use: many fixed starts; zero-sum self-play included, since the deviation is taken within
+    a role.
+    Mathematics: d is the deviation of an arm's latest record.
+        h = d                by "value"
+        h = 1 / rank of d    by "rank"
+        P_S ~ h^alpha
+        P_C ~ steps since the latest record
+    An arm that was played is drawn by
+        (1 - staleness) P_S + staleness P_C
+    Arms never played share, by weight, the part of the draws that they are of all arms.
     Shapes: [A] arms -> [groups].
-    Options: ``alpha`` 0 draws alike, larger is greedier; ``staleness`` keeps what is remembered fresh. Preset ``plr``: ranks with
-    exponent 10 (its temperature 0.1), staleness 0.1.
-    Pitfalls: with one game per group every deviation is 0; the played arms are then drawn alike. Under ``plr`` nearly all groups of
-    a step go to one arm, which is right for one level at a time and greedy for a batch. Of equal ranks the first arm is the better.
-    Noise counts as something to learn from. Weights of games matter for arms never played only.
-    Reference: Jiang et al., 2021 (Prioritized Level Replay, arXiv 2010.03934); Schaul et al., 2016 (value and rank).
+    Pitfalls: with one game per group every deviation is 0; the played arms are then all drawn with
+    equal probability. Under ``plr`` nearly all groups of a step go to one arm, which is right for
+    one level at a time and greedy for a batch. Of equal ranks the first arm is the better. Noise
+    counts as something to learn from. Weights of games matter only for arms never played.
+    Reference: Jiang et al., 2021 (Prioritized Level Replay, arXiv 2010.03934); Schaul et al., 2016
+    (value and rank).
     Verified by: tests/selection/curricula/test_prioritised.py.
+
+    Args:
+        by: what an arm's priority is. "value" (default): the deviation itself. "rank": one over its
+            rank among the arms.
+        alpha: exponent of the priority, at least 0. 0 gives all played arms the same; larger is
+            greedier. Preset ``plr`` has 10, which is its temperature 0.1.
+        staleness: share of the draws that go by the age of the latest record, in [0, 1], so that no
+            record gets too old. Default 0.1.
     """
     seen = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])

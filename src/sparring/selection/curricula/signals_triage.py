@@ -24,18 +24,34 @@ def signals_triage(
 ) -> IntArray:
     """Play more of what fails, does not get better, or gets worse.
 
-    What: cheap detectors over the records, no model asked; what shows signs of trouble is looked at more often.
-    When to use: a mixture of starts in which most are fine and a few are not, as after a change of the policy.
-    Mathematics: p = success rate of the latest record, q = mean rate of those before it within ``window``. failure = 1 - p;
-    stagnation = 1 if p < 1 and p = q in all records of the window (two at least); decline = max(q - p, 0). Weight of an arm =
-    its share by game * (floor + failure * F + stagnation * S + decline * D); arms never played count as failing.
+    What: cheap detectors over the records; no model is asked. Arms that show signs of trouble are
+    played more often.
+    When to use: a mixture of starts in which most are fine and a few are not, as after a change of
+    the policy.
+    Mathematics: p is the success rate of the latest record, q the mean rate of those before it
+    within ``window``. The signs of an arm are
+        F = 1 - p
+        S = 1 if p < 1 and p = q in all records of the window (two at least)
+        D = max(q - p, 0)
+    and its weight is
+        its share by game * (floor + failure * F + stagnation * S + decline * D)
+    Arms never played count as failing.
     Shapes: [A] arms -> [groups].
-    Options: the weight of each sign, 0 switches it off; ``floor`` keeps every arm in play.
-    Pitfalls: a hopeless start fails and stagnates for ever and is played most; ``difficulty`` and ``vade`` leave it alone. A success
-    is a return above 0. The paper's detectors read conversations and tool logs (misalignment, loops, exhaustion): this is a
-    literal reading of the idea for records of outcomes, no reproduction.
+    Pitfalls: a hopeless start fails and stagnates for ever and is played most; ``difficulty`` and
+    ``vade`` leave it alone. A success is a return above 0. The paper's detectors read conversations
+    and tool logs (misalignment, loops, exhaustion): this is a literal reading of the idea for
+    records of outcomes, no reproduction.
     Reference: Signals (trajectory triage by model-free signals), from its abstract.
     Verified by: tests/selection/curricula/test_signals_triage.py.
+
+    Args:
+        failure: weight of the failure rate F, at least 0. 0 switches the sign off.
+        stagnation: weight of a success rate that does not move, S, at least 0. 0 switches the sign
+            off.
+        decline: weight of a falling success rate, D, at least 0. 0 switches the sign off.
+        floor: weight that every arm has without any sign, above 0. It keeps every arm in play.
+        window: number of an arm's latest records that are looked at, at least 2; at most 32 are
+            kept.
     """
     signs = np.array([_signs(records[-window:]) for records in request.history])
     return draw_arms(request, arm_shares(request.arms) * (floor + signs @ np.array([failure, stagnation, decline])))

@@ -21,18 +21,32 @@ def vade(
 ) -> IntArray:
     """Draw each arm's success rate from what is believed of it, and play the arms whose outcome is most open.
 
-    What: a Beta posterior per arm, made of its records; old evidence fades, since the policy that gave it is gone.
-    When to use: many fixed starts of unequal difficulty (``rollout.starts``), outcomes of success and failure.
-    Mathematics: a = prior + sum of w_r * successes_r, b = prior + sum of w_r * failures_r over the arm's records r, with w_r =
-    visit_decay^(records since r) * step_decay^(steps since r); p ~ Beta(a, b); the arms of the largest p * (1 - p) are played.
-    Where there are at least as many arms as groups, the groups get different arms; else each group draws all arms anew.
+    What: a Beta posterior per arm, made of its records. Old evidence counts less, since the policy
+    has changed since then.
+    When to use: many fixed starts of unequal difficulty (``rollout.starts``), outcomes of success
+    and failure.
+    Mathematics: over the arm's records r
+        a = prior + sum of w_r * successes_r
+        b = prior + sum of w_r * failures_r
+        w_r = visit_decay^(records since r) * step_decay^(steps since r)
+        p ~ Beta(a, b)
+    The arms of the largest p * (1 - p) are played. Where there are at least as many arms as groups,
+    the groups get different arms; else each group draws all arms anew.
     Shapes: [A] arms -> [groups].
-    Options: ``prior`` of both successes and failures; the two decays, 1 forgets nothing.
-    Pitfalls: a success is a return above 0: in zero-sum games against oneself about half succeed whatever the start, and nothing is
-    learnt about it; use ``prioritised`` there. Weights of games are not looked at. Only the records that are kept count (32 per
-    arm). The source states the sampler in words; the form of the decays is a literal reading.
+    Pitfalls: a success is a return above 0. In zero-sum self-play about half succeed whatever the
+    start, and nothing is learnt about it; use ``prioritised`` there. Weights of games are not
+    looked at. Only the records that are kept count (32 per arm). The source states the sampler in
+    words; the form of the decays is a literal reading.
     Reference: VADE (variance-aware dynamic sampling), from its abstract; Thompson, 1933.
     Verified by: tests/selection/curricula/test_vade.py.
+
+    Args:
+        prior: pseudo-count of successes, and of failures, before any record; above 0. The default 1
+            is the uniform prior.
+        visit_decay: factor on a record for each later record of the arm, above 0 and at most 1. 1
+            forgets nothing.
+        step_decay: factor on a record for each step since, above 0 and at most 1. 1 forgets
+            nothing.
     """
     beliefs = np.array([_belief(records, request.step, prior, visit_decay, step_decay) for records in request.history])
     distinct = request.groups <= len(request.arms)

@@ -23,20 +23,33 @@ def xrpo_allocator(
 ) -> IntArray:
     """Give the groups one by one to the arm whose mean return gains most certainty from one more game.
 
-    What: an allocation of a step's games over arms: many where returns vary and few are known, few where the outcome is settled.
-    When to use: with ``rollout.starts``: groups that get the same start are one group, so an arm gets as large a group as it is
-    worth.
-    Mathematics: of an arm's latest ``window`` records, n trajectories with pooled sample deviation s; h(n) = t * s / sqrt(n), t the
-    quantile of Student's distribution with n - 1 degrees at (1 + confidence) / 2; priority = h(n) - h(n + 1) + exploration *
-    sqrt(ln(1 + T) / n), T the sum of all n. Each group goes to the arm of the highest priority, whose n then grows by the size of
-    a group, until all are given. Arms with n < 2 come first.
+    What: an allocation of a step's games over arms: many where returns vary and few are known, few
+    where the outcome is settled.
+    When to use: with ``rollout.starts``. Groups that get the same start are one group, so an arm
+    gets as large a group as it is worth.
+    Mathematics: an arm's latest ``window`` records have n trajectories with pooled sample deviation
+    s.
+        h(n) = t * s / sqrt(n)
+        priority = h(n) - h(n + 1) + exploration * sqrt(ln(1 + T) / n)
+    t is the quantile of Student's distribution with n - 1 degrees at (1 + confidence) / 2, T the
+    sum of all n. Each group goes to the arm of the highest priority, whose n then grows by the size
+    of a group, until all are given. Arms with n < 2 come first.
     Shapes: [A] arms -> [groups].
-    Options: ``exploration`` 0 looks at deviations only: an arm of equal returns is then never played again while another varies.
-    Pitfalls: structure from notes on the paper, the forms of h and of the bonus from memory: literal reading, no reproduction. The
-    paper plans three rounds within a step; here the records of earlier steps, of older policies, are what is known. Weights of
-    games are not looked at, and returns are compared in the games' units. Of equal priorities the stream decides.
+    Pitfalls: structure from notes on the paper, the forms of h and of the bonus from memory:
+    literal reading, no reproduction. The paper plans three rounds within a step; here the records
+    of earlier steps, of older policies, are what is known. Weights of games are not looked at, and
+    returns are compared in the games' units. Of equal priorities the stream decides.
     Reference: XRPO (arXiv 2510.06672), rollout allocator; Auer et al., 2002 (the bonus).
     Verified by: tests/selection/curricula/test_xrpo_allocator.py.
+
+    Args:
+        exploration: weight of the bonus for arms with few games, in units of returns, at least 0.
+            With 0 only deviations count: an arm of equal returns is then never played again while
+            another varies.
+        confidence: level of the confidence interval of the mean return, above 0 and below 1.
+            Default 0.95.
+        window: number of an arm's latest records that are looked at, at least 1; at most 32 are
+            kept.
     """
     known = [_pooled(records[-window:]) for records in request.history]
     counts, spread = np.array([n for n, _ in known], dtype=np.float64), np.array([s for _, s in known])

@@ -30,16 +30,32 @@ def prioritised_replay(
 ) -> ReplayPlan:
     """Add stored groups to every step, those with large advantages more often.
 
-    What: groups whose returns differ are stored; a share of a step's games comes on top from the buffer.
+    What: groups whose returns differ are stored. A share of a step's games is added to it from the
+    buffer.
     When to use: games are costly to play and the policy moves slowly.
-    Mathematics: P(g) ~ p_g^alpha, p_g the mean |A| of the group's trajectories; drawn without replacement until share * wanted games
-    are there. Metric ``replay_weight``: mean over the groups drawn of (N P(g))^-beta over its largest value in the buffer of N groups.
+    Mathematics:
+        P(g) ~ p_g^alpha
+    with p_g the mean |A| of the group's trajectories. Groups are drawn without replacement until
+    share * wanted games are there. Metric ``replay_weight`` is the mean, over the groups drawn, of
+        (N P(g))^-beta
+    over its largest value in the buffer of N groups.
     Shapes: games.
-    Options: ``share`` and ``beta`` take schedules; ``alpha`` 0 draws alike; ``capacity`` games, ``max_age`` steps a game stays.
-    Pitfalls: the weights that would undo the preference are reported and not applied, so starts with wide returns count more.
-    Priorities are those of the step the games were played in. Estimators with running baselines take stored returns into them.
-    Reference: Schaul et al., 2016 (arXiv 1511.05952); alpha and beta as there (proportional variant).
-    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
+    Pitfalls: the weights that would undo the preference are reported and not applied, so starts
+    with wide returns count more. Priorities are those of the step the games were played in.
+    Estimators with running baselines use stored returns for them too.
+    Reference: Schaul et al., 2016 (arXiv 1511.05952); alpha and beta as there (proportional
+    variant).
+    Verified by: tests/selection/replay/test_rules.py,
+    tests/selection/replay/test_rule_properties.py.
+
+    Args:
+        share: replayed games, as a share of the games a step is to have, in [0, 1]. A number or a
+            schedule. 0 replays none.
+        alpha: exponent of the priority, at least 0. 0 draws all groups with equal probability.
+        beta: exponent of the importance weights in the metric ``replay_weight``, in [0, 1]. A
+            number or a schedule. It changes no gradient.
+        capacity: most games in the buffer, at least 1. The oldest groups leave it whole.
+        max_age: steps that a game stays in the buffer, at least 1.
     """
     held = recent(request.buffer, request.step, max_age)
     groups = by_group(held)

@@ -20,18 +20,29 @@ def r3(
 ) -> ReplayPlan:
     """Give a group of equal returns the contrast it lacks, from the buffer.
 
-    What: stored games of the same arm, with the same seats trained, join a fresh group whose returns are all equal.
-    When to use: hard fixed starts (``rollout.starts``) with rare successes, one trained seat, group-relative credit.
-    Mathematics: a game succeeds if its trained seats' mean return is above 0. A fresh group without differences that fails gets
-    ``number`` stored successes, one that succeeds gets stored failures, drawn uniformly, each stored game once per step.
+    What: stored games of the same arm, with the same seats trained, join a fresh group whose
+    returns are all equal.
+    When to use: hard fixed starts (``rollout.starts``) with rare successes, one trained seat,
+    group-relative credit.
+    Mathematics: a game succeeds if its trained seats' mean return is above 0. A fresh group without
+    differences that fails gets ``number`` stored successes, one that succeeds gets stored failures,
+    drawn uniformly, each stored game once per step.
     Shapes: games.
-    Options: ``number`` per group; ``capacity`` newest games of each kind per arm and seats; ``max_age`` steps a game stays.
-    Pitfalls: selection that drops equal groups leaves nothing to mend: use ``equal_groups`` with ``policy: keep``. Without fixed
-    starts an arm is a game, and the stored game had another deal. Against itself in a zero-sum game a group is both kinds at once
-    and the rule does nothing useful. The paper scales the stored games' contribution by a factor: not here, use a loss weight
-    or a lower clip. With nothing stored the group stays as it is. The paper's reflection prompts and entropy ranking are not part.
+    Pitfalls: if selection drops equal groups nothing is left for this rule: use ``equal_groups``
+    with ``policy: keep``. Without fixed starts an arm is a game, and the stored game had another
+    deal. In zero-sum self-play a group is both kinds at once and the rule does nothing useful. The
+    paper scales the stored games' contribution by a factor; this is not here, use a loss weight or
+    a lower clip. With nothing stored the group stays as it is. The paper's reflection prompts and
+    entropy ranking are not part of it.
     Reference: R^3 (replay, reflection and ranking rewards), replay part.
-    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
+    Verified by: tests/selection/replay/test_rules.py,
+    tests/selection/replay/test_rule_properties.py.
+
+    Args:
+        number: stored games that join one group, at least 1; fewer where fewer are stored.
+        capacity: how many games the buffer keeps, the newest, for each arm, trained seats and
+            outcome (success or failure); at least 1.
+        max_age: steps that a game stays in the buffer, at least 1.
     """
     held = recent(request.buffer, request.step, max_age)
     pool: dict[tuple[object, ...], list[Stored]] = {}

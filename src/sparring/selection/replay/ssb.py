@@ -27,18 +27,28 @@ def ssb(
 ) -> ReplayPlan:
     """Put stored games with an advantage in the place of fresh ones without.
 
-    What: groups whose returns differ are stored; as many stored games as fresh ones have no advantage, or were dropped by
-    selection, join the step.
-    When to use: when ever more groups are all alike, so that the batch that teaches shrinks.
-    Mathematics: missing = wanted games - fresh games of groups with some A != 0; groups of at least fill * missing games are drawn
-    without replacement with probability proportional to their sum of |A|, A = return minus the mean of its group.
+    What: groups whose returns differ are stored. As many stored games join the step as fresh ones
+    have no advantage or were dropped by selection.
+    When to use: when more and more groups have equal returns, so that the batch with an advantage
+    shrinks.
+    Mathematics:
+        missing = wanted games - fresh games of groups with some A != 0
+    Groups of at least fill * missing games are drawn without replacement with probability
+    proportional to their sum of |A|, with A the return minus the mean of its group.
     Shapes: games.
-    Options: ``fill``, a number or a schedule; ``capacity`` games, ``max_age`` steps a game stays.
-    Pitfalls: the paper stores single samples with their advantages; here credit is computed anew, which needs the whole group, so
-    groups are stored and drawn whole. Estimators with running baselines (rae, mars) take stored returns into them. The last group
-    drawn may bring more games than are missing.
+    Pitfalls: the paper stores single samples with their advantages. Here credit is computed anew,
+    which needs the whole group, so groups are stored and drawn whole. Estimators with running
+    baselines (rae, mars) use stored returns for them too. The last group drawn may bring more games
+    than are missing.
     Reference: Skywork R1V2, 2025 (arXiv 2504.16656), selective sample buffer.
-    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
+    Verified by: tests/selection/replay/test_rules.py,
+    tests/selection/replay/test_rule_properties.py.
+
+    Args:
+        fill: share of the missing games that is filled from the buffer, in [0, 1]. A number or a
+            schedule. 1 (default) fills all.
+        capacity: most games in the buffer, at least 1. The oldest groups leave it whole.
+        max_age: steps that a game stays in the buffer, at least 1.
     """
     sizes = group_sizes(request.fresh)
     held = recent(request.buffer, request.step, max_age)

@@ -28,6 +28,7 @@ from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
+README_BYTES = 12_000  # two screens
 
 
 def methods_page() -> str:
@@ -143,6 +144,12 @@ def written_pages() -> list[Path]:
     return sorted([*top, *(ROOT / "docs" / "reproduction").glob("*.md")])
 
 
+def too_long(readme: str) -> str:
+    """Return what is wrong with a README of more than two screens, or ""."""
+    size = len(readme.encode())
+    return f"README.md has {size:,} bytes, and {README_BYTES:,} at most are wanted; move some to docs/." if size > README_BYTES else ""
+
+
 def broken_links(text: str, folder: Path) -> list[str]:
     """Return the relative links of a page in ``folder`` that lead nowhere."""
     targets = re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))
@@ -168,6 +175,8 @@ def main() -> None:
     broken = {page: links for page, links in broken.items() if links}
     if check and (stale or extra):
         sys.exit(f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`.")
+    if long := too_long((ROOT / "README.md").read_text(encoding="utf-8")):
+        sys.exit(long)
     if broken:
         sys.exit(f"Links that lead nowhere: {broken}.")
 

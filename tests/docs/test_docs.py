@@ -181,6 +181,7 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
         lambda: (methods / "credit-mars.md").write_text("old"),
         lambda: (methods / "credit-mars.md").unlink(),
         lambda: (methods / "credit-gone.md").write_text("orphan"),
+        lambda: (tmp_path / "README.md").write_text("short"),
         lambda: (tmp_path / "docs" / "methods.md").write_text("short"),
     ):
         spoil()
@@ -188,6 +189,40 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
             run("--check")
         run()
         run("--check")
+    long = wanted[tmp_path / "README.md"] + "." * generate.README_BYTES
+    wanted[tmp_path / "README.md"] = long
+    with pytest.raises(SystemExit, match="and 12,000 at most are wanted"):
+        run()
+    wanted[tmp_path / "README.md"] = "short"
+    run()
     (tmp_path / "CONTRIBUTING.md").write_text("[x](nowhere.md)")
     with pytest.raises(SystemExit, match=r"nowhere\.md"):
         run("--check")
+
+
+# -- the README
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_of_two_screens():
+    assert generate.too_long(README) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")]
+)
+def test_a_longer_readme_is_refused(text, size):
+    assert re.match(rf"README\.md has .*{size}.*move some to docs/", generate.too_long(text))
+    assert generate.too_long("é" * 6_000) == ""
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = README.partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in code.splitlines() if line]) <= 8
+    assert '"steps=60"' in code
+    exec(code.replace('"steps=60"', '"steps=1", "rollout.games_per_step=64"'), {})
+    figure, *advantages = capsys.readouterr().out.splitlines()
+    assert 0 < float(figure) < 2
+    assert advantages

@@ -1,8 +1,8 @@
 """Write the generated parts of the documentation; with --check, fail if any of them is stale or a link leads nowhere.
 
 Pages per method come from docstrings and signatures, docs/config.md from the configuration's schema, docs/metrics.md
-from the modules that make metrics, the tables of README.md from the registry, the tests and the recipes, and tables of
-measurements on any page from benchmarks/results (docs/measured.py).
+from the modules that make metrics, docs/methods.md and docs/environments.md from the registry, the tests and the recipes,
+and tables of measurements on any page from benchmarks/results (docs/measured.py).
 """
 
 from __future__ import annotations
@@ -28,17 +28,38 @@ from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
+README_BYTES = 12_000  # two screens
 
 
-def methods_table() -> str:
-    """Return the table of methods for the README."""
-    rows = [("slot", "method", "what it does", "status")]
+def methods_page() -> str:
+    """Return the page of all methods: a table per slot."""
+    intro = [
+        "Generated from the code. Each name leads to a page with the mathematics, the options, the presets and the known pitfalls;",
+        "`sparring explain NAME` prints the same, and `sparring list methods` prints these lists. [Finding methods](finding-methods.md)",
+        "begins from the names of the field. Environments have [a page of their own](environments.md), and so have",
+        "[plug-ins of your own](your-own.md). Behind each number stands the key of [the configuration](config.md).",
+    ]
+    contents, tables = [], []
     for slot in METHOD_SLOTS:
-        for name in registry.built_in(slot):
-            plugin = registry.load(slot, name)
-            link = f"[`{name}`](docs/methods/{slot}-{name}.md)"
-            rows.append((registry.SLOTS[slot], link, prose(plugin.summary), status(plugin, test_texts())))
-    return "\n".join(table(*rows))
+        names, title = registry.built_in(slot), plural(registry.SLOTS[slot]).capitalize()
+        key = f", `{registry.KEYS[slot].replace(', ', '`, `')}`" if slot in registry.KEYS else ""
+        contents.append(f"- [{title}](#{title.lower().replace(' ', '-')}): {len(names)}{key}")
+        rows = [(f"[`{name}`](methods/{slot}-{name}.md)", *summary(slot, name)) for name in names]
+        tables += ["", f"## {title}", "", *table(("name", "what it does", "tests"), *rows)]
+    return "\n".join(["# Methods", "", *intro, "", *contents, *tables]) + "\n"
+
+
+def summary(slot: str, name: str) -> tuple[str, str]:
+    """Return what a plug-in does, in a line, and how it is tested."""
+    plugin = registry.load(slot, name)
+    return prose(plugin.summary), status(plugin, test_texts())
+
+
+def plural(name: str) -> str:
+    """Return the plural of a slot's name."""
+    if name == "curriculum":
+        return "curricula"
+    return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
 @cache
@@ -48,7 +69,7 @@ def test_texts() -> dict[str, str]:
 
 
 def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
-    """Return how a plug-in is verified: tests about it, else tests that use it; and whether it has known pitfalls."""
+    """Return how a plug-in is tested: by files about it, else by files that use it."""
     text = inspect.getdoc(plugin.function) or ""
     claimed = set(re.findall(r"tests/\S+?\.py", text))
     about = {path for path in tests if path.endswith(f"/test_{plugin.name}.py")} | (claimed & tests.keys())
@@ -56,15 +77,18 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     mention = re.compile(rf'"{slot}", "{name}"|sparring\.{slot}\.{name} import|sparring\.{slot} import {name}\b')
     users = {path for path, source in tests.items() if mention.search(source)}
     if about:
-        state = f"{len(about)} test file{'s' * (len(about) > 1)}"
-    else:
-        state = f"used in {len(users)} test file{'s' * (len(users) > 1)}" if users else "not tested"
-    return state + (f", [known pitfalls](docs/methods/{slot}-{name}.md)" if "\nPitfalls:" in text else "")
+        return files(about)
+    return f"used in {files(users)}" if users else "none"
 
 
-def games_table() -> str:
-    """Return the table of games for the README."""
-    rows = [("game", "seats", "hidden information", "payoffs", "recipes", "status")]
+def files(found: set[str]) -> str:
+    """Return the number of some files in words."""
+    return f"{len(found)} file{'s' * (len(found) > 1)}"
+
+
+def environments_page() -> str:
+    """Return the page of all environments."""
+    rows = [("environment", "seats", "hidden information", "payoffs", "recipes", "tests")]
     trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
     for name in registry.built_in("games"):
         game = make_game(name)
@@ -75,8 +99,15 @@ def games_table() -> str:
         using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))
         recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else "")
         tested = status(registry.load("games", name), test_texts()) + golden
-        rows.append((f"[`{name}`](docs/methods/games-{name}.md)", seats(name), hidden, payoffs, recipes or "-", tested))
-    return "\n".join(table(*rows))
+        rows.append((f"[`{name}`](methods/games-{name}.md)", seats(name), hidden, payoffs, recipes or "-", tested))
+    intro = [
+        "Generated from the code; names in code say *game*. Each name leads to a page with the rules, exact values, the options",
+        "and a sample play; `sparring explain NAME` prints the same.",
+        "",
+        "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games are taken in turns.",
+        "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment).",
+    ]
+    return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"
 
 
 def seats(name: str) -> str:
@@ -93,13 +124,13 @@ def seats(name: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Return every generated file and what it should hold."""
-    found = {ROOT / "docs" / "config.md": config_page(), ROOT / "docs" / "metrics.md": metrics_page()}
+    docs = ROOT / "docs"
+    found = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
+    found |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
     found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
     for slot in ("games", *METHOD_SLOTS):
         for name in registry.built_in(slot):
-            found[ROOT / "docs" / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    found[ROOT / "README.md"] = filled(readme, {"methods": methods_table(), "games": games_table()})
+            found[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     for page in written_pages():
         text = found.get(page) or page.read_text(encoding="utf-8")
         if "<!-- table: " in text or "<!-- figure: " in text:
@@ -113,20 +144,10 @@ def written_pages() -> list[Path]:
     return sorted([*top, *(ROOT / "docs" / "reproduction").glob("*.md")])
 
 
-def filled(text: str, parts: dict[str, str]) -> str:
-    """Return a page with what stands between <!-- NAME --> and <!-- /NAME --> replaced.
-
-    Raises:
-        ValueError: a pair of markers is missing, so that nothing would be written.
-    """
-    for name, part in parts.items():
-        opening, closing = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
-        before, found, rest = text.partition(opening)
-        _, found_too, after = rest.partition(closing)
-        if not (found and found_too):
-            raise ValueError(f"README.md lacks the lines <!-- {name} --> and <!-- /{name} -->, between which its table belongs.")
-        text = before + opening + part + closing + after
-    return text
+def too_long(readme: str) -> str:
+    """Return what is wrong with a README of more than two screens, or ""."""
+    size = len(readme.encode())
+    return f"README.md has {size:,} bytes, and {README_BYTES:,} at most are wanted; move some to docs/." if size > README_BYTES else ""
 
 
 def broken_links(text: str, folder: Path) -> list[str]:
@@ -154,6 +175,8 @@ def main() -> None:
     broken = {page: links for page, links in broken.items() if links}
     if check and (stale or extra):
         sys.exit(f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`.")
+    if long := too_long((ROOT / "README.md").read_text(encoding="utf-8")):
+        sys.exit(long)
     if broken:
         sys.exit(f"Links that lead nowhere: {broken}.")
 

@@ -1,4 +1,4 @@
-"""The functions of docs/api.md, from the code."""
+"""The functions of docs/api.md and the number of estimators in README.md, from the code."""
 
 import inspect
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from measured import markdown
 
 import sparring
+from sparring import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,4 +31,9 @@ def example():
     return f"```python\n{text.rstrip()}\n```"
 
 
-MADE = {"api functions": functions, "api example": example}
+def estimators():
+    """Return how many advantage estimators there are."""
+    return str(len(registry.built_in("credit")))
+
+
+MADE = {"api functions": functions, "api example": example, "estimators": estimators}

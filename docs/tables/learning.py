@@ -1,4 +1,4 @@
-"""The tables of benchmarks/README.md on what recipes learn."""
+"""The tables of benchmarks/README.md on what recipes learn, and its figures in README.md."""
 
 from measured import markdown, row, rows, source, spread, values
 
@@ -40,6 +40,12 @@ def reached(recipe):
     return f"{within} of {len(last)} seeds end at {one['level']:g} or below, the worst at {max(last):.3f}"
 
 
+def seconds(recipe):
+    """Return how long the runs of a recipe took."""
+    found = values(row("seeds", recipe=recipe), "seconds")
+    return f"{min(found):.0f} to {max(found):.0f} seconds"
+
+
 def tictactoe():
     """Return how often tictactoe-tiny wins, and wins or draws."""
     cells = (
@@ -54,6 +60,7 @@ MADE = {
     "seeds leduc-tiny": lambda: seeds("leduc-tiny"),
     "seeds demo reached": lambda: reached("demo"),
     "seeds leduc-tiny reached": lambda: reached("leduc-tiny"),
+    "seeds demo seconds": lambda: seconds("demo"),
     "seeds source": lambda: source("seeds"),
     "tictactoe": tictactoe,
     "tictactoe source": lambda: source("tictactoe"),

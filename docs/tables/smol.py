@@ -1,4 +1,4 @@
-"""The table of docs/reproduction/mars.md on SmolLM2."""
+"""The table of docs/reproduction/mars.md on SmolLM2, and its figures in README.md."""
 
 from measured import markdown, rows, source, spread, values
 
@@ -18,7 +18,19 @@ def smol():
     return markdown(head, lines)
 
 
+def kuhn():
+    """Return what SmolLM2 learns of Kuhn poker."""
+    before, *_, after = rows("smol", recipe="mars/kuhn-smol")
+    legal = (f"{100 * values(one, 'legal')[0]:.3g} %" for one in (before, after))
+    gained = (spread(one, "first") for one in (before, after))
+    return (
+        f"legal replies go from {' to '.join(legal)}, and the return as first player against "
+        f"random play from {' to '.join(gained)}, {after['when']}"
+    )
+
+
 MADE = {
+    "smol kuhn": kuhn,
     "smol": smol,
     "smol source": lambda: source("smol"),
 }

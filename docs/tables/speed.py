@@ -1,4 +1,4 @@
-"""The tables of benchmarks/README.md on speed and memory."""
+"""The tables of benchmarks/README.md on speed and memory, and the peers of README.md."""
 
 from measured import markdown, row, rows
 
@@ -16,6 +16,12 @@ LOOPS = {
 }
 ESTIMATORS = {"grpo": "GRPO", "mars": "MARS", "gigpo": "GiGPO", "hgpo": "HGPO"}
 SECONDS_AIM, RATIO_AIM = "0.25", "20"
+PEERS = {  # what README.md shows -> the section of benchmarks/README.md that has the command
+    "step": "a-whole-training-step-against-trl-116",
+    "games": "games",
+    "credit": "credit",
+    "oracles": "oracles",
+}
 
 
 def number(value):
@@ -44,6 +50,41 @@ def training_step():
         for one in rows("training_step")
     )
     return markdown(head, cells)
+
+
+def peers():
+    """Return ours beside every peer that was measured on the same work."""
+    steps = rows("training_step")
+    ours, theirs, ratios = (
+        ends(one[name] for one in steps) for name in ("rollouts/s", "TRL rollouts/s", "ratio")
+    )
+    what = f"whole training steps in {len(steps)} settings, rollouts/s"
+    cells = [(what, ours, f"TRL 1.16: {theirs}", ratios, "step")]
+    for game, name in (("tic_tac_toe", "tic-tac-toe"), ("kuhn_poker", "Kuhn poker")):
+        found = row("games", game=game)
+        ours, theirs, ratio = (
+            number(found[figure]) for figure in ("turns/s", "TextArena turns/s", "ratio")
+        )
+        what = f"random play of {name}, turns/s"
+        cells.append((what, ours, f"TextArena 0.7.4: {theirs}", ratio, "games"))
+    for one in (one for one in rows("credit") if "ratio" in one):
+        what = f"{ESTIMATORS[one['estimator']]} on {one['turns']:,} turns, seconds"
+        theirs = f"its released loops: {number(one['released'])}"
+        cells.append((what, number(one["seconds"]), theirs, number(one["ratio"]), "credit"))
+    what = "connect four: mcts against MCTSBot"
+    ratio = number(row("oracles", what=what)["value"])
+    cells.append(("tree search in connect four", "-", "OpenSpiel's MCTSBot", ratio, "oracles"))
+    head = ("what", "Sparring", "beside it", "times as fast", "how it was measured")
+    linked = (
+        (*cell, f"[command and aim](benchmarks/README.md#{PEERS[part]})") for *cell, part in cells
+    )
+    return markdown(head, linked)
+
+
+def ends(found):
+    """Return the smallest and the largest of some figures."""
+    found = list(found)
+    return f"{number(min(found))} to {number(max(found))}"
 
 
 def efficiency():
@@ -127,6 +168,7 @@ def chat():
 
 
 MADE = {
+    "peers": peers,
     "training step": training_step,
     "efficiency": efficiency,
     "games": games,

@@ -128,18 +128,29 @@ def test_the_reference_has_every_key():
 def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
     plugin = registry.load("losses", "policy_gradient")
     own, use = "tests/losses/test_policy_gradient.py", 'bind("losses", "policy_gradient")'
-    assert generate.status(plugin, {own: "", "tests/a.py": use}).startswith("1 test file,")
-    assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}).startswith("used in 2 test files,")
-    assert generate.status(plugin, {"tests/a.py": "policy_gradient"}).startswith("not tested,")
-    assert "known pitfalls" in generate.status(plugin, {})
-    assert "pitfalls" not in generate.status(registry.load("agents", "random"), {})
+    assert generate.status(plugin, {own: "", "tests/a.py": use}) == "1 file"
+    assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}) == "used in 2 files"
+    assert generate.status(plugin, {"tests/a.py": "policy_gradient"}) == "none"
 
 
-def test_tables_go_between_their_marks_or_the_page_is_refused():
-    text = "a\n<!-- t -->\nold\n<!-- /t -->\nb"
-    assert generate.filled(text, {"t": r"new \1"}) == "a\n<!-- t -->\nnew \\1\n<!-- /t -->\nb"
-    with pytest.raises(ValueError, match="t -->"):
-        generate.filled("a", {"t": "new"})
+def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_link():
+    page = generate.methods_page()
+    for slot in METHOD_SLOTS:
+        names = registry.built_in(slot)
+        title = generate.plural(registry.SLOTS[slot]).capitalize()
+        (contents,) = (line for line in page.splitlines() if line.startswith(f"- [{title}]"))
+        assert f"(#{title.lower().replace(' ', '-')}): {len(names)}" in contents
+        section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        found = [line for line in section.splitlines() if line.startswith("| [`")]
+        assert len(found) == len(names)
+        for name, line in zip(names, found, strict=True):
+            assert line.startswith(f"| [`{name}`](methods/{slot}-{name}.md) | ")
+
+
+def test_the_page_of_environments_has_every_one():
+    page = generate.environments_page()
+    assert all(f"| [`{name}`](methods/games-{name}.md) |" in page for name in registry.built_in("games"))
+    assert "| 2, 3 | yes | zero-sum | `demo`, `kuhn-tiny`" in page
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path):
@@ -171,12 +182,47 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
         lambda: (methods / "credit-mars.md").unlink(),
         lambda: (methods / "credit-gone.md").write_text("orphan"),
         lambda: (tmp_path / "README.md").write_text("short"),
+        lambda: (tmp_path / "docs" / "methods.md").write_text("short"),
     ):
         spoil()
         with pytest.raises(SystemExit, match="Run `make docs`"):
             run("--check")
         run()
         run("--check")
+    long = wanted[tmp_path / "README.md"] + "." * generate.README_BYTES
+    wanted[tmp_path / "README.md"] = long
+    with pytest.raises(SystemExit, match="and 12,000 at most are wanted"):
+        run()
+    wanted[tmp_path / "README.md"] = "short"
+    run()
     (tmp_path / "CONTRIBUTING.md").write_text("[x](nowhere.md)")
     with pytest.raises(SystemExit, match=r"nowhere\.md"):
         run("--check")
+
+
+# -- the README
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_is_of_two_screens():
+    assert generate.too_long(README) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")]
+)
+def test_a_longer_readme_is_refused(text, size):
+    assert re.match(rf"README\.md has .*{size}.*move some to docs/", generate.too_long(text))
+    assert generate.too_long("é" * 6_000) == ""
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = README.partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in code.splitlines() if line]) <= 8
+    assert '"steps=60"' in code
+    exec(code.replace('"steps=60"', '"steps=1", "rollout.games_per_step=64"'), {})
+    figure, *advantages = capsys.readouterr().out.splitlines()
+    assert 0 < float(figure) < 2
+    assert advantages

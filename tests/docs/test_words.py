@@ -1,0 +1,99 @@
+"""docs/words.md: every key, metric, slot, record, module and function that it names exists."""
+
+import re
+from importlib import import_module
+
+import pytest
+from loading import ROOT
+
+import sparring
+from sparring import config, registry
+from sparring.report.catalogue import glossary
+
+PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+HEAD = ["word", "what it means here", "where", "older or other name"]
+PLACE = re.compile(r"(key|metric|slot|record|module|function) `([^`]+)`")
+RECORDS = (
+    *("types", "api", "league.matchmakers.base", "losses.base", "run.step"),
+    "selection.curricula.base",
+)
+SOURCES = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
+
+
+def rows():
+    """Return the rows of all tables of the page, without their heads."""
+    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
+
+
+def is_key(name):
+    """Return whether the configuration has a key; N stands for a place in a list."""
+    section = config.RunConfig
+    for part in (part for part in name.split(".") if part != "N"):
+        if part not in getattr(section, "model_fields", {}):
+            return False
+        hint = section.model_fields[part].annotation
+        section = next((inner for inner in getattr(hint, "__args__", ())), hint)
+    return True
+
+
+def is_record(name):
+    """Return whether a class is one of the records, with the field that is named."""
+    record, _, field = name.partition(".")
+    modules = [import_module(f"sparring.{module}") for module in RECORDS]
+    found = [getattr(module, record) for module in modules if hasattr(module, record)]
+    return bool(found) and (not field or hasattr(found[0], field))
+
+
+EXISTS = {
+    "key": is_key,
+    "metric": lambda name: name in glossary(),
+    "slot": lambda name: name in registry.SLOTS,
+    "record": is_record,
+    "module": lambda name: (ROOT / "src" / "sparring" / name).is_file(),
+    "function": lambda name: name in sparring.__all__,
+}
+
+
+def faults(row):
+    """Return the places of a row that are none."""
+    unread = PLACE.sub("", row[2]).replace(";", "").strip()
+    wrong = [text for kind, text in PLACE.findall(row[2]) if not EXISTS[kind](text)]
+    return [*wrong, *([unread] if unread else [])]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_the_places_of_a_word_exist(row):
+    assert len(row) == 4 and all(row[:3])
+    assert faults(row) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("key `games.N.orakel`", ["games.N.orakel"]),
+        ("key `rollout.starts.more`", ["rollout.starts.more"]),
+        ("metric `nash`", ["nash"]),
+        ("slot `games`; slot `players`", ["players"]),
+        ("record `Turn.told`", ["Turn.told"]),
+        ("record `Tern`", ["Tern"]),
+        ("module `rollout/plays.py`", ["rollout/plays.py"]),
+        ("function `trial`", ["trial"]),
+        ("file `run.py`", ["file `run.py`"]),
+    ],
+)
+def test_a_place_that_is_none_is_refused(place, wrong):
+    assert faults(["word", "meaning", place, ""]) == wrong
+
+
+def test_older_names_in_code_are_found_there():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SOURCES if path.name != "words.md")
+    names = {name for row in rows() for name in re.findall(r"`([^`]+)`", row[3])}
+    assert names and {name for name in names if name.rpartition(".")[2] not in text} == set()
+
+
+def test_a_word_is_explained_once():
+    words = [row[0] for row in rows()]
+    assert len(words) == len(set(words)) > 40
+    assert "(words.md)" in (ROOT / "docs" / "README.md").read_text(encoding="utf-8")

@@ -58,8 +58,13 @@ def prose(text: str) -> str:
 def sections(docstring: str) -> dict[str, str]:
     """Return a docstring cut at its headings; the text before the first one stands under ''."""
     parts = re.split(rf"^({'|'.join(HEADINGS)}):[ \n]", docstring, flags=re.MULTILINE)
-    found = {name: text.rstrip() if name == "Mathematics" else inspect.cleandoc(text) for name, text in zip(parts[1::2], parts[2::2], strict=True)}
-    return {"": parts[0].strip(), **found}
+    found = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {"": parts[0].strip(), **{name: text.rstrip() if name == "Mathematics" else _flush(text) for name, text in found.items()}}
+
+
+def _flush(text: str) -> str:
+    """Return a section without the margin that all its lines have; its first line may stand beside the heading, and has none."""
+    return inspect.cleandoc(f"\n{text}" if text.startswith(" ") else text)
 
 
 def mathematics(text: str) -> str:

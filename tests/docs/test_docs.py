@@ -1,6 +1,7 @@
 """The generator of the documentation; tests/docs/test_commands.py is about the commands in it."""
 
 import dataclasses
+import inspect
 import json
 import re
 import shutil
@@ -47,6 +48,20 @@ def test_a_docstring_is_cut_at_its_headings():
     assert parts[""] == "Summary.\n\nMore."
     assert parts["Reference"] == "X."
     assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
+
+
+def test_a_single_entry_of_several_lines_is_whole():
+    parts = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.\n\nRaises:\n    KeyError: never,\n        or once.")
+    assert pages.described_options(parts["Args"]) == {"gamma": "first line."}
+    assert pages.described_options(parts["Raises"]) == {"KeyError": "never, or once."}
+
+
+@pytest.mark.parametrize("slot", [slot for slot in registry.SLOTS if slot != "games"])
+def test_every_option_of_a_method_is_described(slot):
+    for plugin in registry.loadable(slot):
+        described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
+        options = [name for name, one in plugin.options.items() if one.default is one.empty or not callable(one.default)]
+        assert not [name for name in options if not described.get(name)], plugin.name
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_the_places_of_a_word_exist(row):
         ("key `rollout.starts.more`", ["rollout.starts.more"]),
         ("metric `nash`", ["nash"]),
         ("slot `games`; slot `players`", ["players"]),
-        ("record `Turn.told`", ["Turn.told"]),
+        ("record `Turn.asked`", ["Turn.asked"]),
         ("record `Tern`", ["Tern"]),
         ("module `rollout/plays.py`", ["rollout/plays.py"]),
         ("function `trial`", ["trial"]),

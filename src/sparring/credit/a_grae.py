@@ -22,7 +22,7 @@ def a_grae(
     alpha: Annotated[float, Field(gt=0)] = 1.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Move weight from hard to easy tasks, and from failures to successes, as the batch succeeds more.
+    """Move weight from easy to hard tasks, and from failures to successes, as the batch succeeds more.
 
     What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
     of the batch (omega). While omega is small, easy groups (large p) weigh more and positive

@@ -26,6 +26,14 @@ def run(tmp_path_factory):
     return sparring.train("kuhn-tiny", *QUICK, run=tmp_path_factory.mktemp("api") / "run")
 
 
+def test_the_stored_turns_are_tables(run):
+    episodes, credit = run.table(), run.table("credit")
+    assert episodes.num_rows == sum(len(episode.turns) for _, episode in run.episodes()) == credit.num_rows
+    assert credit.to_pandas()["advantage"].notna().all() and set(episodes["step"].to_pylist()) == {1, 2}
+    with pytest.raises(ConfigError, match="'turns' is no table of a run; write 'episodes' or 'credit'"):
+        run.table("turns")
+
+
 def test_no_sub_package_has_the_name_of_a_function():
     for module in pkgutil.iter_modules(sparring.__path__):
         assert module.name not in sparring.__all__

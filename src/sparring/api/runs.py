@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,6 +20,8 @@ from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher
+from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.parts import Parts
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.changes import check_same
@@ -31,6 +33,8 @@ from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start
 from sparring.run.signals import GracefulStop
 from sparring.types import Episode
+
+STORES: Mapping[str, Callable[[Path], Parts]] = {"episodes": EpisodeStore, "credit": CreditStore}
 
 
 class Run:
@@ -71,6 +75,20 @@ class Run:
     def episodes(self) -> list[tuple[int, Episode]]:
         """Return (step, episode) of every play that was stored (``store.every``)."""
         return list(EpisodeStore(self.path / "episodes").episodes())
+
+    def table(self, kind: str = "episodes") -> Any:
+        """Return the stored turns as a pyarrow table, in the columns of docs/records.md; ``.to_pandas()`` makes it a data frame.
+
+        Args:
+            kind: "episodes", a row per turn of every seat; or "credit", what was learned from each turn of a trained seat.
+
+        Raises:
+            ConfigError: there is no such table.
+            RunError: it was written by a newer Sparring.
+        """
+        if kind not in STORES:
+            raise ConfigError(f"{quoted(kind)} is no table of a run; write {' or '.join(map(repr, STORES))}.")
+        return STORES[kind](self.path / kind).read()
 
     def export(self, folder: str | Path) -> Path:
         """Write the policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads; return the folder."""

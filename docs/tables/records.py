@@ -1,0 +1,92 @@
+"""The columns of docs/records.md, from the schemas; what is not described here fails."""
+
+from functools import partial
+from pathlib import Path
+
+from measured import markdown
+
+from sparring.rollout import credit_store, store
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = {
+    "step": "step of the run, from 1",
+    "episode_id": "number of the play; unique in a run",
+    "seat": "position, from 0",
+    "turn_index": "turns that this seat has had in this play before, in this conversation or another",
+}
+EPISODES = KEYS | {
+    "group_id": "plays of one group share their initial state",
+    "game": "the environment's label, as in metrics",
+    "seed": "key of the stream that the initial state was drawn from; equal within a group",
+    "role": "what the position is called",
+    "agent": "player in the seat: learner, a past self, a bot, an endpoint",
+    "trained": "whether the seat's tokens may carry loss",
+    "moment": "number of the decision in the play, from 0; equal for turns that are taken at once",
+    "told": "text that the seat was given at this turn: what it had not been told yet",
+    "state_key": "information state: equal exactly when the seat cannot tell two states apart",
+    "view": "what the seat can see of the position now",
+    "legal_actions": "the legal actions, as words",
+    "reply": "what the player said, as text",
+    "action": "what was played; null where nothing was",
+    "event": "ok, illegal (well formed, but not legal), or unparsable",
+    "reward_names": "names of the turn's reward components",
+    "reward_values": "their values, in the same order",
+    "seat_return": "the seat's return: the sum of the environment's payoffs",
+    "segment_kinds": "runs of tokens of this turn: prompt, context, sampled, boundary",
+    "segment_lengths": "tokens of each run",
+    "ids": "token ids of all runs, one after the other",
+    "logprobs": "log-probability of each sampled token, by the sampler, nats",
+    "kept": "per sampled token the ids that top-p and top-k left; empty where nothing was cut",
+    "truncated": "whether the reply ran into the limit of tokens",
+    "weights_version": "updates that the sampling weights had had",
+    "conversation": "number of the seat's conversation in this play; it grows where history is edited",
+    "oracle_values": "the oracle's value of each legal action, for the seat; null without a verdict",
+    "oracle_best": "whether each legal action is among the oracle's best",
+    "oracle_certainty": "the oracle's certainty, 0 to 1",
+    "oracle_bound": "how far a value may be from the truth",
+    "oracle_entropy": "entropy of what is hidden from the seat, nats",
+    "playout": "mean return of plays continued from after this turn; null where none were",
+    "forfeited_by": "seat that ended the play by a reply that was not legal",
+    "returns": "return of every seat",
+    "roles": "role of every seat",
+    "agents": "player of every seat",
+    "trained_seats": "`trained` of every seat",
+    "cut": "whether `rollout.max_turns` ended the play",
+    "environment": "JSON of the environment: name, options, rule for illegal replies, label, version",
+}
+CREDIT = KEYS | {
+    "selected": "whether the play was trained on; false where selection dropped it",
+    "replayed": "whether the play came from the replay buffer, and was played in an earlier step",
+    "reward": "sum of the turn's components, as credit saw it",
+    "advantage": "the turn's advantage; the mean over its tokens where credit is per token",
+    "token_advantages": "advantage of each sampled token, where credit is per token; else null",
+    "baseline": "what the estimator subtracted, where it says so (gae, grpo, mars, rae, rloo)",
+    "value": "the critic's value before the turn, where the estimator reads one",
+    "value_target": "what the critic was fitted to",
+    "entropies": "entropy of the distribution of each sampled token, by the weights that were updated next, nats",
+}
+
+
+def columns(schema, told):
+    """Return the columns of a schema as a table."""
+    kinds = {"list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
+    rows = []
+    for field in schema:
+        kind = str(field.type)
+        for old, new in kinds.items():
+            kind = kind.replace(old, new)
+        rows.append((f"`{field.name}`", kind, told[field.name]))
+    return markdown(("column", "type", "what"), rows)
+
+
+def example():
+    """Return the example as a block of code."""
+    text = (ROOT / "examples" / "read_episodes.py").read_text(encoding="utf-8")
+    return f"```python\n{text.rstrip()}\n```"
+
+
+MADE = {
+    "columns of episodes": partial(columns, store.SCHEMA, EPISODES),
+    "columns of credit": partial(columns, credit_store.SCHEMA, CREDIT),
+    "reading episodes": example,
+}

@@ -1,0 +1,22 @@
+"""docs/records.md describes every column that is stored, and no other."""
+
+import pytest
+from loading import load
+
+from sparring.rollout import credit_store, store
+
+measured = load("docs", "measured")  # by which the page's script finds it
+records = load("docs/tables", "records")
+
+
+@pytest.mark.parametrize(("schema", "told"), [(store.SCHEMA, records.EPISODES), (credit_store.SCHEMA, records.CREDIT)])
+def test_every_column_is_described_and_no_other(schema, told):
+    assert sorted(schema.names) == sorted(told)
+    assert all(told.values())
+
+
+def test_types_are_written_for_people():
+    page = records.columns(store.SCHEMA, records.EPISODES)
+    text = page if isinstance(page, str) else "\n".join(page)
+    assert "| `kept` | list of list of int32 |" in text and "| `told` | text |" in text
+    assert "<" not in text.replace("<!--", "")

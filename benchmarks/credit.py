@@ -174,7 +174,7 @@ def alone(name, turns):
 torch.set_num_threads(1)
 rows = [against("gigpo", released_gigpo), against("hgpo", released_hgpo)]
 million = drawn_table(ALL)
-critics = {"values", "values_after", "token_values"}
+critics = {"value", "value_after", "token_value"}
 free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & critics]
 rows += [alone(name, million) for name in free]
 record("credit", rows, given)

@@ -25,6 +25,7 @@ from sparring.config_parts import (
     SomeOrNone,
     Strict,
     Width,
+    check_requires,
     config_error,
     refuse_repeated,
 )
@@ -32,7 +33,7 @@ from sparring.errors import ConfigError
 from sparring.guard import LIMIT
 from sparring.rng import Stream
 
-__all__ = ["CRITICS", "Count", "Number", "PluginConfig", "Positive", "RunConfig", "Strict", "refuse_repeated", "resolve"]
+__all__ = ["Count", "Number", "PluginConfig", "Positive", "RunConfig", "Strict", "refuse_repeated", "resolve"]
 
 Label = Annotated[str, AfterValidator(names.label)]
 
@@ -254,9 +255,6 @@ class HealthConfig(Strict):
     rules: list[HealthRule] = Field(default_factory=_health_rules, description="what is watched; a list of one's own replaces this one")
 
 
-CRITICS = frozenset({"values", "values_after", "token_values"})  # what an estimator NEEDS that reads a critic
-
-
 class RunConfig(Strict):
     """Everything a run depends on, besides the code."""
 
@@ -329,11 +327,13 @@ class RunConfig(Strict):
             named = ", ".join(loss.name for loss in losses)
             raise ConfigError(f"losses: nothing trains the policy, as {named} cannot alone; add a line such as - {{name: ppo_clip}}.")
         fitting = [loss.name for loss in losses if "values" in loss.needs]
-        if fitting and not self.credit.bind("credit").needs & CRITICS:
+        credit = self.credit.bind("credit")
+        if fitting and "critic" not in registry.asks(credit):
             raise ConfigError(
                 f"losses: {fitting[0]!r} fits a critic, and credit {self.credit.name!r} reads none; leave it out, or write "
                 "credit: {name: gae}."
             )
+        check_requires(credit, [loss.name for loss in losses], [reward.name for reward in self.rewards])
 
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""

@@ -5,14 +5,15 @@ Limits of sizes are far beyond any use; they turn slips of the keyboard into one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from sparring import registry, schedule
-from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.errors import ConfigError, MissingError, UnknownNameError, quoted
 
+OF_EVERY_GAME = ("game", "illegal")  # components of the reward that no reward plug-in gives
 LARGEST_COUNT = 10**9  # of anything that is counted
 
 
@@ -72,6 +73,31 @@ class PluginConfig(BaseModel):
     def bind(self, slot: str) -> registry.Bound:
         """Return the plug-in of ``slot`` with these options checked against its signature."""
         return registry.bind(slot, self.name, self.options, preset=self.preset)
+
+
+def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
+    """Refuse an estimator without what its REQUIRES says must stand beside it.
+
+    REQUIRES has "losses", names of which one at least must be a loss of the run; and "components", options of the estimator that
+    name components of the reward, each of which must be one of the run.
+
+    Raises:
+        MissingError: something is missing; the message says the line to add.
+    """
+    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    wanted = sorted(requires.get("losses", ()))
+    if wanted and not set(wanted) & set(losses):
+        raise MissingError(
+            f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses the line - {{name: {wanted[0]}}}."
+        )
+    for option in sorted(requires.get("components", ())):
+        default = credit.plugin.options[option].default
+        named = credit.options.get(option, default)
+        if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
+            raise MissingError(
+                f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its option {option}), and no reward "
+                f"of this run gives it; add to rewards the line - {{name: {named}}}, or name another component."
+            )
 
 
 def config_error(found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = "") -> ConfigError:

@@ -2,6 +2,7 @@
 
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
+│   ├── MissingError       a method stands without what it REQUIRES beside it
 │   └── UnknownNameError   a name that no plug-in, game, recipe or option has (carries the nearest right one)
 ├── GameError              a game cannot do what was asked of it
 │   └── TooLargeError      exact evaluation of a game with too many states
@@ -74,6 +75,10 @@ class SparringError(ValueError):
 
 class ConfigError(SparringError):
     """A recipe, an override or an option is wrong."""
+
+
+class MissingError(ConfigError):
+    """A method stands in a configuration without what it REQUIRES beside it."""
 
 
 class UnknownNameError(ConfigError):

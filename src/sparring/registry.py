@@ -5,8 +5,9 @@ entry; the function's keyword-only parameters are its options. Adding a plug-in 
 of other packages are found too: names with a dot, and entry points (``outside.py``).
 
 A plug-in module may also declare:
-    NEEDS      set of features it wants computed, e.g. {"values"}
-    NEEDS_BY   option -> value -> set of further features, where they depend on an option
+    NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn table
+    NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
+    REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
     PRESETS    name -> options that reproduce a published variant
     TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the critic's
     SUMMARY    one line for lists (otherwise the first line of the docstring)
@@ -16,136 +17,39 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import logging
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.guard import Call
 from sparring.options import check_limits, checked, hints_of, is_float
 from sparring.outside import entry_points, find, from_entry_point, is_outside
-from sparring.schedule import Schedule, is_schedule, parse
+from sparring.plugin import KEYS, SLOTS, Bound, Plugin, named, named_now, of_base
+from sparring.schedule import is_schedule, parse
+
+__all__ = [
+    "KEYS",
+    "SLOTS",
+    "Bound",
+    "Plugin",
+    "asks",
+    "bind",
+    "built_in",
+    "forget",
+    "known",
+    "load",
+    "loadable",
+    "named",
+    "names",
+    "offering",
+    "with_options",
+]
 
 log = logging.getLogger(__name__)
 
-SLOTS = {
-    "games": "game",
-    "render": "renderer",
-    "samplers": "sampler",
-    "agents": "agent",
-    "oracles": "oracle",
-    "oracles.beliefs": "belief",
-    "oracles.puzzles": "puzzle",
-    "rewards": "reward",
-    "credit": "advantage estimator",
-    "features": "feature",
-    "losses": "loss",
-    "selection": "selection rule",
-    "selection.curricula": "curriculum",
-    "selection.replay": "replay rule",
-    "league.matchmakers": "matchmaker",
-    "rollout.plans": "rollout plan",
-}
-KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
-    "games": "games.N",
-    "render": "renderer",
-    "samplers": "sampler",
-    "agents": "bots, evaluation.opponents",
-    "oracles": "games.N.oracle",
-    "oracles.beliefs": "games.N.oracle",
-    "oracles.puzzles": "games.N.oracle",
-    "rewards": "rewards.N",
-    "credit": "credit",
-    "losses": "losses.N",
-    "selection": "selection",
-    "selection.curricula": "curriculum",
-    "selection.replay": "replay",
-    "league.matchmakers": "matchmaker",
-    "rollout.plans": "rollout.plan",
-}
 SUPPORT = "SUPPORT"  # a module that defines it is a helper of its slot, not a plug-in
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plugin:
-    """One plug-in: its slot, its name, its entry function and the module that declares the rest."""
-
-    slot: str
-    name: str
-    function: Callable[..., Any]
-    module: ModuleType
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Features this plug-in wants computed."""
-        return frozenset(getattr(self.module, "NEEDS", ()))
-
-    @property
-    def trains(self) -> bool:
-        """Whether a loss has a gradient of its own towards the policy."""
-        return bool(getattr(self.module, "TRAINS", True))
-
-    @property
-    def presets(self) -> Mapping[str, Mapping[str, Any]]:
-        """Named sets of options."""
-        presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})
-        return presets
-
-    @property
-    def options(self) -> dict[str, inspect.Parameter]:
-        """Keyword-only parameters of the entry function: the plug-in's whole configuration."""
-        parameters = inspect.signature(self.function).parameters
-        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
-
-    @property
-    def summary(self) -> str:
-        """First line of the entry function's docstring."""
-        return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Bound:
-    """A plug-in with checked options; numbers that were given as schedules are resolved by ``at``."""
-
-    plugin: Plugin
-    options: Mapping[str, Any]
-    schedules: Mapping[str, Schedule]
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """Features that the plug-in wants computed with these options."""
-        further: Mapping[str, Mapping[Any, set[str]]] = getattr(self.plugin.module, "NEEDS_BY", {})
-        return self.plugin.needs.union(*(wanted.get(self.options.get(option), ()) for option, wanted in further.items()))
-
-    def at(self, progress: float) -> dict[str, Any]:
-        """Return the options at ``progress`` in [0, 1]."""
-        return {**self.options, **{name: schedule(progress) for name, schedule in self.schedules.items()}}
-
-    def __call__(self, *args: Any, progress: float = 0.0) -> Any:
-        """Call the plug-in with these positional arguments and its options at ``progress``.
-
-        Raises:
-            PluginError: it raised an exception that is none of Sparring's, or gave what ``check_output`` of its slot refuses.
-        """
-        with Call(self):
-            given = self.plugin.function(*args, **self.at(progress))
-            check = _output_check(self.plugin.slot)
-            if check is not None:
-                check(self, given, *args)
-        return given
-
-    def __str__(self) -> str:
-        return named(self.plugin.slot, self.plugin.name)
-
-
-def named(slot: str, name: str) -> str:
-    """Return a plug-in in words, with the configuration's key that names it."""
-    return f"{SLOTS[slot]} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
@@ -205,14 +109,21 @@ def loadable(slot: str) -> list[Plugin]:
     return found
 
 
-@cache
-def _output_check(slot: str) -> Callable[..., None] | None:
-    """Return the function ``check_output(bound, given, *args)`` of a slot's base module, if it has one."""
-    base = f"sparring.{slot}.base"
-    if importlib.util.find_spec(base) is None:
-        return None
-    found: Callable[..., None] | None = getattr(importlib.import_module(base), "check_output", None)
-    return found
+def _check_needs(plugin: Plugin) -> Plugin:
+    """Return the plug-in, if everything that its NEEDS name is known.
+
+    Raises:
+        UnknownNameError: something is not; the nearest that is known is named.
+    """
+    given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
+    sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
+    further: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
+    wanted = plugin.needs.union(*(named_now(plugin.slot, names) for values in further.values() for names in values.values()))
+    for need in sorted(wanted):
+        if need not in given and not any(known(slot, need) for slot in sources):
+            there = {*given, *(name for slot in sources for name in names(slot))}
+            raise UnknownNameError(f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, there)
+    return plugin
 
 
 @cache
@@ -232,7 +143,15 @@ def load(slot: str, name: str) -> Plugin:
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
         raise UnknownNameError(SLOTS[slot], name, names(slot), f"See `sparring list {slot}`; others are named package.module.")
-    return Plugin(slot=slot, name=name, function=function, module=module)
+    return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
+
+
+def asks(bound: Bound) -> frozenset[str]:
+    """Return the parts of a run that it takes to compute a plug-in's columns: "critic", "reference", "process", "tree"."""
+    own: frozenset[str] = frozenset(getattr(bound.plugin.module, "ASKS", ()))
+    if "columns" not in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
+        return own
+    return own.union(*(asks(bind("columns", name)) for name in bound.needs - {bound.plugin.name}))
 
 
 def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:

@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparring.errors import CreditError
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -150,20 +152,32 @@ class TurnTable:
     logprob: FloatArray | None = None  # sum of the sampler's log-probabilities over the turn's sampled tokens, nats
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # the turn's named rewards; they sum to ``reward``
     judged: BoolArray | None = None  # whether the oracle gave a verdict on the turn; present if it did on any
-    value: FloatArray | None = None  # critic's value before the turn; present if a plug-in NEEDS "values"
-    value_after: FloatArray | None = None  # critic's value after the turn's last token; NEEDS "values_after"
-    token_value: FloatArray | None = None  # [sum of n_tokens] critic's value before each sampled token; NEEDS "token_values"
-    old_logprob: FloatArray | None = None  # as ``logprob``, by the learner before its update; NEEDS "old_logprobs"
-    reference_logprob: FloatArray | None = None  # as ``logprob``, by the policy the run was made from; NEEDS "reference_logprobs"
-    process_logprob: FloatArray | None = None  # as ``logprob``, by the process model after this step's training; NEEDS "process_logprobs"
-    action_value: FloatArray | None = None  # exact Q(state, action), all seats following the policy; NEEDS "action_values"
-    state_value: FloatArray | None = None  # exact V(state), all seats following the policy; NEEDS "action_values"
-    default_value: FloatArray | None = None  # mean over legal actions of the exact Q(state, action); NEEDS "action_values"
+    value: FloatArray | None = None  # from here on: present if the estimator NEEDS them; see the slot columns/
+    value_after: FloatArray | None = None
+    token_value: FloatArray | None = None  # [sum of n_tokens]
+    old_logprob: FloatArray | None = None
+    reference_logprob: FloatArray | None = None
+    process_logprob: FloatArray | None = None
+    action_value: FloatArray | None = None
+    state_value: FloatArray | None = None
+    default_value: FloatArray | None = None
+    extra: Mapping[str, FloatArray] = field(default_factory=dict)  # columns of plug-ins that have no field here
     game_names: tuple[str, ...] = ()
     role_names: tuple[str, ...] = ()
     agent_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     view_names: tuple[str, ...] = ()
+
+    def column(self, name: str) -> FloatArray:
+        """Return a column that was computed on demand.
+
+        Raises:
+            CreditError: it was not; the message says what to declare.
+        """
+        found: FloatArray | None = self.extra.get(name, getattr(self, name, None))
+        if found is None:
+            raise CreditError(f"The turn table has no column {name!r}; declare NEEDS = {{{name!r}}} in the module, so that it is computed.")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -173,7 +187,7 @@ class Credit:
     ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its turn's value),
     or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the estimator's running state to be
     saved with a checkpoint (JSON-serialisable). When a critic is to be fitted, ``value_targets`` has shape [N]: before the turns, or
-    after them if the plug-in NEEDS "values_after" and not "values"; with "token_values" [sum of n_tokens], before each token.
+    after them if the plug-in NEEDS "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
     ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is recorded, and nothing reads it.
     """
 

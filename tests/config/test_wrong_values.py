@@ -96,10 +96,10 @@ def test_exponents_are_numbers_in_overrides(override, value):
 
 def test_exponents_are_numbers_in_schedules_options_and_files(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: gae, gamma: 9e-1}\n")
+    path.write_text("extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n")
     config = resolve(load_recipe(str(path)))
     assert config.learner.learning_rate == {"schedule": "cosine", "start": 3e-3, "end": 1e-5}
-    assert config.credit.bind("credit").options["gamma"] == 0.9
+    assert config.credit.bind("credit").options["epsilon"] == 0.9
     assert config.name == "12e5"
 
 

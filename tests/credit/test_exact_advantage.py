@@ -11,6 +11,7 @@ from tables import table
 from sparring.credit.exact_advantage import exact_advantage
 from sparring.credit.gae import gae
 from sparring.errors import CreditError
+from sparring.registry import bind
 
 BIAS = runpy.run_path(str(Path(__file__).with_name("test_bias.py")))
 P = BIAS["P"]
@@ -28,14 +29,17 @@ def with_exact_values(turns):
 
 def test_by_hand():
     turns = dataclasses.replace(table([[0.0, 1.0]]), action_value=np.array([0.5, 1.0]), state_value=np.array([0.25, -1.0]))
-    credit = exact_advantage(turns, {"kept": 1})
-    assert credit.advantages.tolist() == [0.25, 2.0]
-    assert credit.state == {"kept": 1}
+    assert exact_advantage(turns).tolist() == [0.25, 2.0]
+    credit = bind("credit", "exact_advantage")(turns, {"kept": 1})  # as the loop calls it
+    assert credit.advantages.tolist() == [0.25, 2.0] and credit.state == {"kept": 1}
 
 
 @pytest.mark.parametrize("members", [1, 2])
 def test_its_gradient_is_exact_on_a_game_of_variable_length(members):
-    assert BIAS["expected_gradient"](lambda turns, _: exact_advantage(with_exact_values(turns), {}), members) == pytest.approx(
+    def estimate(turns, state):
+        return bind("credit", "exact_advantage")(with_exact_values(turns), state)
+
+    assert BIAS["expected_gradient"](estimate, members) == pytest.approx(
         BIAS["EXACT"]
     )
 
@@ -51,23 +55,23 @@ def test_where_one_action_leads_to_one_end_it_is_gae_with_a_right_critic(rewards
     values = np.linspace(-1, 1, size)
     turns = table(rewards, values=values)
     returns = np.concatenate([np.cumsum(own[::-1])[::-1] for own in rewards])
-    exact = exact_advantage(dataclasses.replace(turns, action_value=returns, state_value=values), {})
-    assert exact.advantages == pytest.approx(gae(turns, {}, lam=1.0).advantages, abs=1e-9)
+    exact = exact_advantage(dataclasses.replace(turns, action_value=returns, state_value=values))
+    assert exact == pytest.approx(gae(turns, {}, lam=1.0).advantages, abs=1e-9)
 
 
 @given(st.integers(1, 20), st.floats(-1e6, 1e6))
 def test_rewards_as_played_do_not_matter_and_an_offset_cancels(size, offset):
     values = np.random.Generator(np.random.Philox(size)).normal(size=(2, size))
     turns = dataclasses.replace(table([[offset]] * size), action_value=values[0] + offset, state_value=values[1] + offset)
-    assert exact_advantage(turns, {}).advantages == pytest.approx(values[0] - values[1], abs=1e-8)
+    assert exact_advantage(turns) == pytest.approx(values[0] - values[1], abs=1e-8)
 
 
 def test_all_equal_one_turn_and_no_turns():
     same = dataclasses.replace(table([[1.0]]), action_value=np.ones(1), state_value=np.ones(1))
-    assert exact_advantage(same, {}).advantages.tolist() == [0.0]
-    assert exact_advantage(dataclasses.replace(table([]), action_value=np.zeros(0), state_value=np.zeros(0)), {}).advantages.shape == (0,)
+    assert exact_advantage(same).tolist() == [0.0]
+    assert exact_advantage(dataclasses.replace(table([]), action_value=np.zeros(0), state_value=np.zeros(0))).shape == (0,)
 
 
 def test_without_exact_values_it_is_refused():
     with pytest.raises(CreditError, match="action_value"):
-        exact_advantage(table([[1.0]]), {})
+        exact_advantage(table([[1.0]]))

@@ -24,8 +24,8 @@ def trained(rewards, gains, model="process", **options):
 
 
 def test_what_each_model_needs():
-    assert bind("credit", "oprl").needs == {"old_logprobs", "process_logprobs"}
-    assert bind("credit", "oprl", preset="policy").needs == {"old_logprobs", "reference_logprobs"}
+    assert bind("credit", "oprl").needs == {"old_logprob", "process_logprob"}
+    assert bind("credit", "oprl", preset="policy").needs == {"old_logprob", "reference_logprob"}
 
 
 def random_turns(seed, model="process"):

@@ -48,7 +48,7 @@ def test_nothing_is_computed_that_nobody_needs():
 
 
 def test_the_learners_and_the_references_log_probabilities_are_the_samplers_until_the_first_update():
-    run = engine_that_needs("old_logprobs", "reference_logprobs")
+    run = engine_that_needs("old_logprob", "reference_logprob")
     episodes, turns = batch(run)
     assert turns.old_logprob == pytest.approx(turns.logprob, abs=1e-4)
     assert turns.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
@@ -60,7 +60,7 @@ def test_the_learners_and_the_references_log_probabilities_are_the_samplers_unti
 
 
 def test_values_are_read_before_a_turn_after_it_and_before_each_token():
-    run = engine_that_needs("values", "values_after", "token_values", rollout={"games_per_step": 64, "max_new_tokens": 3})
+    run = engine_that_needs("value", "value_after", "token_value", rollout={"games_per_step": 64, "max_new_tokens": 3})
     with torch.no_grad():
         run.model.value_head.weight.normal_(generator=torch.Generator().manual_seed(0))
     episodes, turns = batch(run)
@@ -81,7 +81,7 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
 
 
 def test_action_values_are_those_of_the_policy_that_plays():
-    run = engine_that_needs("action_values")
+    run = engine_that_needs("action_value", "state_value", "default_value")
     episodes, turns = batch(run)
     game = run.games[0][0]
     states = enumerate_info_states(game)
@@ -103,10 +103,10 @@ def test_action_values_are_those_of_the_policy_that_plays():
 
 def test_action_values_of_a_game_too_large_are_refused_at_once():
     with pytest.raises(TooLargeError, match="connect_four"):
-        engine_that_needs("action_values", game={"name": "connect_four"})
+        engine_that_needs("action_value", "state_value", "default_value", game={"name": "connect_four"})
 
 
-@pytest.mark.parametrize("needs", [("values",), ("values_after",), ("token_values",), ("values", "values_after")])
+@pytest.mark.parametrize("needs", [("value",), ("value_after",), ("token_value",), ("value", "value_after")])
 def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     """The gradient is that of half the mean squared error of the values read there."""
     losses = [{"name": "policy_gradient", "weight": 0.0}, {"name": "value_loss"}]
@@ -114,7 +114,7 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     run = engine_that_needs(*needs, rollout={"games_per_step": 16, "max_new_tokens": 3}, losses=losses, learner=learner, credit={"name": "gae"})
     episodes, turns = batch(run)
     data = pack(episodes)
-    read = turns.value if "values" in needs else turns.value_after if "values_after" in needs else turns.token_value
+    read = turns.value if "value" in needs else turns.value_after if "value_after" in needs else turns.token_value
     targets = np.random.Generator(np.random.Philox(0)).normal(size=len(read))
     lengths = np.bincount(data.turn_of)
     begin = np.cumsum(lengths) - lengths
@@ -122,8 +122,8 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     for row, (sequence, asked) in enumerate(data.ask):
         ids = torch.tensor([data.sequences[sequence]])
         values = run.model.values(run.model.network(ids, output_hidden_states=True).hidden_states[-1][0])
-        if "values" in needs or "values_after" in needs:
-            at, of = [asked if "values" in needs else asked + lengths[row]], [row]
+        if "value" in needs or "value_after" in needs:
+            at, of = [asked if "value" in needs else asked + lengths[row]], [row]
         else:
             at, of = range(asked, asked + lengths[row]), range(begin[row], begin[row] + lengths[row])
         total = total + ((values[list(at)] - torch.tensor(targets[list(of)])) ** 2).sum() / 2

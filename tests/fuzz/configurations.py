@@ -55,8 +55,8 @@ def outcome(recipe, overrides, folder, *, train):
     from sparring.config import resolve
     from sparring.engine.plan import describe
     from sparring.errors import SparringError
+    from sparring.experiments.time_estimate import estimate
     from sparring.recipe import apply_overrides, load_recipe, to_yaml
-    from sparring.run.time_estimate import estimate
     from sparring.yaml_text import parse_yaml
 
     try:

@@ -3,10 +3,10 @@
 import ast
 
 ORDER = [
-    *("types", "errors", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "registry", "config_parts", "config", "recipe", "ops", "games"),
+    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "config_parts", "config", "recipe", "ops", "games"),
     *("render", "models", "samplers", "agents"),
-    *("rollout", "roles", "knowledge", "oracles", "rewards", "credit", "features", "losses", "selection", "learn", "league"),
-    *("measure", "engine", "run", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
+    *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
+    *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
 ]
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}

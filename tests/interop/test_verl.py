@@ -20,7 +20,7 @@ from sparring.interop import verl as bridge
 from sparring.types import TurnTable
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
-MISSING = {"values_after", "action_values", "process_logprobs"}  # what verl cannot give to an estimator
+MISSING = {"value_after", "action_value", "process_logprob"}  # what verl cannot give to an estimator
 
 
 def batch(seed=0, rows=12, length=14, groups=3, turns=True):
@@ -175,7 +175,7 @@ def test_every_estimator_gives_what_our_library_gives(name):
         if credit.value_targets is None:
             torch.testing.assert_close(returns, advantages)
         else:
-            level = "token" if "token_values" in bound.plugin.needs else "turn"
+            level = "token" if "token_value" in bound.plugin.needs else "turn"
             torch.testing.assert_close(returns, placed(credit.value_targets, places, mask.shape, level), rtol=1e-6, atol=1e-6)
         assert estimator.state() == credit.state
 

@@ -217,7 +217,7 @@ def test_who_needs_none_has_none():
 def test_an_estimator_without_a_beta_is_told_so():
     plugin = bind("credit", "rloo").plugin.module
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugin, "NEEDS", {"process_logprobs"}, raising=False)
+        patch.setattr(plugin, "NEEDS", {"process_logprob"}, raising=False)
         with pytest.raises(ConfigError, match="'rloo' NEEDS 'process_logprobs' but has no option beta"):
             engine(credit={"name": "rloo"})
 

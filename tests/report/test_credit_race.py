@@ -31,7 +31,7 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
     _, result, said = raced
     rows = {row["estimator"]: row for row in result["rows"]}
     assert set(rows) == {"outcome", "ppr process=steps", "gae lam=0.5", "mars:no_turn_level"}
-    assert "no reward component 'steps'" in rows["ppr process=steps"]["refused"]
+    assert "reads the reward component 'steps'" in rows["ppr process=steps"]["refused"]
     assert result["rows"][-1]["estimator"] == "ppr process=steps"
     finals = [row["final"]["mean"] for row in result["rows"][:-1]]
     assert finals == sorted(finals)

@@ -8,6 +8,7 @@ import yaml
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, RunError
+from sparring.experiments.load import load_run
 from sparring.games.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
@@ -18,7 +19,6 @@ from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.load import load_run
 from sparring.run.warmup import warm_up
 
 GAMES = 60  # more than a piece

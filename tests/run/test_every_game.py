@@ -50,7 +50,7 @@ def test_every_rule_for_illegal_replies(rule, payoff):
     assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
 
 
-CRITICS = {"values", "values_after", "token_values"}
+CRITICS = {"value", "value_after", "token_value"}
 PROCESS = {  # options of estimators that read one component of the reward
     "ppr": {"process": "format_bonus"},
     "spae": {"accuracy": "format_bonus"},

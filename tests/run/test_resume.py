@@ -109,7 +109,7 @@ def fingerprint(path):
 def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
     changes = dict(CASES[name])
-    if "values" in registry.load("credit", changes.get("credit", {}).get("name", "mars")).needs:
+    if "value" in registry.load("credit", changes.get("credit", {}).get("name", "mars")).needs:
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}

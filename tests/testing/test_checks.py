@@ -13,7 +13,7 @@ from sparring.rng import Stream
 from sparring.testing import check_environment, check_estimator, check_matchmaker, check_reward, random_episode
 from sparring.types import Credit
 
-NEEDS = {"values"}  # of the estimators below: this module declares them, as a plug-in's does
+NEEDS = {"value"}  # of the estimators below: this module declares them, as a plug-in's does
 CALLS = itertools.count()
 
 

@@ -14,6 +14,7 @@ from sparring.registry import named
 from sparring.rng import Stream
 
 SUPPORT = True
+GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
 
 class PendingTurn(NamedTuple):

@@ -15,6 +15,7 @@ from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, quoted
+from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
 from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.report.catalogue import check_metrics
@@ -27,7 +28,6 @@ from sparring.run import checkpoint
 from sparring.run.changes import check_same
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.load import load_run as load_engine
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start

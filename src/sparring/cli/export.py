@@ -10,7 +10,7 @@ import typer
 from sparring.cli.text import say
 from sparring.engine.export import export as write
 from sparring.errors import RunError
-from sparring.run.load import load_run
+from sparring.experiments.load import load_run
 
 
 def export(

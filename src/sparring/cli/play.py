@@ -13,6 +13,7 @@ from sparring.agents.human import human
 from sparring.cli.text import say, shown
 from sparring.engine.local import PUBLISHED
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.experiments.load import load_run
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.games.people import for_people, rules_of, wrapped
@@ -20,7 +21,6 @@ from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_games
-from sparring.run.load import load_run
 
 YOU = "you"
 SEEDS = 1_000_000  # a seed that is drawn is below this

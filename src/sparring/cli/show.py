@@ -54,7 +54,7 @@ def _turns(episode: Episode) -> list[dict[str, Any]]:
 
 def _decoder(run: Path) -> Decode | None:
     """Return what gives the text of a token of a run's model, or None where the model cannot be loaded."""
-    from sparring.run.load import load_run
+    from sparring.experiments.load import load_run
 
     try:
         tokenizer: Any = load_run(run)[1].model.tokenizer

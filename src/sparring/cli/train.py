@@ -16,12 +16,12 @@ from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
 from sparring.engine.plan import describe
 from sparring.errors import ConfigError
+from sparring.experiments.time_estimate import estimate
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
 from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.provenance import this_command
-from sparring.run.time_estimate import estimate
 from sparring.yaml_text import dump_yaml
 
 

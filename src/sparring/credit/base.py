@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,21 @@ import numpy as np
 from sparring.errors import CreditError, PluginError
 from sparring.ops.groups import group_ids
 from sparring.ops.returns import trajectory_starts, trajectory_sums
-from sparring.registry import Bound
+from sparring.registry import Bound, Plugin
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 SUPPORT = True
 
+NEEDS_FROM = ("columns",)
+RENAMED = {  # names in NEEDS before the columns were plug-ins
+    "values": {"value"},
+    "values_after": {"value_after"},
+    "token_values": {"token_value"},
+    "old_logprobs": {"old_logprob"},
+    "reference_logprobs": {"reference_logprob"},
+    "process_logprobs": {"process_logprob"},
+    "action_values": {"action_value", "state_value", "default_value"},
+}
 LARGEST = 1e30  # advantages beyond it leave no room in float32
 
 
@@ -32,9 +44,9 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
     """
     _check_groups(turns, method)
     for name in columns:
-        column = getattr(turns, name)
+        column = turns.extra.get(name, getattr(turns, name, None))
         if column is None:
-            raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table; see types.TurnTable for who fills it.")
+            raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table; declare NEEDS = {{{name!r}}} in its module.")
         wrong = np.flatnonzero(~np.isfinite(column))
         if len(wrong):
             raise CreditError(f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite.")
@@ -45,10 +57,30 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
     if not needs_value:
         return
     if turns.value is None:
-        raise CreditError(f"credit {method!r} needs the column 'value'; declare NEEDS = {{'values'}} so that the critic is asked.")
+        raise CreditError(f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the critic is asked.")
     bad = np.flatnonzero(~np.isfinite(turns.value))
     if len(bad):
         raise CreditError(f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the learning rate.")
+
+
+def adapted(plugin: Plugin) -> Callable[..., Credit]:
+    """Return an estimator as the loop calls it: with the table and a state, giving a Credit.
+
+    One without a state may be a function of the table alone that returns its advantages, [N], or one per sampled token where its
+    module says ``LEVEL = "token"``.
+    """
+    given = inspect.signature(plugin.function).parameters.values()
+    positional = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if len(positional) != 1:
+        return plugin.function
+
+    def with_state(turns: TurnTable, state: Mapping[str, Any], **options: Any) -> Credit:
+        found = plugin.function(turns, **options)
+        if isinstance(found, Credit):
+            return replace(found, state=dict(state))
+        return Credit(advantages=np.asarray(found), state=dict(state), level=getattr(plugin.module, "LEVEL", "turn"))
+
+    return with_state
 
 
 def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -> None:
@@ -60,7 +92,7 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
     if not isinstance(credit, Credit):
         raise PluginError(f"The {estimator} must return a Credit; it returned {type(credit).__name__}.")
     tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
-    by_token = "token_values" in estimator.needs and "values" not in estimator.needs
+    by_token = "token_value" in estimator.needs and "value" not in estimator.needs
     _check_column(estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows)
     if credit.value_targets is not None:
         _check_column(estimator, "value_targets", credit.value_targets, tokens if by_token else rows)

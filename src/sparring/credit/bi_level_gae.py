@@ -13,7 +13,8 @@ from sparring.credit.cuts import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import backward_recurrence, generalised_advantages, next_values
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-NEEDS = {"token_values"}
+NEEDS = {"token_value"}
+REQUIRES = {"losses": {"value_loss"}}
 
 
 def bi_level_gae(

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from sparring.credit.base import check
 from sparring.types import Credit, TurnTable
 
-NEEDS = {"action_values"}
+NEEDS = {"action_value"}
+NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}}
 
 
 def difference_rewards(turns: TurnTable, state: Mapping[str, Any], *, default: Literal["uniform", "policy"] = "uniform") -> Credit:
@@ -42,4 +43,4 @@ def difference_rewards(turns: TurnTable, state: Mapping[str, Any], *, default: L
     column = "default_value" if default == "uniform" else "state_value"
     check(turns, "difference_rewards", columns=("action_value", column))
     assert turns.action_value is not None
-    return Credit(advantages=turns.action_value - getattr(turns, column), state=dict(state))
+    return Credit(advantages=turns.action_value - turns.column(column), state=dict(state))

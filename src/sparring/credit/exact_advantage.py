@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from sparring.credit.base import check
-from sparring.types import Credit, TurnTable
+from sparring.types import FloatArray, TurnTable
 
-NEEDS = {"action_values"}
+NEEDS = {"action_value", "state_value"}
 
 
-def exact_advantage(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
+def exact_advantage(turns: TurnTable) -> FloatArray:
     """Judge a turn by what its action was truly worth, not by how the game happened to go.
 
     What: Enumerates the game. The exact value of the action is compared with the exact value of the
@@ -35,6 +32,4 @@ def exact_advantage(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
         CreditError: a reward or value is not finite, or the exact values are missing.
     """
     check(turns, "exact_advantage", columns=("action_value", "state_value"))
-    assert turns.action_value is not None
-    assert turns.state_value is not None
-    return Credit(advantages=turns.action_value - turns.state_value, state=dict(state))
+    return turns.column("action_value") - turns.column("state_value")

@@ -12,7 +12,8 @@ from sparring.credit.cuts import Cut, continued, cut_turns, whitened
 from sparring.ops.returns import generalised_advantages
 from sparring.types import Credit, TurnTable
 
-NEEDS = {"values"}
+NEEDS = {"value"}
+REQUIRES = {"losses": {"value_loss"}}
 
 
 def gae(

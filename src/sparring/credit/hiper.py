@@ -15,7 +15,8 @@ from sparring.ops.returns import backward_recurrence, discounted_returns, next_v
 from sparring.ops.standardise import standardise
 from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
-NEEDS = {"values"}
+NEEDS = {"value"}
+REQUIRES = {"losses": {"value_loss"}}
 
 
 def hiper(

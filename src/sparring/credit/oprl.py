@@ -13,8 +13,8 @@ from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-NEEDS = {"old_logprobs"}
-NEEDS_BY = {"model": {"process": {"process_logprobs"}, "policy": {"reference_logprobs"}}}
+NEEDS = {"old_logprob"}
+NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logprob"}}}
 PRESETS = {
     "policy": {"model": "policy"},
 }

@@ -16,6 +16,8 @@ from sparring.ops.returns import discounted_returns, trajectory_sums
 from sparring.ops.standardise import over_deviation
 from sparring.types import Credit, FloatArray, TurnTable
 
+REQUIRES = {"components": {"process", "outcome"}}  # options that name components
+
 
 def ppr(
     turns: TurnTable,

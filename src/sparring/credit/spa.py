@@ -13,7 +13,8 @@ from sparring.ops.groups import leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.types import Credit, TurnTable
 
-NEEDS = {"values_after"}
+NEEDS = {"value_after"}
+REQUIRES = {"losses": {"value_loss"}}
 
 
 def spa(

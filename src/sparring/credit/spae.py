@@ -20,6 +20,8 @@ def potential(accuracy: FloatArray, confidence: FloatArray) -> FloatArray:
     """Return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence: 1 if sure and right, -1 if sure and wrong."""
     return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
 
+REQUIRES = {"components": {"accuracy", "confidence"}}  # options that name components
+
 
 def spae(
     turns: TurnTable,

@@ -16,6 +16,8 @@ from sparring.ops.returns import trajectory_sums
 from sparring.ops.standardise import standardise
 from sparring.types import Credit, TurnTable
 
+REQUIRES = {"components": {"component"}}  # options that name components
+
 
 def ssl(
     turns: TurnTable,

@@ -17,6 +17,8 @@ from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PRESETS = {"unbiased": {"leave_one_out": True, "divide_by_std": False}}
 
+REQUIRES = {"components": {"process"}}  # options that name components
+
 
 def vpr(
     turns: TurnTable,

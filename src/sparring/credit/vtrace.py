@@ -13,7 +13,8 @@ from sparring.credit.cuts import Cut, continued, cut_turns
 from sparring.ops.returns import backward_recurrence, next_values
 from sparring.types import Credit, TurnTable
 
-NEEDS = {"values", "old_logprobs"}
+NEEDS = {"value", "old_logprob"}
+REQUIRES = {"losses": {"value_loss"}}
 LOG_RATIO_LIMIT = 20.0
 
 

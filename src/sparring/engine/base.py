@@ -50,7 +50,9 @@ class Engine(Protocol):
         """Return the entropy [M] of the distribution that each sampled token was drawn from, in nats, by the weights of now."""
         ...
 
-    def train_process(self, turns: TurnTable, data: Pack, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
+    def train_process(
+        self, turns: TurnTable, episodes: list[Episode], data: Pack, *, progress: float
+    ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
         ...
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
 
-from sparring import registry
 from sparring.agents.base import Agent
 from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
+from sparring.columns.base import ordered
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.packing import pack_optimizer, pack_tensors, unpack_optimizer
 from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.engine.source import EngineSource
 from sparring.errors import CheckpointError, ConfigError, ModelError, SparringError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
 from sparring.learn.critic import fitted_at
-from sparring.learn.finite import check_output, finite_columns
+from sparring.learn.finite import check_output
 from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
 from sparring.learn.pack import Pack, pack
@@ -35,6 +34,7 @@ from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.memory import available_bytes, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.files import parse_json
+from sparring.registry import asks, bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
@@ -54,17 +54,18 @@ class LocalEngine:
         self.games: list[tuple[Game, float]] = [(configured_game(section), section.weight) for section in config.games]
         losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
         credit = config.credit.bind("credit")
-        self.columns = credit.needs
-        needs = self.columns.union(*(loss.bound.plugin.needs for loss in losses))
-        with_values = bool(needs & {"values", "values_after", "token_values"})
+        self.columns = ordered(credit.needs)
+        self._after_process = [name for name in self.columns if "process" in asks(bind("columns", name))]
+        asked = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
+        with_values = "critic" in asks(credit) or "values" in asked
         self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=with_values)
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
         rollout = config.rollout
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
         )
-        reference = "reference_logprobs" in needs
-        self.replies = legal_replies(needs, self.renderer)
+        reference = "reference" in asks(credit) or "reference_logprobs" in asked
+        self.replies = legal_replies(asked, self.renderer)
         self.learner = Learner(
             self.model,
             config.learner,
@@ -73,10 +74,10 @@ class LocalEngine:
             with_reference=reference,
             value_at=fitted_at(self.columns),
         )
-        self.process = ProcessLearner(self.model, config, credit) if "process_logprobs" in needs else None
+        self.process = ProcessLearner(self.model, config, credit) if "process" in asks(credit) else None
         scales = {section.known_as: section.scale for section in config.games}
-        exact = "action_values" in needs
-        self.exact = ExactColumns([game for game, _ in self.games], config.evaluation.max_states, scales) if exact else None
+        limit, exact = config.evaluation.max_states, "tree" in asks(credit)
+        self.exact = ExactColumns([game for game, _ in self.games], limit, scales) if exact else None
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
             "demonstrator": demonstrator(renderer=self.renderer),
@@ -100,7 +101,7 @@ class LocalEngine:
             else:
                 bot = name.removeprefix(BOT)
                 given = self.config.bots.get(bot)
-                self.agents[name] = (given.bind("agents") if given is not None else registry.bind("agents", bot))()
+                self.agents[name] = (given.bind("agents") if given is not None else bind("agents", bot))()
         return self.agents[name]
 
     def play(self, specs: Sequence[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
@@ -115,34 +116,27 @@ class LocalEngine:
 
     def annotate(self, turns: TurnTable, episodes: Sequence[Episode], data: Pack) -> TurnTable:
         """Return the turn table of these episodes with the columns that the estimator NEEDS."""
-        learner, needs = self.learner, self.columns
-        columns: dict[str, Any] = {}
-        if "values" in needs:
-            columns["value"] = learner.turn_values(data)
-        if "values_after" in needs:
-            columns["value_after"] = learner.turn_values(data, at="after")
-        if "token_values" in needs:
-            columns["token_value"] = learner.turn_values(data, at="token")
-        if needs & {"old_logprobs", "process_logprobs"}:
-            columns["old_logprob"] = learner.turn_logprobs(data)
-        if "reference_logprobs" in needs:
-            columns["reference_logprob"] = learner.turn_logprobs(data, of_reference=True)
-        if self.exact is not None:
-            player = self.agents[LEARNER]
-            assert isinstance(player, PolicyAgent)
-            columns.update(self.exact.of(turns, episodes, player))
-        return replace(turns, **finite_columns(columns)) if columns else turns
+        source = EngineSource(self, turns, episodes, data)
+        for name in self.columns:
+            if name not in self._after_process:
+                source.add(name)
+        return source.turns
 
     def entropies(self, data: Pack) -> FloatArray:
         """Return the entropy of the distribution of each sampled token, [M], nats."""
         return self.learner.entropies(data)
 
-    def train_process(self, turns: TurnTable, data: Pack, *, progress: float) -> tuple[TurnTable, dict[str, float]]:
+    def train_process(
+        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
+    ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:
             return turns, {}
         metrics = self.process.fit(data, turns, progress=progress)
-        return replace(turns, **finite_columns({"process_logprob": self.process.turn_logprobs(data)})), metrics
+        source = EngineSource(self, turns, episodes, data)
+        for name in self._after_process:
+            source.add(name)
+        return source.turns, metrics
 
     def update(
         self,

@@ -15,7 +15,7 @@ from sparring.games.catalogue import configured_game
 from sparring.models.memory import GIB, PROGRAM, Shape, activation_bytes, available_bytes, training_bytes
 from sparring.models.pretrained import DTYPES, size_of
 from sparring.models.tiny import SPECIAL
-from sparring.registry import Bound
+from sparring.registry import Bound, asks
 
 TINY = "tiny"  # the name of the model that is built, not loaded
 TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.context does not say
@@ -54,7 +54,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 def _process(config: RunConfig) -> dict[str, int]:
     """Return the most updates that the process model gets in a run; nothing where there is none."""
-    has_one = "process_logprobs" in config.credit.bind("credit").needs
+    has_one = "process" in asks(config.credit.bind("credit"))
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 
 
@@ -182,9 +182,10 @@ def find_device(name: str) -> torch.device:
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights, activations left out."""
     chosen = config.model
-    needs = config.credit.bind("credit").needs.union(*(loss.bind("losses").needs for loss in config.losses))
-    copies = (config.learner.average > 0) + ("reference_logprobs" in needs) + (config.league.keep if config.league.every else 0)
-    copies += PROCESS_COPIES * ("process_logprobs" in needs)
+    credit, needs = config.credit.bind("credit"), frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
+    reference = "reference" in asks(credit) or "reference_logprobs" in needs
+    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
+    copies += PROCESS_COPIES * ("process" in asks(credit))
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
     return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)

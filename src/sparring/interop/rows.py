@@ -127,7 +127,7 @@ def estimate(bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[
 
     targets = credit.value_targets
     if targets is not None:
-        targets = by_token(targets, per_turn="token_values" not in bound.plugin.needs)
+        targets = by_token(targets, per_turn="token_value" not in bound.plugin.needs)
     return Estimate(advantages=by_token(credit.advantages, per_turn=credit.level == "turn"), value_targets=targets, credit=credit)
 
 

@@ -6,26 +6,24 @@ It is fitted where the estimator reads it. Legend: as in ``pack.py``; K values a
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Literal
 
 import numpy as np
 
+from sparring.columns.base import Place
 from sparring.learn.pack import Pack
 from sparring.types import IntArray
-
-Place = Literal["before", "after", "token"]
 
 
 def fitted_at(needs: Collection[str]) -> Place:
     """Return where an estimator with these NEEDS wants the critic fitted.
 
-    "values" is before a turn, whatever else is needed; then "token_values" before each token; "values_after" alone after a turn.
+    "value" is before a turn, whatever else is needed; then "token_value" before each token; "value_after" alone after a turn.
     """
-    if "values" in needs:
+    if "value" in needs:
         return "before"
-    if "token_values" in needs:
+    if "token_value" in needs:
         return "token"
-    return "after" if "values_after" in needs else "before"
+    return "after" if "value_after" in needs else "before"
 
 
 def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArray]:

@@ -25,8 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.columns.base import Place
 from sparring.config import LearnerConfig
-from sparring.learn.critic import Place, num_values, read_at
+from sparring.learn.critic import num_values, read_at
 from sparring.learn.finite import descend, finite_loss
 from sparring.learn.gradients import GradientCheck
 from sparring.learn.means import Means

@@ -50,7 +50,7 @@ class ProcessLearner(Learner):
     def __init__(self, policy: LanguageModel, config: RunConfig, credit: Bound) -> None:
         if "beta" not in credit.plugin.options:
             raise ConfigError(
-                f"credit {credit.plugin.name!r} NEEDS 'process_logprobs' but has no option beta, at which the process model is trained; "
+                f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, at which the process model is trained; "
                 "give its function a keyword-only parameter beta."
             )
         self.credit, self.process = credit, config.process

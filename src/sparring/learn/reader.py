@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.learn.critic import Place, read_at
+from sparring.columns.base import Place
+from sparring.learn.critic import read_at
 from sparring.learn.pack import Pack
 from sparring.learn.slices import PADDED, Slice, at_samples, chunks, slices
 from sparring.models.language_model import LanguageModel

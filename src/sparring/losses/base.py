@@ -15,6 +15,14 @@ from sparring.errors import PluginError
 from sparring.registry import Bound
 
 SUPPORT = True
+GIVEN = {  # what NEEDS may name, besides features
+    "values": "the critic's values, to be fitted",
+    "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",
+    "reference_logprobs": "log-probabilities of the policy that the run was made from",
+    "whole": "the whole minibatch, to compare across it",
+    "legal_replies": "the divergence from what legal replies would say",
+}
+NEEDS_FROM = ("features",)
 LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sparring.config import resolve
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.experiments.load import load_run
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
 from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
@@ -22,7 +23,6 @@ from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
 from sparring.report.svg import scatter_chart
 from sparring.rng import Stream
-from sparring.run.load import load_run
 from sparring.types import Interval
 
 RANDOM, UNIFORM, TINY = "random", "uniform", "tiny"

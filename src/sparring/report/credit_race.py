@@ -7,6 +7,7 @@ that was interrupted goes on where it stopped, and a race of more estimators or 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from sparring.config import CRITICS, RunConfig, resolve
+from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, CreditError
+from sparring.errors import CheckpointError, ConfigError, CreditError, MissingError
 from sparring.guard import Watch
 from sparring.measure.credit_lab import bind_estimator
 from sparring.measure.opponents import parse_named
 from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.registry import asks
 from sparring.run import checkpoint
 from sparring.run.changes import check_same
 from sparring.run.events import METRICS, read_figures
@@ -65,7 +67,7 @@ def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
     bound = bind_estimator(estimator)
     if JUDGED in bound.options.values():
         _add_judge(data)
-    if bound.plugin.needs & CRITICS and not any(loss["name"] == "value_loss" for loss in losses):
+    if "critic" in asks(bound) and not any(loss["name"] == "value_loss" for loss in losses):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
 
@@ -91,7 +93,10 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
     Returns:
         {"curve": [[games, distance], ...]}, or {"refused": why} where the estimator cannot use what the recipe gives it.
     """
-    config = cell_config(plan, estimator, seed)
+    try:
+        config = cell_config(plan, estimator, seed)
+    except MissingError as error:
+        return {"refused": str(error)}
     path = plan.folder / f"{file_part(estimator)}-{seed}"
     try:
         found = checkpoint.load_latest(path) if path.exists() else None
@@ -139,7 +144,8 @@ def race(plan: RacePlan, *, watch: Callable[[str], None] | None = None) -> dict[
         RolloutError: a worker process died.
     """
     for estimator in plan.estimators:
-        cell_config(plan, estimator, 0)
+        with contextlib.suppress(MissingError):  # its row will say so
+            cell_config(plan, estimator, 0)
     jobs = [[estimator, seed] for seed in range(plan.seeds) for estimator in plan.estimators]
     cells: dict[tuple[str, int], dict[str, Any]] = {}
     for done, ((estimator, seed), answer) in enumerate(_answers(plan, jobs), start=1):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
+from sparring.experiments.load import load_run
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
@@ -15,7 +16,6 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.report.measure import evaluate_policy, league_of_run, named_games
 from sparring.report.suite_player import run_player
-from sparring.run.load import load_run
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 

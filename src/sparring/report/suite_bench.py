@@ -12,6 +12,7 @@ from sparring.agents.endpoint_trust import trust_file
 from sparring.agents.policy import PolicyAgent
 from sparring.engine.local import PUBLISHED
 from sparring.errors import GameError, ModelError, OracleError
+from sparring.experiments.load import load_run
 from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, Starts
@@ -20,7 +21,6 @@ from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.report.measure import exact_figures
 from sparring.report.suite_player import REMOTE, met_by
-from sparring.run.load import load_run
 
 
 class Bench:

@@ -30,6 +30,13 @@ from sparring.types import Episode, Turn
 
 SUPPORT = True
 
+GIVEN = {  # what NEEDS may name
+    "verdicts": "what an oracle says of every turn",
+    "game": "the game that was played",
+    "batch": "all episodes of a step at once, and the games by name",
+    "playouts": "the mean return of games played on from every turn",
+    "reference": "a reference solution of the game",
+}
 UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
 BOUND = 0.49  # below one half: two seats' shaping together stay below the difference of their outcomes
 LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding

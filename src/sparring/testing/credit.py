@@ -12,20 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sparring.registry import Bound
+from sparring.columns.base import FIELDS, ordered
+from sparring.registry import Bound, built_in
 from sparring.rng import Stream
 from sparring.testing.given import bound
 from sparring.types import Credit, TurnTable
-
-COLUMNS = {  # what is computed on demand -> its columns
-    "values": ("value",),
-    "values_after": ("value_after",),
-    "token_values": ("token_value",),
-    "old_logprobs": ("old_logprob",),
-    "reference_logprobs": ("reference_logprob",),
-    "process_logprobs": ("process_logprob",),
-    "action_values": ("action_value", "state_value", "default_value"),
-}
 
 
 def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any) -> None:
@@ -33,7 +24,7 @@ def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, 
 
     It returns a Credit with one finite advantage per turn (or per token, where it says so), the same for the same table; it changes
     neither the table nor its state, and its state goes to JSON and back without a difference to the next step. One that needs
-    "values" gives targets for the critic.
+    "value" gives targets for the critic.
 
     Args:
         estimator: the function, or the plug-in bound.
@@ -56,9 +47,12 @@ def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, 
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
-    """Return a table without the columns on demand that nobody asked for."""
-    absent: dict[str, Any] = {column: None for need, columns in COLUMNS.items() if need not in estimate.needs for column in columns}
-    return dataclasses.replace(turns, **absent)
+    """Return a table without the columns on demand that nobody asked for, and with random ones that plug-ins would fill."""
+    wanted = ordered(estimate.needs)
+    absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in wanted}
+    stream = Stream.from_seed(0)
+    extra = {name: stream.child(name).generator().normal(size=len(turns.reward)) for name in wanted if name not in FIELDS}
+    return dataclasses.replace(turns, **absent, extra=extra)
 
 
 def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
@@ -71,7 +65,7 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
     again = estimate(turns, json.loads(held))
     _equal(credit.advantages, again.advantages, f"The {estimate} gave other advantages for the same table; draw from no generator.")
     json.dumps(credit.state)
-    for need in {"values", "token_values"} & estimate.needs:
+    for need in {"value", "token_value"} & estimate.needs:
         given = credit.value_targets is not None
         assert given, f"The {estimate} needs {need!r} and must give value_targets, which the critic is fitted to."
     return credit

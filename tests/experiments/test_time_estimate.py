@@ -1,8 +1,8 @@
 import pytest
 
 from sparring.config import resolve
-from sparring.run import time_estimate
-from sparring.run.time_estimate import estimate, in_words, reckoned_minutes, timed_minutes
+from sparring.experiments import time_estimate
+from sparring.experiments.time_estimate import estimate, in_words, reckoned_minutes, timed_minutes
 
 TINY = {"games": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1}
 

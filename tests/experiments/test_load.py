@@ -7,10 +7,10 @@ import pytest
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, RunError
+from sparring.experiments.load import load_run
 from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.load import load_run
 from sparring.run.loop import train
 
 CONFIG = {

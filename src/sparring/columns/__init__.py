@@ -1,0 +1,1 @@
+"""Columns of the turn table that are computed on demand: file name = name in NEEDS = column."""

@@ -1,0 +1,79 @@
+"""What a column is computed from, and what it must be.
+
+A column's function takes a ``Source`` and returns its numbers: one per turn [N], or one per sampled token where its module says
+``PER = "token"``. The module declares what it takes to have it:
+
+    ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made from), "process" (the
+             process model), "tree" (exact evaluation of every game)
+    NEEDS    other columns, which are computed before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sparring.errors import PluginError
+from sparring.registry import Bound, bind
+from sparring.types import Episode, FloatArray, TurnTable
+
+SUPPORT = True
+NEEDS_FROM = ("columns",)
+Place = Literal["before", "after", "token"]
+FIELDS = frozenset(field.name for field in fields(TurnTable))
+
+
+class Source(Protocol):
+    """What a column may be computed from.
+
+    Attributes:
+        turns: the table, with the columns that were computed before.
+        episodes: whose trained turns are its rows, in the order of ``rollout.table.ordered_turns``.
+    """
+
+    turns: TurnTable
+    episodes: Sequence[Episode]
+
+    def critic(self, at: Place) -> FloatArray:
+        """Return the critic's values: [N] before or after the turns, or one before each sampled token."""
+        ...
+
+    def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
+        """Return the sum of a model's log-probabilities over the sampled tokens of each turn, [N], nats."""
+        ...
+
+    def exact(self) -> Mapping[str, FloatArray]:
+        """Return the exact action_value, state_value and default_value of the turns, [N] each."""
+        ...
+
+
+def ordered(needs: Iterable[str]) -> tuple[str, ...]:
+    """Return columns with all that they need, in an order in which each can be computed."""
+    found: dict[str, None] = {}
+    for name in sorted(needs):
+        if name not in found:
+            found |= dict.fromkeys((*ordered(bind("columns", name).needs - {name}), name))
+    return tuple(found)
+
+
+def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
+    """Return the table with a column more."""
+    given: Mapping[str, Any] = {name: column} if name in FIELDS else {"extra": {**turns.extra, name: column}}
+    return replace(turns, **given)
+
+
+def check_output(column: Bound, given: Any, source: Source) -> None:
+    """Check what a column's function has given; every call of one ends here.
+
+    Raises:
+        PluginError: it is not one number per turn, or per sampled token.
+    """
+    turns, by_token = source.turns, getattr(column.plugin.module, "PER", "turn") == "token"
+    length = int(turns.n_tokens.sum()) if by_token else len(turns.reward)
+    if not isinstance(given, np.ndarray) or given.shape != (length,) or given.dtype.kind not in "fiub":
+        found = f"shape {given.shape} of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+        what = "sampled token" if by_token else "turn"
+        raise PluginError(f"The {column} must give one number per {what}, an array of shape ({length},); it gave {found}.")

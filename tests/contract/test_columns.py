@@ -1,0 +1,183 @@
+"""The slot of columns: file name = name in NEEDS = column; a new one costs one file, from outside as well."""
+
+import inspect
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sparring
+from sparring import registry
+from sparring.columns.base import FIELDS, ordered, with_column
+from sparring.config import resolve
+from sparring.errors import ConfigError, CreditError, PluginError, UnknownNameError
+from sparring.recipe import apply_overrides, load_recipe, recipe_names
+from sparring.testing import check_estimator, random_table
+
+TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=9"]
+TINY += ["warmup.updates=0", "store.every=1", "steps=2"]
+PARTS = {"critic", "reference", "process", "tree"}
+
+
+@pytest.mark.parametrize("name", registry.built_in("columns"))
+def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
+    plugin = registry.load("columns", name)
+    assert name in FIELDS and "What:" in inspect.getdoc(plugin.function)
+    assert registry.asks(registry.bind("columns", name)) <= PARTS
+
+
+def test_columns_come_after_what_they_need():
+    assert ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
+    assert ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
+    assert registry.asks(registry.bind("credit", "oprl")) == {"process"} and registry.asks(registry.bind("credit", "gae")) == {"critic"}
+
+
+def test_a_column_without_a_field_is_kept_by_name():
+    turns = random_table([2, 1], seed=0)
+    more = with_column(with_column(turns, "age", np.ones(3)), "value", np.zeros(3))
+    assert more.column("age").tolist() == [1.0] * 3 and more.column("value").tolist() == [0.0] * 3
+    with pytest.raises(CreditError, match=r"no column 'depth'; declare NEEDS = \{'depth'\}"):
+        more.column("depth")
+    with pytest.raises(CreditError, match="no column 'value'"):
+        replace(turns, value=None).column("value")
+
+
+COLUMN = '''
+import numpy as np
+SLOT = "columns"
+NEEDS = {"old_logprob"}
+def surprise(source):
+    """Say how surprising a turn was."""
+    return -source.turns.column("old_logprob")
+def wrong(source):
+    """Give one number too many."""
+    return np.zeros(len(source.turns.reward) + 1)
+PLUGINS = ("surprise", "wrong")
+'''
+ESTIMATOR = '''
+SLOT = "credit"
+NEEDS = {"PACKAGE.parts.COLUMN"}
+def by_surprise(turns, *, factor: float = 1.0):
+    """Credit a turn with its return, less its surprise."""
+    return turns.reward - factor * turns.column("PACKAGE.parts.COLUMN")
+'''
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Write a package with a column and an estimator that NEEDS it; return its name."""
+
+    monkeypatch.setattr("sparring.outside._loaded", {})
+
+    def make(column):
+        name = f"outside_columns_{column}"
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+        (folder / "parts.py").write_text(COLUMN)
+        (folder / "credits.py").write_text(ESTIMATOR.replace("PACKAGE", name).replace("COLUMN", column) + 'PLUGINS = ("by_surprise",)\n')
+        monkeypatch.syspath_prepend(str(tmp_path))
+        return name
+
+    yield make
+    for module in [name for name in sys.modules if name.startswith("outside_columns")]:
+        del sys.modules[module]
+    registry.forget()
+
+
+def test_a_column_from_outside_costs_one_file(package, tmp_path):
+    name = package("surprise")
+    credit = f"credit={{name: {name}.credits.by_surprise, factor: 0.5}}"
+    run = sparring.train("kuhn-tiny", *TINY, credit, run=tmp_path / "run")
+    turns = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index"])
+    first = turns[turns["step"] == 1]
+    surprise = -first["logprobs"].map(sum)  # the learner is the sampler, up to rounding
+    assert np.allclose(first["advantage"], first["reward"] - 0.5 * surprise, atol=1e-4)
+    check_estimator(registry.bind("credit", f"{name}.credits.by_surprise"))
+
+
+def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
+    name = package("wrong")
+    with pytest.raises(PluginError, match=r"wrong.*must give one number per turn, an array of shape"):
+        sparring.train("kuhn-tiny", *TINY, f"credit={{name: {name}.credits.by_surprise}}", run=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("slot", "needs", "near"),
+    [("credit", {"valeu"}, "'value'"), ("losses", {"old_logprop"}, "'old_logprobs'"), ("rewards", {"verdict"}, "'verdicts'"), ("selection", {"value"}, "")],
+)
+def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.outside._loaded", {})
+    name = f"needing_{slot}"
+    (tmp_path / f"{name}.py").write_text(f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*given):\n    """Do."""\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
+        registry.bind(slot, f"{name}.f")
+    assert near in str(caught.value) and repr(*needs) in str(caught.value)
+    registry.forget()
+
+
+def test_names_of_before_are_read():
+    plugin = registry.load("credit", "gae")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugin.module, "NEEDS", {"values", "token_values", "action_values"})
+        assert plugin.needs == {"value", "token_value", "action_value", "state_value", "default_value"}
+
+
+# -- what must stand beside
+
+
+def configured(*changes):
+    return resolve(apply_overrides(load_recipe("kuhn-tiny"), [*TINY, *changes]))
+
+
+@pytest.mark.parametrize("name", ["gae", "hiper", "vtrace", "bi_level_gae", "spa"])
+def test_a_critic_that_nothing_fits_is_refused(name):
+    credit = f"credit={{name: {name}}}"
+    with pytest.raises(ConfigError, match=rf"'{name}' reads a critic, which nothing fits; add to losses the line - {{name: value_loss}}"):
+        configured(credit, "losses=[{name: ppo_clip}]")
+    configured(credit, "losses=[{name: ppo_clip}, {name: value_loss}]")
+
+
+@pytest.mark.parametrize(("name", "option"), [("vpr", "process"), ("ppr", "process"), ("spae", "accuracy"), ("ssl", "component")])
+def test_a_component_that_no_reward_gives_is_refused(name, option):
+    with pytest.raises(ConfigError, match=rf"'{name}' reads the reward component 'best_action' \(its option {option}\)"):
+        configured(f"credit={{name: {name}}}")
+    configured(f"credit={{name: {name}, {option}: game}}")
+    configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "games.0.oracle={name: cfr}")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_has_what_its_estimator_requires(name):
+    resolve(load_recipe(name))
+
+
+# -- estimators without a state
+
+
+def plain(turns, *, factor: float = 1.0):
+    """Credit a turn with its reward."""
+    return factor * turns.reward
+
+
+def whole(turns, state, *, factor: float = 1.0):
+    """The same, written with a state."""
+    return sparring.types.Credit(advantages=factor * turns.reward, state=dict(state))
+
+
+def test_an_estimator_may_be_a_function_of_the_table_alone():
+    turns = random_table([3, 2, 1], seed=1)
+    check_estimator(plain)
+    check_estimator(plain, factor=2.0)
+    ours, theirs = (sparring.testing.given.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
+    left, right = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
+    assert left.advantages.tolist() == right.advantages.tolist() and left.state == right.state == {"kept": 1.0} and left.level == "turn"
+
+
+@pytest.mark.parametrize("given", [None, "x", [1.0], {"a": 1}])
+def test_what_is_no_advantages_is_named(given):
+    bound = sparring.testing.given.bound("credit", plain, {})
+    wrong = registry.Bound(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
+    with pytest.raises(PluginError, match="must give advantages"):
+        wrong(random_table([2, 1], seed=0), {})

@@ -21,16 +21,16 @@ EPISODES = KEYS | {
     "role": "what the position is called",
     "agent": "player in the seat: learner, a past self, a bot, an endpoint",
     "trained": "whether the seat's tokens may carry loss",
-    "moment": "number of the decision in the play, from 0; equal for turns that are taken at once",
-    "told": "text that the seat was given at this turn: what it had not been told yet",
+    "moment": "number of the decision in the play, from 0",
+    "told": "text of this turn for the seat: what it had not been told yet; not sent where its conversation had outgrown the model",
     "state_key": "information state: equal exactly when the seat cannot tell two states apart",
     "view": "what the seat can see of the position now",
     "legal_actions": "the legal actions, as words",
     "reply": "what the player said, as text",
     "action": "what was played; null where nothing was",
     "event": "ok, illegal (well formed, but not legal), or unparsable",
-    "reward_names": "names of the turn's reward components",
-    "reward_values": "their values, in the same order",
+    "reward_names": "names of the turn's reward components: `game` is the environment's own payoff, `illegal` a fine",
+    "reward_values": "their values, in the same order, as credit saw them: weighted, scaled, bounded",
     "seat_return": "the seat's return: the sum of the environment's payoffs",
     "segment_kinds": "runs of tokens of this turn: prompt, context, sampled, boundary",
     "segment_lengths": "tokens of each run",
@@ -55,14 +55,14 @@ EPISODES = KEYS | {
     "environment": "JSON of the environment: name, options, rule for illegal replies, label, version",
 }
 CREDIT = KEYS | {
-    "selected": "whether the play was trained on; false where selection dropped it",
+    "selected": "whether the play was trained on; false where selection dropped it, or refills gave more than a step wants: then all from `advantage` on is null",
     "replayed": "whether the play came from the replay buffer, and was played in an earlier step",
     "reward": "sum of the turn's components, as credit saw it",
     "advantage": "the turn's advantage; the mean over its tokens where credit is per token",
     "token_advantages": "advantage of each sampled token, where credit is per token; else null",
     "baseline": "what the estimator subtracted, where it says so (gae, grpo, mars, rae, rloo)",
-    "value": "the critic's value before the turn, where the estimator reads one",
-    "value_target": "what the critic was fitted to",
+    "value": "the critic's value before the turn; null where the estimator reads it elsewhere (after turns, or at tokens)",
+    "value_target": "what the critic was fitted to, where it reads it; null where that is at tokens",
     "entropies": "entropy of the distribution of each sampled token, by the weights that were updated next, nats",
 }
 
@@ -72,7 +72,7 @@ def columns(schema, told):
     kinds = {"list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
     rows = []
     for field in schema:
-        kind = str(field.type)
+        kind = str(getattr(field.type, "value_type", field.type) if "dictionary" in str(field.type) else field.type)
         for old, new in kinds.items():
             kind = kind.replace(old, new)
         rows.append((f"`{field.name}`", kind, told[field.name]))

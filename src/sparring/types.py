@@ -90,7 +90,7 @@ class Turn(NamedTuple):
     weights_version: int = 0
     view: str = ""  # Observation.view
     told: str = ""  # what the seat was told at this turn: news, and a word about its last reply if that was not legal
-    moment: int = 0  # number of the decision in the play, from 0; equal for turns that are taken at once
+    moment: int = 0  # number of the decision in the play, from 0
     verdict: Verdict | None = None  # on the state before the turn; None where no oracle judged, or it abstained
     playout: float | None = None  # mean return to the seat of games played on from after the turn; None where none were
 

@@ -69,3 +69,34 @@ def test_the_public_api_makes_an_environment_of_an_episode():
     assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
     with pytest.raises(ConfigError, match="leave the others out"):
         sparring.make_environment(episode.environment, pile_sizes="1;2")
+
+
+def test_an_environment_of_ones_own_that_no_name_makes_plays():
+    game = make_game("nim", options={"pile_sizes": "1;2"})
+    del game.made_by
+    (episode,) = sparring.play(game, ["random", "random"])
+    assert episode.environment is None
+
+
+@pytest.mark.parametrize(("version", "known"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
+def test_the_version_is_a_whole_number(version, known):
+    game = make_game("kuhn_poker")
+    game.version = version
+    assert spec_of(game).version == known
+
+
+def test_a_spec_is_made_once_and_follows_what_it_says():
+    game = make_game("kuhn_poker")
+    first = spec_of(game)
+    assert spec_of(game) is first
+    game.name = "other"
+    assert spec_of(game).label == "other" and first.label == ""
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": 5}, {"name": ["a"]}, {"options": [1]}, {"illegal": "x"}, {"label": 5}, {"label": "\x1b"}, {"version": "1"}, {"version": True}]
+)
+def test_a_spec_from_elsewhere_is_checked(wrong):
+    with pytest.raises(ConfigError) as caught:
+        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **wrong}))
+    assert next(iter(wrong)) in str(caught.value)

@@ -1,5 +1,10 @@
 """What the learn phase found, as a table beside the episodes: worked by hand, and as runs write it."""
 
+import json
+import re
+import shutil
+from dataclasses import replace
+
 import duckdb
 import numpy as np
 import pyarrow.parquet as pq
@@ -8,11 +13,13 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring.cli import app
+from sparring.cli.show import _finite
 from sparring.credit.base import check_output
 from sparring.credit.grpo import grpo
 from sparring.credit.rae import rae
 from sparring.errors import PluginError, RunError
 from sparring.registry import bind
+from sparring.report.shown import episode_lines
 from sparring.rollout.credit_store import COLUMNS, CreditStore, Learned, credit_rows
 from sparring.rollout.table import turn_table
 from sparring.types import Credit, Episode, Segment, Turn
@@ -163,3 +170,33 @@ def test_show_lists_finds_and_refuses(run):
 def test_show_says_what_there_is(run, words, said):
     done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
     assert isinstance(done.exception, RunError) and said in str(done.exception)
+
+
+def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
+    monkeypatch.setattr("sparring.experiments.load.LocalEngine", None)
+    assert re.search(r"tokens  '\S+' p=", shown(run.path))
+    folder = run.path.parent / "other"
+    shutil.copytree(run.path, folder, dirs_exist_ok=True)
+    text = (folder / "config.yaml").read_text()
+    (folder / "config.yaml").write_text(text.replace("name: tiny", "name: some-org/no-such-model"))
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("the network was asked"))
+    assert "Tokens are shown as ids" in shown(folder)
+
+
+def test_json_is_json(run):
+    found = json.loads(shown(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
+    assert {"step", "episode", "credit"} == set(found)
+    assert _finite({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
+
+
+def test_a_forged_play_is_one_line(run):
+    step, played = run.episodes()[0]
+    turns = tuple(one._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for one in played.turns)
+    with pytest.raises(RunError, match="holds what no run writes"):
+        episode_lines(step, replace(played, turns=turns), {}, None)
+
+
+def test_a_turn_that_was_not_sent_says_so():
+    unsent = Turn(0, 0, "learner", "k", ("a",), "", None, "unparsable", {}, (Segment(kind="sampled", ids=()),), truncated=True, told="news")
+    lines = " ".join(" ".join(episode_lines(1, episode(1, unsent), {}, None)).split())
+    assert "not sent: the conversation had outgrown the model" in lines and "told news" in lines

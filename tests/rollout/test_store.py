@@ -80,15 +80,36 @@ def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label)
     assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"name": "x", "y": 1}', "[" * 100_000])
-def test_an_environment_that_cannot_be_read_is_a_clear_error(tmp_path, text):
+ODD = [("environment", text) for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)]
+ODD += [("seat", 9), ("seat", -1), ("forfeited_by", 9), ("roles", None), ("roles", ["x"]), ("logprobs", None), ("reward_names", None)]
+ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
+
+
+@pytest.mark.parametrize(("column", "value"), ODD)
+def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog, column, value):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
-    path = store.append(1, played)
+    store.append(1, played)
+    path = store.append(2, played)
     table = pq.read_table(path)
-    place = table.column_names.index("environment")
-    pq.write_table(table.set_column(place, "environment", pa.array([text] * len(table))), path, write_page_checksum=True)
-    with pytest.raises(ValueError):
-        list(store.episodes())
+    place = table.column_names.index(column)
+    kind = pa.string() if column == "environment" else store.columns.schema.field(column).type
+    pq.write_table(table.set_column(place, column, pa.array([value] * len(table), kind)), path, write_page_checksum=True)
+    assert [step for step, _ in store.episodes()] == [1] * len(played)
+    assert "1 of 2 parts" in caplog.text
+
+
+def test_half_characters_are_replaced_and_nothing_is_lost():
+    (played, *_) = episodes(0)
+    turns = tuple(turn._replace(told="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
+    ((_, back),) = from_bytes(to_bytes([(1, replace(played, turns=turns))]))
+    assert {turn.told for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
+
+
+def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, episodes(0))
+    next(store.episodes())[1].environment.options["stones"] = 3
+    assert all(episode.environment.options == {} for _, episode in store.episodes())
 
 
 def test_what_was_told_is_in_the_record():

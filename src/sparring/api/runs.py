@@ -86,7 +86,7 @@ class Run:
             ConfigError: there is no such table.
             RunError: it was written by a newer Sparring.
         """
-        if kind not in STORES:
+        if not isinstance(kind, str) or kind not in STORES:
             raise ConfigError(f"{quoted(kind)} is no table of a run; write {' or '.join(map(repr, STORES))}.")
         return STORES[kind](self.path / kind).read()
 

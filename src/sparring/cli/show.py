@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,7 +37,8 @@ def show(
     credit = stored.credit(number, found)
     if as_json:
         rows_of_credit = list(credit.values())
-        print(json.dumps({"step": number, "episode": asdict(found) | {"turns": _turns(found)}, "credit": rows_of_credit}, default=sorted))
+        record = {"step": number, "episode": asdict(found) | {"turns": _turns(found)}, "credit": rows_of_credit}
+        print(json.dumps(_finite(record), allow_nan=False))
         return
     for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
         say(line)
@@ -53,15 +55,24 @@ def _turns(episode: Episode) -> list[dict[str, Any]]:
 
 
 def _decoder(run: Path) -> Decode | None:
-    """Return what gives the text of a token of a run's model, or None where the model cannot be loaded."""
-    from sparring.experiments.load import load_run
+    """Return what gives the text of a token of a run's model, or None where its tokenizer is not on this machine."""
+    from sparring.experiments.load import load_tokenizer
 
     try:
-        tokenizer: Any = load_run(run)[1].model.tokenizer
+        tokenizer: Any = load_tokenizer(run)
     except SparringError as error:
         say(f"Tokens are shown as ids: {error}\n")
         return None
     return lambda index: str(tokenizer.decode([index]))
+
+
+def _finite(value: Any) -> Any:
+    """Return a value as JSON may hold it: numbers that are not finite as null, sets as lists."""
+    if isinstance(value, dict):
+        return {str(key): _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_finite(part) for part in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _several(steps: list[int]) -> str:

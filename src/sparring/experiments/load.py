@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
+from sparring.engine.plan import TINY
 from sparring.errors import CheckpointError, RunError
+from sparring.games.catalogue import configured_game
+from sparring.models.pretrained import tokenizer_of
+from sparring.models.tiny import tiny_tokenizer
 from sparring.run import checkpoint
 from sparring.run.changes import edits
 from sparring.run.folder import CONFIG, RunFolder
 
 log = logging.getLogger(__name__)
+
+
+def load_tokenizer(path: Path) -> Any:
+    """Return the tokenizer of a run's model, without its weights; nothing is fetched from elsewhere.
+
+    Raises:
+        RunError: no such run.
+        ModelError: the model is not on this machine.
+    """
+    config = resolve(RunFolder.open(path).config())
+    if config.model.name != TINY:
+        return tokenizer_of(config.model.name)
+    return tiny_tokenizer(word for section in config.games for word in configured_game(section).vocabulary())
 
 
 def load_run(path: Path, step: int | None = None, *, threads: int | None = None) -> tuple[RunConfig, LocalEngine, int]:

@@ -15,7 +15,7 @@ from sparring.games.base import Game
 from sparring.games.generic import generic
 from sparring.games.illegal import IllegalRule
 from sparring.games.own import check_own
-from sparring.games.spec import version_of
+from sparring.games.spec import check_spec, version_of
 from sparring.types import EnvironmentSpec
 
 SUPPORT = True
@@ -58,8 +58,10 @@ def from_spec(spec: EnvironmentSpec) -> Game:
     """Return the game that a spec is the value of; see ``make_game`` for what else it raises.
 
     Raises:
+        ConfigError: the spec holds what names no environment.
         GameError: its rules or wording have changed since.
     """
+    check_spec(spec)
     game = make_game(spec.name, options=spec.options, illegal=spec.illegal)
     if version_of(game) != spec.version:
         raise GameError(

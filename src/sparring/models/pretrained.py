@@ -70,6 +70,22 @@ def _check_complete(name: str, loaded: Mapping[str, Any]) -> None:
         raise ModelError(f"The files of {name!r} lack {len(missing)} of the model's weights, such as {missing[0]}; take a whole model.")
 
 
+def tokenizer_of(name: str) -> Any:
+    """Return the tokenizer of a model that is on this machine; nothing is converted or fetched for this.
+
+    Raises:
+        ModelError: the model is not here.
+    """
+    if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
+        raise ModelError(f"{name} has not been converted yet; it is at its first use.")
+    try:
+        return AutoTokenizer.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True)
+    except SparringError:
+        raise
+    except Exception as error:
+        raise ModelError(f"The tokenizer of {name!r} is not on this machine: {first_line(error)}") from error
+
+
 def size_of(name: str) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of a model that is on this machine, from its configuration alone.
 

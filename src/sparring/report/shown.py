@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import RunError
+from sparring.errors import RunError, quoted
 from sparring.games.people import listed
 from sparring.oracles.judge import regret
 from sparring.rollout.credit_store import CreditStore
@@ -17,6 +17,7 @@ from sparring.run.folder import RunFolder
 from sparring.types import Episode, Turn
 
 WIDTH = 100  # of the lines that are printed
+UNSENT = " (not sent: the conversation had outgrown the model)"
 LABEL = 10  # columns of what stands before a line
 Decode = Callable[[int], str]
 Credits = Mapping[tuple[int, int], Mapping[str, Any]]  # (seat, turn index) -> its row
@@ -85,6 +86,18 @@ class Stored:
 
 
 def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
+    """Return an episode as lines; see ``_lines``.
+
+    Raises:
+        RunError: its record holds what no run writes.
+    """
+    try:
+        return _lines(step, episode, credit, decode)
+    except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
+        raise RunError(f"Episode {episode.episode_id} of step {step} holds what no run writes ({quoted(str(error))}).") from error
+
+
+def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
     """Return an episode as lines.
 
     Args:
@@ -112,11 +125,13 @@ def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode |
 def turn_lines(episode: Episode, turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> list[str]:
     """Return a turn as lines."""
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
-    lines += _labelled("told", turn.told or "(not recorded: this file is from before told texts were)")
+    recorded = any(other.told for other in episode.turns) or episode.environment is not None
+    unsent = turn.truncated and not turn.reply and not any(part.ids for part in turn.segments if part.kind == "sampled")
+    lines += _labelled("told", turn.told or ("(nothing)" if recorded else "(not recorded: this file is from before told texts were)"))
     lines += _labelled("legal", listed(turn.legal_actions))
     played = "" if turn.action == turn.reply else f"   -> {'nothing' if turn.action is None else turn.action} was played"
     wrong = "" if turn.event == "ok" else f", {turn.event}"
-    lines += _labelled("said", f"{turn.reply!r}{wrong}{', cut short' if turn.truncated else ''}{played}")
+    lines += _labelled("said", f"{turn.reply!r}{wrong}{', cut short' if turn.truncated else ''}{played}{UNSENT if unsent else ''}")
     tokens = _tokens(turn, credit, decode)
     lines += _labelled("tokens", tokens) if tokens else []
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
@@ -143,7 +158,7 @@ def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None)
 def _credit(row: Mapping[str, Any]) -> str:
     """Return what was learned from a turn."""
     if not row["selected"]:
-        return "not trained on: selection dropped it"
+        return "not trained on: selection dropped it, or it was more than the step wanted"
     parts = [f"advantage {row['advantage']:+.4g}"]
     names = {"baseline": "baseline", "value": "value", "value_target": "value target"}
     parts += [f"{label} {row[name]:+.4g}" for name, label in names.items() if row[name] is not None]

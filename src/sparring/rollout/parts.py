@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +20,7 @@ from sparring.errors import RunError
 from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 BYTES = 8  # that a value takes in memory, strings apart
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
@@ -136,21 +137,32 @@ class Parts:
         Raises:
             RunError: a part is of a newer version.
         """
-        tables, parts = [], self._parts()
+        tables = list(self.each(lambda table: table, wanted))
+        return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
+
+    def each(self, of: Callable[[pa.Table], T], wanted: Callable[[int], bool] = lambda _: True) -> Iterator[T]:
+        """Yield what a function makes of each part, oldest first; a part that it cannot use is left out and counted as well.
+
+        Raises:
+            RunError: a part is of a newer version.
+        """
+        parts, whole = self._parts(), 0
         bad = sorted({path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts})
         for step, path in parts:
             if not wanted(step):
                 continue
             try:
                 with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                    tables.append(self.columns.read(file, str(path)))
+                    found = of(self.columns.read(file, str(path)))
             except RunError:
                 raise
-            except (pa.ArrowException, OSError, ValueError):
+            except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError):
                 bad.append(path.name)
+            else:
+                whole += 1
+                yield found
         if bad:
-            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + len(tables), self.folder, bad)
-        return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
+            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + whole, self.folder, bad)
 
     def steps(self) -> list[int]:
         """Return the steps that have a part, in order."""

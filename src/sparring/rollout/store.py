@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparring.games.spec import check_spec
+from sparring.ops.files import parse_json
 from sparring.rollout.parts import Columns, Parts
 from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
 
@@ -61,7 +62,7 @@ SCHEMA = pa.schema(
         ("agents", pa.list_(pa.string())),
         ("trained_seats", pa.list_(pa.bool_())),
         ("cut", pa.bool_()),
-        ("environment", pa.string()),
+        ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
 VERSION = 1
@@ -94,14 +95,16 @@ class EpisodeStore(Parts):
         Args:
             wanted: whether the part of a step is read.
         """
-        yield from _episodes(self.read(wanted))
+        for part in self.each(lambda table: list(_episodes(table)), wanted):
+            yield from part
 
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     """Return (step, episode) pairs as a Parquet file, one row per turn."""
-    rows = [row for step, episode in episodes for row in _rows(step, episode)]
+    texts: dict[int, str | None] = {}  # of each environment, by the object that says it
+    rows = [row for step, episode in episodes for row in _rows(step, episode, texts)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    arrays = [_array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return COLUMNS.written(pa.Table.from_arrays(arrays, schema=SCHEMA))
 
 
@@ -127,12 +130,28 @@ def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
         yield rows[0]["step"], _episode(rows)
 
 
-def _rows(step: int, episode: Episode) -> Iterator[tuple[Any, ...]]:
+def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return a column; half characters, which an environment or an endpoint may have said, are replaced."""
+    try:
+        return pa.array(column, type=kind)
+    except UnicodeEncodeError:
+        return pa.array([_encodable(value) for value in column], type=kind)
+
+
+def _encodable(value: Any) -> Any:
+    """Return a text, or the texts of a list, as UTF-8 can hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    return [_encodable(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _rows(step: int, episode: Episode, texts: dict[int, str | None]) -> Iterator[tuple[Any, ...]]:
     """Yield the turns of an episode as the values of rows."""
     spec = episode.environment
-    environment = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
+    if id(spec) not in texts:
+        texts[id(spec)] = None if spec is None else json.dumps(asdict(spec), sort_keys=True)
     for turn in episode.turns:
-        yield _row(step, episode, turn, environment)
+        yield _row(step, episode, turn, texts[id(spec)])
 
 
 def _row(step: int, episode: Episode, turn: Turn, environment: str | None) -> tuple[Any, ...]:
@@ -183,6 +202,11 @@ def _row(step: int, episode: Episode, turn: Turn, environment: str | None) -> tu
 def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
     """Return the episode whose turns these rows are."""
     first = rows[0]
+    seats = len(first["roles"])
+    named = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
+    lengths = {len(first[column]) for column in ("roles", "agents", "trained_seats", "returns")}
+    if lengths != {seats} or not all(0 <= seat < seats for seat in named):
+        raise ValueError("its seats do not fit together")
     return Episode(
         episode_id=first["episode_id"],
         group_id=first["group_id"],
@@ -199,7 +223,6 @@ def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
     )
 
 
-@lru_cache(maxsize=64)
 def _environment(text: str) -> EnvironmentSpec:
     """Return the environment that a text of JSON names.
 
@@ -207,9 +230,11 @@ def _environment(text: str) -> EnvironmentSpec:
         ValueError: it names none.
     """
     try:
-        return EnvironmentSpec(**json.loads(text))
-    except (TypeError, RecursionError) as error:
+        spec = EnvironmentSpec(**parse_json(text))
+    except TypeError as error:
         raise ValueError(f"an environment is not readable: {error}") from None
+    check_spec(spec)
+    return spec
 
 
 def _turn(row: dict[str, Any], place: int) -> Turn:

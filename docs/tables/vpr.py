@@ -190,6 +190,7 @@ MADE = {
     "vpr smol": smol,
     "vpr smol source": lambda: source("vpr-smol"),
     "vpr methods": methods,
+    "vpr by heart": by_heart,
     "vpr methods source": lambda: source("vpr-methods"),
     "vpr table": table,
     "vpr table source": lambda: source("vpr_table"),

@@ -193,6 +193,7 @@ MADE = {
     "vpr by heart": by_heart,
     "vpr methods source": lambda: source("vpr-methods"),
     "vpr table": table,
+    "vpr new boards": new_boards,
     "vpr table source": lambda: source("vpr_table"),
     "vpr general": general,
     "vpr general source": lambda: source("vpr-general"),

@@ -5,13 +5,15 @@ Limits of sizes are far beyond any use; they turn slips of the keyboard into one
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from sparring import registry, schedule
 from sparring.errors import ConfigError, MissingError, UnknownNameError, quoted
+from sparring.yaml_text import parse_value
 
 OF_EVERY_GAME = ("game", "illegal")  # components of the reward that no reward plug-in gives
 LARGEST_COUNT = 10**9  # of anything that is counted
@@ -58,12 +60,47 @@ def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
         raise ValueError(f"{what} {quoted(twice[0])} is listed twice; {why}")
 
 
+def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
+    """Return the name and the options that a text such as ``mcts simulations=1000`` has.
+
+    Args:
+        text: a name, then ``key=value`` pairs whose values are YAML, quoted as in a shell.
+        what: the kind of thing, for messages.
+        example: how one is written, for messages.
+
+    Raises:
+        ConfigError: the text cannot be read.
+    """
+    try:
+        name, *pairs = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}.") from None
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise ConfigError(f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for example {example!r}.")
+        options[key] = parse_value(value, f"{what} {quoted(text)}", key)
+    return name, options
+
+
 class PluginConfig(BaseModel):
-    """A plug-in by name; every further key is one of its options."""
+    """A plug-in by name; every further key is one of its options. A text says the same: ``NAME[:PRESET] key=value ...``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
     name: str = Field(description="the plug-in's name")
     preset: str | None = Field(None, description="a named set of options of the plug-in")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, data: Any) -> Any:
+        if not isinstance(data, str):
+            return data
+        name, options = parse_named(data, "Plug-in", "mcts simulations=1000")
+        name, _, preset = name.partition(":")
+        if options.keys() & ({"name", "preset"} if preset else {"name"}):
+            raise ValueError(f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options")
+        return {"name": name, **({"preset": preset} if preset else {}), **options}
 
     @property
     def options(self) -> dict[str, Any]:

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from sparring import registry
+from sparring.config_parts import parse_named
 from sparring.errors import ConfigError, CreditError, SparringError
 from sparring.games.base import Game
 from sparring.measure.exact_values import exact_values
 from sparring.measure.gradient_figures import GradientFigures, GradientLayout, Products, figures, paired_products
 from sparring.measure.lab_episodes import Critic, LabEpisodes, cut, lab_episodes, play_table, tiled
-from sparring.measure.opponents import parse_named
 from sparring.measure.table_policy import TablePolicy, exact_gradient
 from sparring.ops.groups import group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sparring import registry
 from sparring.agents.base import Agent
-from sparring.errors import ConfigError, quoted
-from sparring.yaml_text import parse_value
+from sparring.config_parts import parse_named
+from sparring.errors import ConfigError
 
 
 class AgentSpec(NamedTuple):
@@ -42,30 +41,6 @@ def parse_agent(text: str) -> AgentSpec:
     name, options = parse_named(text, "Agent", "mcts simulations=1000")
     registry.bind("agents", name, options)
     return AgentSpec(name, options)
-
-
-def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
-    """Return the name and the options that a text such as ``mcts simulations=1000`` has.
-
-    Args:
-        text: a name, then ``key=value`` pairs whose values are YAML, quoted as in a shell.
-        what: the kind of thing, for messages.
-        example: how one is written, for messages.
-
-    Raises:
-        ConfigError: the text cannot be read.
-    """
-    try:
-        name, *pairs = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}.") from None
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise ConfigError(f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for example {example!r}.")
-        options[key] = parse_value(value, f"{what} {quoted(text)}", key)
-    return name, options
 
 
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:

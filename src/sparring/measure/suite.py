@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from sparring.config_parts import Strict, config_error, refuse_repeated
+from sparring.config_parts import Strict, config_error, parse_named, refuse_repeated
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
@@ -21,11 +21,30 @@ from sparring.yaml_text import parse_yaml, read_text
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
 
-class OpponentEntry(Strict):
-    """A bot by name, with its options."""
+class _Entry(Strict):
+    """A plug-in as recipes name it: a mapping with its options beside the name, or a text ``NAME key=value ...``."""
 
-    name: str = Field(description="an agent, such as random, mcts or cfr")
-    options: dict[str, Any] = Field(default_factory=dict, description="the agent's options")
+    name: str = Field(description="the plug-in's name")
+    options: dict[str, Any] = Field(default_factory=dict, description="its options; they may stand beside the name as well")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            name, options = parse_named(data, "Plug-in", "mcts simulations=1000")
+            return {"name": name, "options": options}
+        if not isinstance(data, dict) or not isinstance(data.get("options", {}), dict):
+            return data
+        beside = {key: value for key, value in data.items() if key not in ("name", "options")}
+        twice = sorted(beside.keys() & data.get("options", {}).keys())
+        if twice:
+            raise ValueError(f"the option {twice[0]} stands beside the name and below options; write it once")
+        named = {key: data[key] for key in ("name",) if key in data}
+        return {**named, "options": {**data.get("options", {}), **beside}}
+
+
+class OpponentEntry(_Entry):
+    """A bot by name, with its options."""
 
     @property
     def spec(self) -> AgentSpec:
@@ -33,11 +52,8 @@ class OpponentEntry(Strict):
         return AgentSpec(self.name, self.options)
 
 
-class OracleEntry(Strict):
+class OracleEntry(_Entry):
     """An oracle by name, with its options."""
-
-    name: str = Field(description="an oracle, such as minimax, constraint or posterior")
-    options: dict[str, Any] = Field(default_factory=dict, description="the oracle's options")
 
     @property
     def spec(self) -> OracleSpec:

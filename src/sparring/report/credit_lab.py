@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import resolve
+from sparring.config_parts import parse_named
 from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
@@ -18,7 +19,6 @@ from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
 from sparring.measure.exploitability import ask
 from sparring.measure.gradient_figures import GradientFigures
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.opponents import parse_named
 from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
 from sparring.report.svg import scatter_chart

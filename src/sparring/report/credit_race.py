@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig, resolve
+from sparring.config_parts import parse_named
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError, MissingError
 from sparring.guard import Watch
 from sparring.measure.credit_lab import bind_estimator
-from sparring.measure.opponents import parse_named
 from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparring.agents.base import Agent
 from sparring.agents.random import RandomAgent
+from sparring.config_parts import parse_named
 from sparring.errors import GameError
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
@@ -18,7 +19,7 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
 from sparring.measure.matches import Record, intervals_of, play_matches
-from sparring.measure.opponents import AgentSpec, labels, parse_named
+from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.references import References, references
 from sparring.measure.regret import Judge
 from sparring.measure.starts import Met, columns

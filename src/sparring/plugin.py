@@ -148,7 +148,6 @@ def _output_check(slot: str) -> Callable[..., None] | None:
     return found
 
 
-@cache
 def _entry(plugin: Plugin) -> Callable[..., Any]:
     """Return what is called of a plug-in: its function, or that with what its slot lets it leave out."""
     adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")

@@ -43,7 +43,7 @@ def test_a_belief_is_about_a_game_and_says_what_it_is(name):
     assert "prior" in plugin.options
     text = inspect.getdoc(plugin.function)
     assert [heading for heading in HEADINGS if heading not in text] == []
-    for path in text.partition("Verified by:")[2].replace("\n", " ").rstrip(". ").split(","):
+    for path in text.partition("Verified by:")[2].partition("\n\n")[0].replace("\n", " ").rstrip(". ").split(","):
         assert (ROOT / path.strip()).is_file(), path
 
 

@@ -218,7 +218,7 @@ def test_an_estimator_without_a_beta_is_told_so():
     plugin = bind("credit", "rloo").plugin.module
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin, "NEEDS", {"process_logprob"}, raising=False)
-        with pytest.raises(ConfigError, match="'rloo' NEEDS 'process_logprobs' but has no option beta"):
+        with pytest.raises(ConfigError, match="'rloo' NEEDS 'process_logprob' but has no option beta"):
             engine(credit={"name": "rloo"})
 
 

@@ -102,14 +102,15 @@ def run(path, config, *, resume=False):
 def fingerprint(path):
     """Return the bytes of figures, weights, state and episodes."""
     kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
-    return (path / "metrics.jsonl").read_bytes(), kept, {file.name: file.read_bytes() for file in (path / "episodes").iterdir()}
+    stored = {file.relative_to(path): file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
+    return (path / "metrics.jsonl").read_bytes(), kept, stored
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
     """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
     changes = dict(CASES[name])
-    if "value" in registry.load("credit", changes.get("credit", {}).get("name", "mars")).needs:
+    if "critic" in registry.asks(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
     if (credit := changes.get("credit", {"name": ""}))["name"] in PROCESS:
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}

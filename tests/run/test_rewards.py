@@ -98,9 +98,9 @@ def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
 
 def test_exact_values_are_scaled_with_the_payoffs():
     game = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
-    sections = {"rewards": [], "credit": {"name": "exact_advantage"}}
+    sections = {"rewards": [], "credit": {"name": "difference_rewards"}}
     (_, before), (_, turns) = (one_round(games=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0))
-    for name in ("action_value", "state_value", "default_value", "reward"):
+    for name in ("action_value", "default_value", "reward"):
         assert getattr(turns, name) == pytest.approx(2.0 * getattr(before, name))
     assert np.abs(turns.action_value).max() > 0
 

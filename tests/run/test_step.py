@@ -33,7 +33,10 @@ def weights(engine):
 
 @pytest.mark.parametrize("name", registry.names("credit"))
 def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
-    config = setting(credit={"name": name}, losses=LOSSES if name == "gae" else LOSSES[:1])
+    critic = "critic" in registry.asks(registry.bind("credit", name))
+    parts = getattr(registry.load("credit", name).module, "REQUIRES", {}).get("components", ())
+    credit = {"name": name, **dict.fromkeys(parts, "game")}
+    config = setting(credit=credit, losses=LOSSES if critic else LOSSES[:1])
     engine = LocalEngine(config)
     before = weights(engine)
     outcome = play_round(

@@ -160,7 +160,7 @@ def test_a_file_larger_than_the_memory_is_not_read(run):
 
 
 def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
-    monkeypatch.setattr("sparring.rollout.store.machine_bytes", lambda: 100_000)
+    monkeypatch.setattr("sparring.rollout.parts.machine_bytes", lambda: 100_000)
     row = pq.read_table(run / "episodes" / "part-000002.parquet").slice(0, 1)
     pq.write_table(pa.concat_tables([row] * 1000).combine_chunks(), run / "episodes" / "part-000009.parquet")
     monkeypatch.setattr("sparring.rollout.store._episodes", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,7 +52,7 @@ class Engine(Protocol):
         ...
 
     def train_process(
-        self, turns: TurnTable, episodes: list[Episode], data: Pack, *, progress: float
+        self, turns: TurnTable, data: Pack, *, progress: float, episodes: Sequence[Episode] = ()
     ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
         ...

@@ -127,7 +127,7 @@ class LocalEngine:
         return self.learner.entropies(data)
 
     def train_process(
-        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
+        self, turns: TurnTable, data: Pack, *, progress: float, episodes: Sequence[Episode] = ()
     ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:

@@ -35,10 +35,12 @@ def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float 
     When to use: never.
     Mathematics: A = scale * (R - median R).
     Shapes: advantages [N].
-    Options: ``scale``.
     Pitfalls: none.
     Reference: none.
     Verified by: tests/contract/test_one_file.py.
+
+    Args:
+        scale: factor of all advantages.
     """
     check(turns, "median_of_batch")
     returns, _ = trajectory_returns(turns)

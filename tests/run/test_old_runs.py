@@ -19,7 +19,7 @@ import sparring
 from sparring.cli import app
 
 OLD = Path(__file__).parent.parent / "data"
-RUNS = sorted(path.name for path in OLD.iterdir())
+RUNS = sorted(path.name for path in OLD.glob("run_*"))
 
 
 @pytest.fixture(params=RUNS)

@@ -22,6 +22,7 @@ from sparring.errors import CheckpointError, DivergedError, PluginError
 from sparring.league.matchmakers.base import PAST
 from sparring.league.starts import arms
 from sparring.measure.starts import Met
+from sparring.ops.collector import settled_heap
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
@@ -62,6 +63,7 @@ class Summary:
     stopped_by: str = ""
 
 
+@settled_heap()
 def train(
     config: RunConfig,
     engine: Engine,

@@ -31,7 +31,6 @@ def settled_heap() -> Iterator[None]:
     """
     ours = gc.get_freeze_count() == 0
     if ours:
-        gc.collect()
         gc.freeze()
     try:
         yield

@@ -30,6 +30,7 @@ MEMORY = 12 << 30  # bytes of address space
 LONGEST = 3000  # characters of a message
 SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
 PARAMETERS = 300_000
+SOLVERS, HISTORIES = ("cfr", "best_response"), 20_000  # what iterates over whole trees, and how large these may be here
 QUICK = ("threads=1", "steps=1", "rollout.games_per_step=8", "rollout.in_flight=8", "model.hidden_size=16", "model.layers=1")
 QUICK += ("model.heads=2", "evaluation.every=9", "evaluation.exact=false", "evaluation.opponents=[]", "warmup.updates=0")
 
@@ -67,7 +68,7 @@ def outcome(recipe, overrides, folder, *, train):
         assert resolve(parse_yaml(text, "the configuration")) == config, "what is written is read back as something else"
         small = all(plan[name] <= most for name, most in SMALL.items()) and config.model.layers <= 4
         small = small and plan["model"].get("parameters", 0) <= PARAMETERS
-        if not (train and small and config.model.name == "tiny"):
+        if not (train and small and config.model.name == "tiny") or solves_long(config):
             return "planned"
         estimate(config, plan["model"].get("parameters"))
         done = CliRunner().invoke(cli.app, ["train", recipe, *overrides, "--run", str(folder / "run")])
@@ -79,6 +80,16 @@ def outcome(recipe, overrides, folder, *, train):
         assert said and "\n" not in said and len(said) <= LONGEST, f"not one line of at most {LONGEST} characters: {said[:3000]!r}"
         return "refused"
     return "trained"
+
+
+def solves_long(config):
+    """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
+    from sparring.agents.cfr import fits
+    from sparring.games.catalogue import configured_game
+
+    asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.games if game.oracle is not None)]
+    games = (configured_game(section).spiel for section in config.games)
+    return any(one.name in SOLVERS for one in asked) and not all(fits(spiel, HISTORIES) for spiel in games)
 
 
 @contextlib.contextmanager

@@ -66,6 +66,14 @@ def test_a_small_case_trains_a_step(tmp_path):
     assert (tmp_path / "run" / "report.html").is_file()
 
 
+def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
+    """CFR+ on Leduc poker with three players: within its limit of histories, and minutes of work that was asked for."""
+    changes = [*fuzz.QUICK, "games=[{name: leduc_poker, options: {players: 3}}]", "evaluation.opponents=[{name: cfr}]"]
+    assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "planned"
+    changes[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
+    assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "trained"
+
+
 class LongError(ConfigError):
     """An error that says more than anyone reads."""
 

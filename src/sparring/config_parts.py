@@ -84,6 +84,13 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     return name, options
 
 
+def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Return name, preset and options of a text ``NAME[:PRESET] key=value ...``; see ``parse_named``."""
+    label, options = parse_named(text, what, example)
+    name, _, preset = label.partition(":")
+    return name, preset or None, options
+
+
 class PluginConfig(BaseModel):
     """A plug-in by name; every further key is one of its options. A text says the same: ``NAME[:PRESET] key=value ...``."""
 
@@ -96,8 +103,7 @@ class PluginConfig(BaseModel):
     def _of_text(cls, data: Any) -> Any:
         if not isinstance(data, str):
             return data
-        name, options = parse_named(data, "Plug-in", "mcts simulations=1000")
-        name, _, preset = name.partition(":")
+        name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
         if options.keys() & ({"name", "preset"} if preset else {"name"}):
             raise ValueError(f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options")
         return {"name": name, **({"preset": preset} if preset else {}), **options}

@@ -201,3 +201,13 @@ def test_the_chart_shows_the_best_and_the_worst():
     text = credit_race_page.chart(result_of(**ends))
     assert all(f">e{n} =" in text for n in (0, 1, 2, 3, 4, 5, 6, 11))
     assert ">e7 =" not in text
+
+
+def test_losses_and_rewards_of_a_recipe_may_be_texts(tmp_path):
+    texts = (*SMALL, "losses=[ppo_clip, value_loss weight=0.5]", "rewards=[format_bonus bonus=0.1]", "games.0.oracle=cfr", "reorder_outcomes=true")
+    config = cell_config(plan(tmp_path, "gae", overrides=texts), "gae", 0)
+    assert [(loss.name, loss.weight) for loss in config.losses] == [("ppo_clip", 1.0), ("value_loss", 0.5)]
+    config = cell_config(plan(tmp_path, "vpr", overrides=texts[:-3]), "gae lam=0.5", 0)
+    assert [loss.name for loss in config.losses] == ["ppo_clip", "value_loss"] and config.credit.options == {"lam": 0.5}
+    config = cell_config(plan(tmp_path, "vpr", overrides=(*SMALL, "losses=[ppo_clip]", *texts[-3:])), "vpr", 0)
+    assert [reward.name for reward in config.rewards] == ["format_bonus", "best_action"] and config.credit.name == "vpr"

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sparring import registry
-from sparring.config_parts import parse_named
+from sparring.config_parts import parse_plugin
 from sparring.errors import ConfigError, CreditError, SparringError
 from sparring.games.base import Game
 from sparring.measure.exact_values import exact_values
@@ -128,9 +128,8 @@ def estimator_names(text: str) -> list[str]:
 
 def bind_estimator(text: str) -> Bound:
     """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``; for errors see ``registry.bind``."""
-    label, options = parse_named(text, "Estimator", "gae lam=0.5")
-    name, _, preset = label.partition(":")
-    return registry.bind("credit", name, options, preset=preset or None)
+    name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
+    return registry.bind("credit", name, options, preset=preset)
 
 
 class CreditLab:

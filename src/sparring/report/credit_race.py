@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from sparring.config import RunConfig, resolve
-from sparring.config_parts import parse_named
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError, MissingError
 from sparring.guard import Watch
@@ -58,16 +57,13 @@ def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
         ConfigError: the recipe or a change to it is wrong.
         UnknownNameError: no such recipe, estimator or option.
     """
-    label, options = parse_named(estimator, "Estimator", "gae lam=0.5")
-    name, _, preset = label.partition(":")
-    data = apply_overrides(load_recipe(plan.recipe), plan.overrides)
-    data["credit"] = {"name": name, **({"preset": preset} if preset else {}), **options}
-    data.update(name=f"race-{file_part(estimator)}", seed=seed, threads=1)
-    losses = data.get("losses") or [{"name": "ppo_clip"}]
     bound = bind_estimator(estimator)
+    data = apply_overrides(load_recipe(plan.recipe), plan.overrides)
+    data.update(credit=estimator, name=f"race-{file_part(estimator)}", seed=seed, threads=1)
+    losses = data.get("losses") or [{"name": "ppo_clip"}]
     if JUDGED in bound.options.values():
         _add_judge(data)
-    if "critic" in asks(bound) and not any(loss["name"] == "value_loss" for loss in losses):
+    if "critic" in asks(bound) and not _has(losses, "value_loss"):
         data["losses"] = [*losses, {"name": "value_loss"}]
     return resolve(data)
 
@@ -77,10 +73,16 @@ def file_part(estimator: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.=-]+", "-", estimator)
 
 
+def _has(entries: Sequence[Any], name: str) -> bool:
+    """Return whether one of a recipe's losses or rewards, each a mapping or a text, is of this name."""
+    texts = (entry if isinstance(entry, str) else str(entry.get("name")) for entry in entries)
+    return any(text.split(":")[0].split()[:1] == [name] for text in texts)
+
+
 def _add_judge(data: dict[str, Any]) -> None:
     """Add to a recipe's data the reward of judged turns, and an oracle for every game that has none; nothing if it is paid already."""
     rewards = data.get("rewards") or []
-    if any(reward["name"] == JUDGED for reward in rewards):
+    if _has(rewards, JUDGED):
         return
     data["rewards"] = [*rewards, {"name": JUDGED}]
     data["games"] = [game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["games"]]

@@ -19,7 +19,7 @@ import importlib
 import importlib.util
 import logging
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -44,6 +44,7 @@ __all__ = [
     "named",
     "names",
     "offering",
+    "ordered",
     "with_options",
 ]
 
@@ -148,10 +149,28 @@ def load(slot: str, name: str) -> Plugin:
 
 def asks(bound: Bound) -> frozenset[str]:
     """Return the parts of a run that it takes to compute a plug-in's columns: "critic", "reference", "process", "tree"."""
-    own: frozenset[str] = frozenset(getattr(bound.plugin.module, "ASKS", ()))
-    if "columns" not in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
-        return own
-    return own.union(*(asks(bind("columns", name)) for name in bound.needs - {bound.plugin.name}))
+    columns = ordered(bound.needs) if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()) else ()
+    modules = (bound.plugin.module, *(load("columns", name).module for name in columns))
+    return frozenset().union(*(getattr(module, "ASKS", ()) for module in modules))
+
+
+def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return columns with all that they need, in an order in which each can be computed.
+
+    Args:
+        needs: their names.
+        within: the columns that these are needed for, the first one first.
+
+    Raises:
+        ConfigError: a column needs itself.
+    """
+    found: dict[str, None] = {}
+    for name in sorted(needs):
+        if name in within:
+            raise ConfigError(f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of NEEDS.")
+        if name not in found:
+            found |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
+    return tuple(found)
 
 
 def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:

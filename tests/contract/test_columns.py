@@ -9,7 +9,7 @@ import pytest
 
 import sparring
 from sparring import registry
-from sparring.columns.base import FIELDS, ordered, with_column
+from sparring.columns.base import FIELDS, with_column
 from sparring.config import resolve
 from sparring.errors import ConfigError, CreditError, PluginError, UnknownNameError
 from sparring.recipe import apply_overrides, load_recipe, recipe_names
@@ -28,8 +28,8 @@ def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
 
 
 def test_columns_come_after_what_they_need():
-    assert ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
-    assert ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
+    assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
+    assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
     assert registry.asks(registry.bind("credit", "oprl")) == {"process"} and registry.asks(registry.bind("credit", "gae")) == {"critic"}
 
 
@@ -181,3 +181,20 @@ def test_what_is_no_advantages_is_named(given):
     wrong = registry.Bound(plugin=replace(bound.plugin, function=lambda turns: given), options={}, schedules={})
     with pytest.raises(PluginError, match="must give advantages"):
         wrong(random_table([2, 1], seed=0), {})
+
+
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_columns_that_need_each_other_are_refused(other, tmp_path, monkeypatch):
+    monkeypatch.setattr("sparring.outside._loaded", {})
+    (tmp_path / "circling").mkdir()
+    (tmp_path / "circling" / "__init__.py").write_text("")
+    for name, needed in (("a", other), ("b", "a")):
+        text = f'SLOT = "columns"\nNEEDS = {{"circling.{needed}"}}\ndef {name}(source):\n    """Be a column."""\n'
+        (tmp_path / "circling" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for walk in (registry.ordered, lambda needs: registry.asks(registry.bind("columns", *needs))):
+        with pytest.raises(ConfigError, match=r"column 'circling\.\w' needs itself: circling\.\w -> .*circling\.\w"):
+            walk({"circling.a"})
+    for module in [name for name in sys.modules if name.startswith("circling")]:
+        del sys.modules[module]
+    registry.forget()

@@ -143,8 +143,8 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
     run = engine(process={"learning_rate": 0.0})
     run.imitate(batch(run)[0])
     assert torch.equal(weights(run.process.model), weights(run.model))
-    _, data, turns = batch(run)
-    turns, metrics = run.train_process(turns, data, progress=0.0)
+    episodes, data, turns = batch(run)
+    turns, metrics = run.train_process(turns, episodes, data, progress=0.0)
     assert metrics["process/pairs"] > 0
     assert (metrics["process/loss"], metrics["process/accuracy"]) == (pytest.approx(math.log(2)), 0.5)
     assert np.array_equal(turns.process_logprob, turns.old_logprob)
@@ -153,10 +153,10 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
 
 def test_training_it_leaves_the_policy_alone_and_raises_what_won():
     run = engine()
-    _, data, turns = batch(run)
+    episodes, data, turns = batch(run)
     before = weights(run.model).clone()
     for _ in range(5):
-        after, metrics = run.train_process(turns, data, progress=0.0)
+        after, metrics = run.train_process(turns, episodes, data, progress=0.0)
     assert torch.equal(weights(run.model), before)
     assert metrics["process/accuracy"] > 0.6
     assert metrics["process/loss"] < math.log(2)
@@ -168,8 +168,8 @@ def test_nothing_to_compare_changes_nothing():
     """Groups of one have no pair; that is counted, and neither weights nor optimiser move."""
     run = engine(rollout={"games_per_step": 8, "group_size": 1})
     before = weights(run.process.model).clone()
-    _, data, turns = batch(run)
-    after, metrics = run.train_process(turns, data, progress=0.0)
+    episodes, data, turns = batch(run)
+    after, metrics = run.train_process(turns, episodes, data, progress=0.0)
     assert metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(len(set(zip(turns.group, turns.role, strict=True))))}
     assert torch.equal(weights(run.process.model), before)
     assert not run.process.optimizer.state
@@ -180,7 +180,7 @@ def test_nothing_to_compare_changes_nothing():
 def test_no_games_are_no_error():
     run = engine()
     data = run.pack([])
-    turns, metrics = run.train_process(run.annotate(turn_table([]), [], data), data, progress=0.0)
+    turns, metrics = run.train_process(run.annotate(turn_table([]), [], data), [], data, progress=0.0)
     assert (len(turns.process_logprob), metrics["process/pairs"]) == (0, 0.0)
 
 
@@ -195,9 +195,9 @@ def test_updates_and_step_size_are_its_own():
         "schedule": {"learning_rate": schedule},
     }.items():
         run = engine(process=process)
-        _, data, turns = batch(run)
+        episodes, data, turns = batch(run)
         before = weights(run.process.model).clone()
-        run.train_process(turns, data, progress=0.5)
+        run.train_process(turns, episodes, data, progress=0.5)
         moved[name] = (weights(run.process.model) - before).norm().item()
     assert moved["plain"] == moved["same"]
     assert moved["twice"] > 1.2 * moved["plain"]
@@ -208,9 +208,9 @@ def test_updates_and_step_size_are_its_own():
 def test_who_needs_none_has_none():
     assert engine(credit={"name": "oprl", "preset": "policy"}).process is None
     run = engine(credit={"name": "rloo"})
-    _, data, turns = batch(run)
+    episodes, data, turns = batch(run)
     assert run.process is None
-    assert run.train_process(turns, data, progress=0.0) == (turns, {})
+    assert run.train_process(turns, episodes, data, progress=0.0) == (turns, {})
     assert "process.safetensors" not in run.files()
 
 
@@ -258,7 +258,7 @@ def test_of_a_chain_it_learns_which_step_decides():
     warm_up(run.config, run)
     for step in range(8):
         episodes, data, turns = batch(run, step)
-        turns, metrics = run.train_process(turns, data, progress=0.0)
+        turns, metrics = run.train_process(turns, episodes, data, progress=0.0)
     won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
     told = np.array([[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)])

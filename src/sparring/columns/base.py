@@ -10,14 +10,14 @@ A column's function takes a ``Source`` and returns its numbers: one per turn [N]
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from sparring.errors import PluginError
-from sparring.registry import Bound, bind
+from sparring.registry import Bound
 from sparring.types import Episode, FloatArray, TurnTable
 
 SUPPORT = True
@@ -48,15 +48,6 @@ class Source(Protocol):
     def exact(self) -> Mapping[str, FloatArray]:
         """Return the exact action_value, state_value and default_value of the turns, [N] each."""
         ...
-
-
-def ordered(needs: Iterable[str]) -> tuple[str, ...]:
-    """Return columns with all that they need, in an order in which each can be computed."""
-    found: dict[str, None] = {}
-    for name in sorted(needs):
-        if name not in found:
-            found |= dict.fromkeys((*ordered(bind("columns", name).needs - {name}), name))
-    return tuple(found)
 
 
 def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:

@@ -52,7 +52,7 @@ class Engine(Protocol):
         ...
 
     def train_process(
-        self, turns: TurnTable, data: Pack, *, progress: float, episodes: Sequence[Episode] = ()
+        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
     ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
         ...

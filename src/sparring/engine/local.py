@@ -12,7 +12,6 @@ import torch
 from sparring.agents.base import Agent
 from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
-from sparring.columns.base import ordered
 from sparring.config import RunConfig
 from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.packing import pack_optimizer, pack_tensors, unpack_optimizer
@@ -34,7 +33,7 @@ from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.memory import available_bytes, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.files import parse_json
-from sparring.registry import asks, bind
+from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.schedule import parse
@@ -127,7 +126,7 @@ class LocalEngine:
         return self.learner.entropies(data)
 
     def train_process(
-        self, turns: TurnTable, data: Pack, *, progress: float, episodes: Sequence[Episode] = ()
+        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
     ) -> tuple[TurnTable, dict[str, float]]:
         """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:

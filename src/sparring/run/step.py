@@ -131,7 +131,7 @@ def play_round(
         progress=progress,
     )
     data = engine.pack(batch)
-    turns, processed = engine.train_process(engine.annotate(turn_table(batch), batch, data), data, progress=progress, episodes=batch)
+    turns, processed = engine.train_process(engine.annotate(turn_table(batch), batch, data), batch, data, progress=progress)
     credit: Credit = methods.credit(turns, credit_state, progress=progress)
     advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
     clock.append(time.perf_counter())

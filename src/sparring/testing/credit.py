@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sparring.columns.base import FIELDS, ordered
-from sparring.registry import Bound, built_in
+from sparring.columns.base import FIELDS
+from sparring.registry import Bound, built_in, ordered
 from sparring.rng import Stream
 from sparring.testing.given import bound
 from sparring.types import Credit, TurnTable

@@ -11,6 +11,7 @@ import multiprocessing
 import resource
 import time
 
+import numpy as np
 import torch
 from common import self_play_specs
 from published import record, settings
@@ -20,6 +21,7 @@ from sparring.engine.local import LocalEngine
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
+from sparring.types import Credit
 
 GAMES = 32  # four times what the recipe has in flight, so that the cache has to give way
 
@@ -47,11 +49,13 @@ def measure(recipe):
     sampler = engine.agents["learner"].sampler
     segments = [segment for episode in episodes for turn in episode.turns for segment in turn.segments]
     unique, said = sum(len(s.ids) for s in segments), sum(len(s.ids) for s in segments if s.kind == "sampled")
-    data = engine.pack(episodes)
+    batch = engine.batch(episodes, progress=0.0)
+    data = batch.pack
     with torch.no_grad():
         _, forward = timed(lambda: [engine.learner._forward(engine.model, part) for part in engine.learner._parts(data, _all(data))])
-    advantages = torch.randn(len(data.turn_of), generator=torch.Generator().manual_seed(0)).double().numpy()
-    _, update = timed(lambda: engine.update(data, advantages, None, step=0, progress=0.0))
+    noise = np.random.default_rng(0).standard_normal(len(data.turn_of))
+    credit = Credit(advantages=noise, level="token")
+    _, update = timed(lambda: engine.learn(batch, credit, step=0, progress=0.0))
     return {
         "recipe": recipe,
         "games": GAMES,

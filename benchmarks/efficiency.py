@@ -18,6 +18,7 @@ from sparring.learn.pack import pack
 from sparring.models.prefixes import PrefixTree
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.table import ordered_turns
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 WARM_UP, MEASURED = 30, 10
@@ -73,13 +74,14 @@ def bare_seconds(engine, episodes):
 def row(recipe, *overrides):
     """Return tokens per second of a recipe's loop, after a warm-up, and of the bare model."""
     config = resolve(apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides]))
-    engine, methods, state = LocalEngine(config), Methods.of(config), {}
-    for step in range(WARM_UP):
-        state = play_round(config, engine, methods, step, state).credit_state
+    engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
+    for _ in range(WARM_UP):
+        state = play_round(config, engine, methods, state).state
     times, tokens, outcome = [], 0, None
-    for step in range(WARM_UP, WARM_UP + MEASURED):
+    for _ in range(MEASURED):
         began = time.perf_counter()
-        outcome = play_round(config, engine, methods, step, state)
+        outcome = play_round(config, engine, methods, state)
+        state = outcome.state
         times.append(time.perf_counter() - began)
         tokens = sum(len(s.ids) for _, turn in ordered_turns(outcome.episodes) for s in turn.segments)
     ours, bare = sorted(times)[MEASURED // 2], bare_seconds(engine, outcome.episodes)

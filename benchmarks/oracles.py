@@ -26,6 +26,7 @@ from sparring.games.catalogue import make_game
 from sparring.oracles.base import Oracle
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
@@ -144,11 +145,11 @@ def judging_share(recipe: str, small: bool) -> Row:
     """Return the row of a recipe: judging's share of a training step's time, after the warm-up, median over steps."""
     config = resolve(apply_overrides(load_recipe(recipe), ["threads=1", *(["warmup.updates=20"] if small else [])]))
     engine = LocalEngine(config)
-    methods, state, shares = Methods.of(config, [game for game, _ in engine.games]), {}, []
+    methods, state, shares = Methods.of(config, [game for game, _ in engine.games]), RunState(), []
     warm_up(config, engine)
-    for step in range(5 if small else 40):
-        outcome = play_round(config, engine, methods, step, state)
-        state = outcome.credit_state
+    for _ in range(5 if small else 40):
+        outcome = play_round(config, engine, methods, state)
+        state = outcome.state
         shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
     return row(f"{recipe}: judging", statistics.median(shares), "share", SHARE, worst_share=max(shares), first_share=shares[0])
 

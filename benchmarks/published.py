@@ -79,6 +79,7 @@ SPEED = {
         "peak GiB of play",
         "peak GiB",
     ),
+    *("memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
 }
 UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
 LOST = "per-seed values were not kept"

@@ -3,6 +3,7 @@
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 config = resolve(
@@ -17,10 +18,10 @@ config = resolve(
 )
 engine, methods = LocalEngine(config), Methods.of(config)
 evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
-credit_state: dict = {}
-for step in range(config.steps):
-    outcome = play_round(config, engine, methods, step, credit_state)
-    credit_state = outcome.credit_state
-    if (step + 1) % 20 == 0:
+state = RunState()
+while state.step < config.steps:
+    outcome = play_round(config, engine, methods, state)
+    state = outcome.state
+    if state.step % 20 == 0:
         measured = evaluator.measure(engine.agent("policy"), engine.root)
-        print(f"step {step + 1}: legal {outcome.metrics['legal_rate']:.3f}, NashConv {measured['nash_conv/kuhn_poker']:.3f}")
+        print(f"step {state.step}: legal {outcome.metrics['legal_rate']:.3f}, NashConv {measured['nash_conv/kuhn_poker']:.3f}")

@@ -89,3 +89,15 @@ def chat_folder(tmp_path_factory):
         LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def saved(tmp_path_factory):
+    """A function that returns what an engine saves: contents by file name."""
+
+    def contents(engine):
+        folder = tmp_path_factory.mktemp("saved")
+        engine.save(folder)
+        return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    return contents

@@ -167,7 +167,27 @@ def chat():
     return markdown(("recipe", *whole, *rest), cells)
 
 
+def checkpoints():
+    """Return what saving costs in memory, time and bytes."""
+    sizes = ("largest file, MiB", "all files, MiB", "written, MiB")
+    cells = (
+        (
+            one["model"],
+            one["past selves"],
+            one["checkpoint"],
+            f"{one['memory ratio']:.3f}",
+            number(one["aim"]),
+            *(number(one[name]) for name in sizes),
+            number(one["seconds"]),
+        )
+        for one in rows("checkpoints")
+    )
+    head = ("model", "past selves", "checkpoint", "memory / largest file", "aim, at most")
+    return markdown((*head, *sizes, "seconds"), cells)
+
+
 MADE = {
+    "checkpoints": checkpoints,
     "peers": peers,
     "training step": training_step,
     "efficiency": efficiency,

@@ -13,7 +13,8 @@ from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.rollout.play import RolloutCounts
-from sparring.rollout.table import ordered_turns, turn_table
+from sparring.rollout.table import ordered_turns
+from sparring.types import Credit
 
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
@@ -38,7 +39,7 @@ def batch(run):
         progress=0.0,
     )
     episodes = run.play(specs, RolloutCounts())
-    return episodes, run.annotate(turn_table(episodes), episodes, pack(episodes))
+    return episodes, run.batch(episodes, progress=0.0).turns
 
 
 def test_nothing_is_computed_that_nobody_needs():
@@ -52,9 +53,9 @@ def test_the_learners_and_the_references_log_probabilities_are_the_samplers_unti
     episodes, turns = batch(run)
     assert turns.old_logprob == pytest.approx(turns.logprob, abs=1e-4)
     assert turns.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
-    data = pack(episodes)
-    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
-    again = run.annotate(turn_table(episodes), episodes, data)
+    learned = run.batch(episodes, progress=0.0)
+    run.learn(learned, Credit(advantages=np.ones(len(turns.reward))), step=0, progress=0.0)
+    again = run.batch(episodes, progress=0.0).turns
     assert again.old_logprob != pytest.approx(turns.logprob, abs=1e-4)
     assert again.reference_logprob == pytest.approx(turns.logprob, abs=1e-4)
 

@@ -24,16 +24,11 @@ def engine(folder, **model):
     )
 
 
-def saved(made, folder):
-    folder.mkdir()
-    for name, data in made.files().items():
-        (folder / name).write_bytes(data)
-    return folder
-
-
 def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
     first = engine(chat_folder, lora={"rank": 2})
-    folder = saved(first, tmp_path / "checkpoint")
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    first.save(folder)
     moved = shutil.copytree(chat_folder, tmp_path / "moved")
     engine(moved, lora={"rank": 2}).restore(folder)  # the same weights elsewhere
     weights = safetensors.torch.load_file(moved / "model.safetensors")
@@ -44,7 +39,7 @@ def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
         engine(moved, lora={"rank": 2}).restore(folder)
 
 
-def test_a_model_without_adapters_has_no_digest(chat_folder):
+def test_a_model_without_adapters_has_no_digest(chat_folder, saved):
     whole = engine(chat_folder)
     assert whole.model.frozen_digest == ""
-    assert b"base" not in whole.files()["engine.json"]
+    assert b"base" not in saved(whole)["engine.json"]

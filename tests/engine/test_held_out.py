@@ -6,6 +6,7 @@ from sparring.engine.plan import describe
 from sparring.league.starts import starts
 from sparring.report.suite_player import Player
 from sparring.run.evaluation import Evaluator
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
@@ -28,7 +29,7 @@ def test_a_held_out_game_is_known_and_measured_but_never_played():
     seen = []
     play, run.play = run.play, lambda specs, counts: seen.append([spec.game.name for spec in specs]) or play(specs, counts)
     warm_up(run.config, run)
-    metrics = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
+    metrics = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert sorted(set(seen[0])) == ["kuhn_poker", "leduc_poker", "tic_tac_toe"]
     assert set(seen[1]) == {"kuhn_poker"}
     assert "legal_rate/kuhn_poker" in metrics
@@ -48,7 +49,7 @@ def test_a_held_out_last_game_is_not_the_fallback_of_rounding(monkeypatch):
 
 def test_labels_tell_two_sizes_of_a_game_apart():
     run = engine(MINI, SIMPLE, reorder_outcomes=True, rewards=[{"name": "draw_bonus"}])
-    metrics = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
+    metrics = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert {"legal_rate/hanabi", "legal_rate/large"} <= set(metrics)
 
 

@@ -9,7 +9,9 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.league.starts import starts
+from sparring.ops import files as files_module
 from sparring.rollout.play import RolloutCounts
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
@@ -24,41 +26,40 @@ def trained(rounds=2, **changes):
     setting = config(learner={"average": 0.9}, **changes)
     engine = LocalEngine(setting)
     for step in range(rounds):
-        play_round(setting, engine, Methods.of(setting), step, {})
+        play_round(setting, engine, Methods.of(setting), RunState(step=step))
         engine.take_member(f"past-{step + 1:06d}", keep=8)
     return engine
 
 
-def write(folder, files):
+def write(folder, engine):
     folder.mkdir(exist_ok=True)
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
+    engine.save(folder)
     return folder
 
 
-def test_what_is_saved_is_restored_bit_for_bit(tmp_path):
+def test_what_is_saved_is_restored_bit_for_bit(tmp_path, saved):
     engine = trained()
-    files = engine.files()
+    files = saved(engine)
     fresh = LocalEngine(engine.config)
-    assert fresh.files() != files
-    fresh.restore(write(tmp_path / "saved", files))
-    assert fresh.files() == files
+    assert saved(fresh) != files
+    fresh.restore(write(tmp_path / "saved", engine))
+    assert saved(fresh) == files
     assert fresh.members == engine.members == ("past-000001", "past-000002")
     assert fresh.learner.average.version == fresh.model.version == 2
     assert fresh.model.value_head.weight.abs().sum() > 0
 
 
-def test_saving_and_restoring_take_nothing_from_the_engine(tmp_path):
+def test_saving_and_restoring_take_nothing_from_the_engine(tmp_path, saved):
     """A save in the middle leaves training as it is; weights restored are copies, not shared with the learner's."""
     engine, twin = trained(), trained()
-    engine.restore(write(tmp_path / "saved", engine.files()))
+    engine.restore(write(tmp_path / "saved", engine))
     for each in (engine, twin):
-        play_round(each.config, each, Methods.of(each.config), 2, {})
-    assert engine.files() == twin.files()
+        play_round(each.config, each, Methods.of(each.config), RunState(step=2))
+    assert saved(engine) == saved(twin)
 
 
-def test_files_are_safetensors_and_json_alone():
-    files = trained().files()
+def test_files_are_safetensors_and_json_alone(saved):
+    files = saved(trained())
     names = {"engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors"}
     assert set(files) == names | {"past-000001.safetensors", "past-000002.safetensors"}
     tensors = safetensors.torch.load(files["model.safetensors"])
@@ -74,7 +75,7 @@ def test_files_are_safetensors_and_json_alone():
 @pytest.mark.parametrize("damage", ["missing", "empty", "other"])
 def test_a_damaged_file_is_said(tmp_path, name, damage):
     engine = trained()
-    folder = write(tmp_path / "saved", engine.files())
+    folder = write(tmp_path / "saved", engine)
     if damage == "missing":
         (folder / name).unlink()
     else:
@@ -84,7 +85,7 @@ def test_a_damaged_file_is_said(tmp_path, name, damage):
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
-    folder = write(tmp_path / "saved", trained().files())
+    folder = write(tmp_path / "saved", trained())
     wider = config(learner={"average": 0.9}, model={**SMALL, "hidden_size": 16})
     with pytest.raises(ModelError, match="of another model"):
         LocalEngine(wider).restore(folder)
@@ -93,7 +94,7 @@ def test_weights_of_another_model_are_refused(tmp_path):
 def test_past_selves_stay_what_they_were():
     engine = trained(rounds=1)
     member = {name: tensor.clone() for name, tensor in engine._past["past-000001"].tensors().items()}
-    play_round(engine.config, engine, Methods.of(engine.config), 1, {})
+    play_round(engine.config, engine, Methods.of(engine.config), RunState(step=1))
     assert all(torch.equal(tensor, member[name]) for name, tensor in engine._past["past-000001"].tensors().items())
     assert any(not torch.equal(tensor, member[name]) for name, tensor in engine.model.tensors().items())
 
@@ -133,7 +134,7 @@ def test_agents_play_with_the_weights_of_now():
         progress=0.0,
     )
     first = engine.play(specs, RolloutCounts())
-    play_round(setting, engine, Methods.of(setting), 1, {})
+    play_round(setting, engine, Methods.of(setting), RunState(step=1))
     second = engine.play(specs, RolloutCounts())
     fresh = LocalEngine(setting)
     fresh.model.load_tensors(engine.model.tensors())
@@ -154,7 +155,7 @@ def test_bots_with_options_are_seated_by_their_name():
         }
     )
     run = LocalEngine(config)
-    outcome = play_round(config, run, Methods.of(config), 0, {})
+    outcome = play_round(config, run, Methods.of(config), RunState())
     assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot-weak"}
     assert run.agent("bot-weak").random_moves == 0.5
     with pytest.raises(ConfigError, match="random_moves"):
@@ -164,3 +165,62 @@ def test_bots_with_options_are_seated_by_their_name():
 def test_a_tiny_model_beyond_the_memory_is_refused_before_it_is_made():
     with pytest.raises(ModelError, match=r"tiny has .* M parameters and needs about .* GiB.*model.hidden_size"):
         LocalEngine(config(model={"hidden_size": 65536, "layers": 10_000, "heads": 1}))
+
+
+def test_a_past_self_is_written_once(tmp_path, monkeypatch):
+    """What the checkpoint before holds is linked; it is the same file, and of the same content as written anew."""
+    engine, folders = trained(), []
+    for number in range(3):
+        folders.append(tmp_path / str(number))
+        folders[-1].mkdir()
+        engine.save(folders[-1], folders[-2] if number else None)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    engine.save(fresh)
+    for name in engine.members:
+        files = [folder / f"{name}.safetensors" for folder in folders]
+        assert files[0].samefile(files[1]) and files[0].samefile(files[2])
+        assert files[2].read_bytes() == (fresh / files[0].name).read_bytes()
+        assert not files[0].samefile(fresh / files[0].name)
+    assert not (folders[0] / "model.safetensors").samefile(folders[1] / "model.safetensors")
+
+
+def test_where_there_are_no_links_a_past_self_is_copied(tmp_path, monkeypatch, saved):
+    def refused(*args, **kwargs):
+        raise OSError(1, "Operation not permitted")
+
+    engine = trained()
+    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    for folder in (earlier, later):
+        folder.mkdir()
+    engine.save(earlier)
+    monkeypatch.setattr(files_module.os, "link", refused)
+    engine.save(later, earlier)
+    assert {path.name: path.read_bytes() for path in later.iterdir()} == saved(engine)
+    assert not (later / "past-000001.safetensors").samefile(earlier / "past-000001.safetensors")
+
+
+def test_a_past_self_that_the_earlier_checkpoint_lacks_is_written(tmp_path, saved):
+    engine = trained(rounds=1)
+    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    for folder in (earlier, later):
+        folder.mkdir()
+    engine.save(earlier)
+    engine.take_member("past-000002", keep=8)
+    engine.save(later, earlier)
+    assert {path.name: path.read_bytes() for path in later.iterdir()} == saved(engine)
+    engine.save(earlier, tmp_path / "gone")  # one that has been removed in the meantime
+
+
+def test_a_full_disk_is_said_as_one(tmp_path):
+    """What the library says of the operating system is an OSError of its number."""
+    engine = trained(rounds=1)
+    with pytest.raises(FileNotFoundError, match="gone"):
+        engine.save(tmp_path / "gone")
+
+
+def test_files_have_the_mode_that_the_umask_gives(tmp_path):
+    engine = trained(rounds=1)
+    engine.save(tmp_path)
+    (plain := tmp_path / "plain").write_bytes(b"")
+    assert {path.stat().st_mode for path in tmp_path.iterdir()} == {plain.stat().st_mode}

@@ -41,13 +41,13 @@ def weights(path, step):
     return (path / "checkpoints" / f"step_{step:06d}" / "model.safetensors").read_bytes()
 
 
-def test_the_newest_or_the_one_asked_for(trained):
+def test_the_newest_or_the_one_asked_for(trained, saved):
     config, engine, step = load_run(trained)
     assert (config, step) == (resolve(CONFIG), 3)
-    assert engine.files()["model.safetensors"] == weights(trained, 3)
+    assert saved(engine)["model.safetensors"] == weights(trained, 3)
     _, engine, step = load_run(trained, 2)
     assert step == 2
-    assert engine.files()["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
+    assert saved(engine)["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
 
 
 def test_a_damaged_one_is_passed_over_or_refused_when_asked_for(trained):
@@ -77,11 +77,11 @@ def test_a_run_without_a_checkpoint_says_what_to_do(tmp_path):
 def move_on(path, step):
     """Do what a trainer does: save the next checkpoint and remove those that are too old."""
     old = checkpoint.load_latest(path)
-    files = {file.name: file.read_bytes() for file in old.path.iterdir() if file.name not in (checkpoint.STATE, checkpoint.MANIFEST)}
-    checkpoint.save(path, step, files, old.state, keep=1)
+    files = {file.name: file.read_bytes() for file in old.path.iterdir() if file.name != checkpoint.MANIFEST}
+    checkpoint.save(path, step, lambda folder: [(folder / name).write_bytes(data) for name, data in files.items()], keep=1)
 
 
-def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(trained, monkeypatch):
+def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(trained, monkeypatch, saved):
     restore, steps = LocalEngine.restore, iter((4, 5))
 
     def slow(engine, folder):
@@ -92,7 +92,7 @@ def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(traine
     monkeypatch.setattr(LocalEngine, "restore", slow)
     _, engine, step = load_run(trained)
     assert step == 5
-    assert engine.files()["model.safetensors"] == weights(trained, 5)
+    assert saved(engine)["model.safetensors"] == weights(trained, 5)
 
 
 def test_a_trainer_that_removes_all_checkpoints_listed_costs_nothing(trained, monkeypatch):

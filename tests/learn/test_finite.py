@@ -10,7 +10,6 @@ import torch
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.packing import pack_optimizer, pack_tensors
 from sparring.errors import DivergedError
 from sparring.learn import finite
 from sparring.recipe import to_yaml
@@ -97,32 +96,32 @@ def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, said):
     assert finite.finite_loss(torch.tensor(2.0), batch, losses, 0.0) == 2.0
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing():
+def test_a_gradient_that_is_not_finite_changes_nothing(saved):
     engine = LocalEngine(resolve(CONFIG))
     model, optimizer = engine.model, engine.learner.optimizer
-    before = pack_tensors(model), pack_optimizer(optimizer)
+    before = saved(engine)
     for wrong in (math.nan, math.inf):
         for parameter in model.parameters():
             parameter.grad = torch.full_like(parameter, wrong)
         with pytest.raises(DivergedError, match="no weight was changed"):
             finite.descend(model, optimizer, 1.0)
-        assert (pack_tensors(model), pack_optimizer(optimizer)) == before
+        assert saved(engine) == before
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_not_saved(wrong):
+def test_what_is_not_finite_is_not_saved(wrong, saved):
     engine = LocalEngine(resolve({**CONFIG, "learner": {"average": 0.9}}))
-    engine.files()
+    saved(engine)
     with torch.no_grad():
         engine.learner.average.parameters()[0].view(-1)[-1] = wrong
     with pytest.raises(DivergedError, match="is not saved"):
-        engine.files()
+        saved(engine)
 
 
-def test_weights_that_are_finite_and_useless_are_not_saved():
+def test_weights_that_are_finite_and_useless_are_not_saved(saved):
     engine = LocalEngine(resolve(CONFIG))
     with torch.no_grad():
         for parameter in engine.model.parameters():
             parameter.mul_(1e30)
     with pytest.raises(DivergedError, match="gives no probabilities"):
-        engine.files()
+        saved(engine)

@@ -15,6 +15,7 @@ from sparring.models import language_model
 from sparring.models.architectures import Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.registry import bind
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
@@ -38,7 +39,7 @@ def engine(folder, **changes):
 
 
 def one_step(run):
-    play_round(run.config, run, Methods.of(run.config), 0, {})
+    play_round(run.config, run, Methods.of(run.config), RunState())
 
 
 @pytest.mark.parametrize("changes", [{}, CRITIC, {"warmup": {"updates": 1}}], ids=["policy", "critic", "warm-up"])

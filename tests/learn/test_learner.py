@@ -18,6 +18,7 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.schedule import parse
 
@@ -205,7 +206,7 @@ def test_gae_fits_its_critic():
     run = engine(credit={"name": "gae"}, losses=[{"name": "ppo_clip"}, {"name": "value_loss"}], learner={"learning_rate": 0.003})
     methods, errors = Methods.of(run.config), []
     for step in range(10):
-        errors.append(play_round(run.config, run, methods, step, {}).metrics["value_loss/error"])
+        errors.append(play_round(run.config, run, methods, RunState(step=step)).metrics["value_loss/error"])
     assert errors[-1] < 0.7 * errors[0]
 
 
@@ -285,10 +286,10 @@ def test_ratio_tails_by_hand():
 
 def test_ratio_tails_are_of_all_updates_and_both_directions():
     """With one update the learner is the sampler; later updates of a step move away from it, up and down."""
-    once = play_round((run := engine()).config, run, Methods.of(run.config), 0, {}).metrics
+    once = play_round((run := engine()).config, run, Methods.of(run.config), RunState()).metrics
     assert once["ratio_tail"] == 0.0 and once["ratio_p99"] == pytest.approx(1.0, abs=1e-4)
     run = engine(learner={"epochs": 4, "learning_rate": 0.05})
-    often = play_round(run.config, run, Methods.of(run.config), 0, {}).metrics
+    often = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert 0.0 < often["ratio_tail"] < 1.0 and often["ratio_p99"] > 2.0
 
 

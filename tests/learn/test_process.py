@@ -17,7 +17,8 @@ from sparring.league.starts import starts
 from sparring.learn.process import gradient, mean_scores
 from sparring.registry import bind
 from sparring.rollout.play import RolloutCounts
-from sparring.rollout.table import ordered_turns, turn_table
+from sparring.rollout.table import ordered_turns
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
@@ -45,9 +46,7 @@ def batch(run, step=0):
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     rollout = run.config.rollout
     specs = starts(step, games=run.games, rollout=rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    episodes = run.play(specs, RolloutCounts())
-    data = run.pack(episodes)
-    return episodes, data, run.annotate(turn_table(episodes), episodes, data)
+    return run.play(specs, RolloutCounts())
 
 
 def weights(model):
@@ -102,7 +101,9 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
     with torch.no_grad():
         for parameter in run.process.model.parameters():
             parameter.mul_(1.1)  # else all Q are 0
-    episodes, data, turns = batch(run)
+    episodes = batch(run)
+    asked = run.batch(episodes, progress=0.0)  # at a step size of 0: no weight moves
+    data, turns = asked.pack, asked.turns
     spoken, told = {}, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         ids, score = spoken.setdefault((episode.episode_id, turn.seat), []), 0.0
@@ -141,10 +142,10 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
 def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
     """Also after a warm-up; with a step size of 0 it stays so, and every step reward is 0 to the bit."""
     run = engine(process={"learning_rate": 0.0})
-    run.imitate(batch(run)[0])
+    run.imitate(batch(run))
     assert torch.equal(weights(run.process.model), weights(run.model))
-    episodes, data, turns = batch(run)
-    turns, metrics = run.train_process(turns, episodes, data, progress=0.0)
+    found = run.batch(batch(run), progress=0.0)
+    turns, metrics = found.turns, found.metrics
     assert metrics["process/pairs"] > 0
     assert (metrics["process/loss"], metrics["process/accuracy"]) == (pytest.approx(math.log(2)), 0.5)
     assert np.array_equal(turns.process_logprob, turns.old_logprob)
@@ -153,24 +154,25 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
 
 def test_training_it_leaves_the_policy_alone_and_raises_what_won():
     run = engine()
-    episodes, data, turns = batch(run)
+    episodes = batch(run)
     before = weights(run.model).clone()
     for _ in range(5):
-        after, metrics = run.train_process(turns, episodes, data, progress=0.0)
+        found = run.batch(episodes, progress=0.0)
+    metrics = found.metrics
     assert torch.equal(weights(run.model), before)
     assert metrics["process/accuracy"] > 0.6
     assert metrics["process/loss"] < math.log(2)
-    assert not np.array_equal(after.process_logprob, turns.old_logprob)
-    assert turns.process_logprob is None
+    assert not np.array_equal(found.turns.process_logprob, found.turns.old_logprob)
 
 
 def test_nothing_to_compare_changes_nothing():
     """Groups of one have no pair; that is counted, and neither weights nor optimiser move."""
     run = engine(rollout={"games_per_step": 8, "group_size": 1})
     before = weights(run.process.model).clone()
-    episodes, data, turns = batch(run)
-    after, metrics = run.train_process(turns, episodes, data, progress=0.0)
-    assert metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(len(set(zip(turns.group, turns.role, strict=True))))}
+    found = run.batch(batch(run), progress=0.0)
+    after = found.turns
+    groups = len(set(zip(after.group, after.role, strict=True)))
+    assert found.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
     assert torch.equal(weights(run.process.model), before)
     assert not run.process.optimizer.state
     assert np.array_equal(after.process_logprob, after.old_logprob)
@@ -179,9 +181,8 @@ def test_nothing_to_compare_changes_nothing():
 
 def test_no_games_are_no_error():
     run = engine()
-    data = run.pack([])
-    turns, metrics = run.train_process(run.annotate(turn_table([]), [], data), [], data, progress=0.0)
-    assert (len(turns.process_logprob), metrics["process/pairs"]) == (0, 0.0)
+    found = run.batch([], progress=0.0)
+    assert (len(found.turns.process_logprob), found.metrics["process/pairs"]) == (0, 0.0)
 
 
 def test_updates_and_step_size_are_its_own():
@@ -195,9 +196,9 @@ def test_updates_and_step_size_are_its_own():
         "schedule": {"learning_rate": schedule},
     }.items():
         run = engine(process=process)
-        episodes, data, turns = batch(run)
+        episodes = batch(run)
         before = weights(run.process.model).clone()
-        run.train_process(turns, episodes, data, progress=0.5)
+        run.batch(episodes, progress=0.5)
         moved[name] = (weights(run.process.model) - before).norm().item()
     assert moved["plain"] == moved["same"]
     assert moved["twice"] > 1.2 * moved["plain"]
@@ -205,13 +206,13 @@ def test_updates_and_step_size_are_its_own():
     assert moved["slow"] == pytest.approx(moved["plain"] / 10, rel=1e-2)
 
 
-def test_who_needs_none_has_none():
+def test_who_needs_none_has_none(saved):
     assert engine(credit={"name": "oprl", "preset": "policy"}).process is None
     run = engine(credit={"name": "rloo"})
-    episodes, data, turns = batch(run)
+    found = run.batch(batch(run), progress=0.0)
     assert run.process is None
-    assert run.train_process(turns, episodes, data, progress=0.0) == (turns, {})
-    assert "process.safetensors" not in run.files()
+    assert (found.turns.process_logprob, found.metrics) == (None, {})
+    assert "process.safetensors" not in saved(run)
 
 
 def test_an_estimator_without_a_beta_is_told_so():
@@ -236,15 +237,14 @@ def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brin
     pairs = list(zip(run.model.network.parameters(), run.process.model.network.parameters(), strict=True))
     assert all((a is b) == (not a.requires_grad) for a, b in pairs)
     methods = Methods.of(run.config)
-    outcome = play_round(run.config, run, methods, 0, {})
+    outcome = play_round(run.config, run, methods, RunState())
     assert outcome.metrics["process/pairs"] > 0
     assert not torch.equal(weights(run.model), weights(run.process.model))
-    for name, contents in run.files().items():
-        (tmp_path / name).write_bytes(contents)
+    run.save(tmp_path)
     again = engine(**changes)
     again.restore(tmp_path)
     assert torch.equal(weights(again.process.model), weights(run.process.model))
-    first, second = (play_round(it.config, it, methods, 1, {}) for it in (run, again))
+    first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (run, again))
     assert first.metrics == second.metrics
     assert torch.equal(weights(again.process.model), weights(run.process.model))
 
@@ -257,8 +257,9 @@ def test_of_a_chain_it_learns_which_step_decides():
     run = engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
     warm_up(run.config, run)
     for step in range(8):
-        episodes, data, turns = batch(run, step)
-        turns, metrics = run.train_process(turns, episodes, data, progress=0.0)
+        episodes = batch(run, step)
+        found = run.batch(episodes, progress=0.0)
+    turns, metrics = found.turns, found.metrics
     won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
     told = np.array([[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)])

@@ -112,19 +112,23 @@ def learner_of(**changes):
 
 @pytest.mark.parametrize("rollout", [{}, {"top_k": 3}, {"temperature": 1.5}], ids=str)
 def test_by_itself_it_teaches_uniform_legal_play(rollout):
+    import numpy as np
+
     from sparring.agents.policy import PolicyAgent
     from sparring.league.starts import starts
     from sparring.measure.exploitability import ask
     from sparring.measure.info_states import enumerate_info_states
     from sparring.registry import bind
     from sparring.rollout.play import RolloutCounts
+    from sparring.types import Credit
 
     run = learner_of(rollout={"games_per_step": 64, **rollout})
     for step in range(40):
         specs = starts(step, games=run.games, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
                        members=(), root=run.root, progress=0.0)  # fmt: skip
-        data = run.pack(run.play(specs, RolloutCounts()))
-        metrics = run.update(data, 0.0 * data.logprobs, None, step=step, progress=0.0)
+        batch = run.batch(run.play(specs, RolloutCounts()), progress=0.0)
+        nothing = Credit(advantages=np.zeros(len(batch.turns.reward)))
+        metrics = run.learn(batch, nothing, step=step, progress=0.0)
     assert metrics["legal_magnet/divergence"] < 0.05
     player = run.agents["learner"]
     assert isinstance(player, PolicyAgent)

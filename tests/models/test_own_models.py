@@ -25,6 +25,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError, SparringError
 from sparring.models.language_model import load_language_model
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 SIZES = {"vocab_size": 300, "hidden_size": 16, "num_hidden_layers": 2}
@@ -81,7 +82,7 @@ def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
     assert "does not name a longest conversation; write model.context=512" in refusal(folder)
     made = engine(folder, context=700)
     assert made.model.context == 700
-    assert play_round(made.config, made, Methods.of(made.config), 0, {}).metrics["logprob_difference_max"] < 1e-3
+    assert play_round(made.config, made, Methods.of(made.config), RunState()).metrics["logprob_difference_max"] < 1e-3
 
 
 @pytest.mark.parametrize(

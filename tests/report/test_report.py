@@ -105,12 +105,13 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.engine.local import LocalEngine
     from sparring.run.evaluation import Evaluator
     from sparring.run.health import matches
+    from sparring.run.state import RunState
     from sparring.run.step import Methods, play_round
 
     losses = [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}]
     config = resolve({"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1})
     engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config), 0, {})
+    outcome = play_round(config, engine, Methods.of(config), RunState())
     measured = Evaluator([game for game, _ in engine.games], config.evaluation).measure(engine.agent("policy"), engine.root)
     known = glossary()
     for name in {**outcome.metrics, **outcome.timing, **measured}:

@@ -19,6 +19,7 @@ from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import agent_player, run_player
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
+from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
 
 GAMES = 60  # more than a piece
@@ -73,8 +74,18 @@ def run(tmp_path_factory):
         engine = LocalEngine(config)
         for step in (1, 2):
             warm_up(config, engine)
-            checkpoint.save(path, step, engine.files(), {"credit": {}}, keep=2)
+            checkpoint.save(path, step, written(engine), keep=2)
     return path
+
+
+def written(engine):
+    """Return what writes a checkpoint of an engine and of a run's beginning."""
+
+    def write(folder):
+        engine.save(folder)
+        RunState().save(folder)
+
+    return write
 
 
 def of(report, name):
@@ -131,7 +142,7 @@ def test_what_cannot_be_measured_says_why_and_stays_out_of_the_totals(run, suite
 def test_a_conversation_that_outgrows_the_model_is_noted(suite, tmp_path):
     config = resolve({"games": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 4}, "threads": 1})
     with RunFolder.create(tmp_path / "run", to_yaml(config)):
-        checkpoint.save(tmp_path / "run", 1, LocalEngine(config).files(), {"credit": {}}, keep=1)
+        checkpoint.save(tmp_path / "run", 1, written(LocalEngine(config)), keep=1)
     report = SuiteEvaluation(suite, run_player(tmp_path / "run", None, None), folder=tmp_path).run(workers=1)
     assert "exceeds the context of 4" in of(report, "kuhn-cfr")["notes"][-1]
     assert report["totals"]["trained"] is None

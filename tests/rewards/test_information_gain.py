@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.rewards.information_gain import information_gain
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 AB = (0.0, 1.0)
@@ -56,7 +57,7 @@ CONFIG = {
 def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
     config = resolve(CONFIG)
     engine = LocalEngine(config)
-    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), 0, {})
+    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState())
     paid, last = [], 0
     for episode in played.episodes:
         assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9

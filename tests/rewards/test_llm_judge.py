@@ -21,6 +21,7 @@ from sparring.oracles.base import verdict
 from sparring.rewards.base import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.types import Episode, Turn
 
@@ -251,7 +252,7 @@ def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
     url, requests = serve(lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish"))
     config = resolve({**CONFIG, "rewards": [{"name": "llm_judge", "model": "m", "base_url": url}]})
     engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), 0, {})
+    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState())
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
     given_scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
     assert set(given_scores) == {0.6, 0.0} and requests

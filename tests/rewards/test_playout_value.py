@@ -8,6 +8,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
 from sparring.rewards.playout_value import playout_value
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 CONFIG = {
@@ -32,12 +33,12 @@ def test_by_hand(make_episode):
 def test_a_run_learns_from_it():
     config = resolve(CONFIG)
     engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config), 0, {})
+    outcome = play_round(config, engine, Methods.of(config), RunState())
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
     assert all(turn.rewards["playout_value"] == turn.playout for turn in turns)
     assert {-1.0, 0.0, 1.0} > {turn.playout for turn in turns} or len({turn.playout for turn in turns}) > 3
     assert outcome.metrics["gradient_norm"] > 0 and "abstained/playout_value" not in outcome.metrics
-    again = play_round(config, LocalEngine(config), Methods.of(config), 0, {})
+    again = play_round(config, LocalEngine(config), Methods.of(config), RunState())
     assert again.episodes == outcome.episodes
 
 

@@ -13,6 +13,7 @@ from sparring.rewards import reference_match as module
 from sparring.rewards.best_action import best_action
 from sparring.rewards.reference_match import reference_match
 from sparring.rng import Stream
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 from sparring.types import Episode, Turn
@@ -167,7 +168,7 @@ def test_a_run_learns_from_it():
     engine = LocalEngine(config)
     warm_up(config, engine)  # some legal replies
     ((game, _),) = engine.games
-    played = play_round(config, engine, Methods.of(config, [game]), 0, {})
+    played = play_round(config, engine, Methods.of(config, [game]), RunState())
     paid = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in played.episodes]
     assert paid == [list(reference_match(episode, game)) for episode in played.episodes]
     assert {0.0, 1.0} == {value for values in paid for value in values}

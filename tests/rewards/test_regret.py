@@ -10,6 +10,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
 from sparring.games.catalogue import make_game
 from sparring.rewards.regret import regret
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
@@ -70,7 +71,7 @@ def test_a_run_pays_what_it_reports():
         }
     )
     engine = LocalEngine(config)
-    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), 0, {}).metrics
+    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState()).metrics
     assert metrics["reward/regret"] == pytest.approx(-metrics["regret/tic_tac_toe"] / 2)
     assert metrics["reward/regret"] < 0
 

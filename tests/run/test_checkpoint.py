@@ -19,8 +19,18 @@ class Killed(BaseException):
     """What a kill looks like from inside: nothing catches it."""
 
 
+def writing(step, contents):
+    """Return what writes these files and a state."""
+
+    def write(folder):
+        for name, data in {**contents, "state.json": json.dumps({"step": step}).encode()}.items():
+            files.write_synced(folder / name, data)
+
+    return write
+
+
 def write(folder, step, contents):
-    return checkpoint.save(folder, step, contents, {"step": step}, keep=2)
+    return checkpoint.save(folder, step, writing(step, contents), keep=2)
 
 
 def read(folder):
@@ -97,7 +107,7 @@ def dies_saving(folder, step, at):
 
         for name in ("rename", "unlink", "rmdir"):
             setattr(os, name, mined(getattr(os, name)))
-        checkpoint.save(folder, step, NEW, {"step": step}, keep=1)
+        checkpoint.save(folder, step, writing(step, NEW), keep=1)
 
     process = multiprocessing.get_context("fork").Process(target=save)
     process.start()
@@ -129,7 +139,7 @@ def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
 
 def test_tidying_leaves_later_damaged_checkpoints_alone(tmp_path):
     for step in (1, 2, 3):
-        path = checkpoint.save(tmp_path, step, OLD, {"step": step}, keep=9)
+        path = checkpoint.save(tmp_path, step, writing(step, OLD), keep=9)
     (path / "a.bin").write_bytes(b"?")
     checkpoint.tidy(tmp_path, checkpoint.load_latest(tmp_path), keep=1)
     assert checkpoint.steps(tmp_path) == [2, 3]
@@ -178,10 +188,10 @@ def test_a_manifest_of_another_shape_is_damage(tmp_path, manifest):
 @pytest.mark.parametrize("keep", [1, 2])
 def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
     for step in (4, 6, 8):
-        path = checkpoint.save(tmp_path, step, OLD, {"step": step}, keep=9)
+        path = checkpoint.save(tmp_path, step, writing(step, OLD), keep=9)
         if step > 4:
             (path / "a.bin").write_bytes(b"?")
-    checkpoint.save(tmp_path, 5, NEW, {"step": 5}, keep=keep)
+    checkpoint.save(tmp_path, 5, writing(5, NEW), keep=keep)
     assert read(tmp_path) == (5, NEW, {"step": 5})
     assert checkpoint.steps(tmp_path) == [4, 5][-keep:]  # what is later than the step saved was passed over: it is cut off
 

@@ -6,6 +6,7 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]
@@ -24,10 +25,10 @@ def rounds(game, options, *, illegal=None, steps=2, **changes):
             **changes,
         }
     )
-    engine, state = LocalEngine(config), {}
-    for step in range(config.steps):
-        outcome = play_round(config, engine, Methods.of(config), step, state)
-        state = outcome.credit_state
+    engine, state = LocalEngine(config), RunState()
+    while state.step < config.steps:
+        outcome = play_round(config, engine, Methods.of(config), state)
+        state = outcome.state
         assert outcome.metrics.get("logprob_difference_max", 0.0) < 1e-4  # absent where nothing was left to learn from
         assert outcome.metrics["retried_games"] == 0
     evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)

@@ -15,6 +15,7 @@ from sparring.errors import LockedError, RunError
 from sparring.run import checkpoint
 from sparring.run.changes import check_same
 from sparring.run.folder import RunFolder
+from sparring.run.state import RunState
 
 CONFIG = "name: x\nsteps: 3\nseed: 0\n"
 
@@ -54,7 +55,7 @@ def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
     with RunFolder.create(tmp_path, "seed: 1\n", overwrite=True) as folder:
         assert not (tmp_path / "metrics.jsonl").exists()
         assert not (tmp_path / "checkpoints").exists()
-        checkpoint.save(tmp_path, 1, {}, {}, keep=1)
+        checkpoint.save(tmp_path, 1, RunState().save, keep=1)
         assert folder.config() == {"seed": 1}
     assert RunFolder.open(tmp_path).config() == {"seed": 1}
     assert {entry.name for entry in tmp_path.iterdir()} <= {"sparring-run.json", "config.yaml", "checkpoints", ".lock"}
@@ -210,6 +211,7 @@ import sys, time
 from pathlib import Path
 from sparring.errors import RunError
 from sparring.run.folder import RunFolder
+from sparring.run.state import RunState
 path, number = Path(sys.argv[1]), sys.argv[2]
 sys.stdin.readline()
 try:

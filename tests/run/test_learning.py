@@ -6,6 +6,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.evaluation import Evaluator
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 
@@ -13,13 +14,13 @@ from sparring.run.step import Methods, play_round
 def test_kuhn_poker_from_random_weights():
     changes = ["steps=180", "rollout.games_per_step=512", "learner.average=0.98", "threads=1"]
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), changes))
-    engine, methods, state = LocalEngine(config), Methods.of(config), {}
+    engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
     evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
     first = evaluator.measure(engine.agent("policy"), engine.root)
     difference = 0.0
-    for step in range(config.steps):
-        outcome = play_round(config, engine, methods, step, state)
-        state = outcome.credit_state
+    while state.step < config.steps:
+        outcome = play_round(config, engine, methods, state)
+        state = outcome.state
         difference = max(difference, outcome.metrics["logprob_difference_max"])
     last = evaluator.measure(engine.agent("policy"), engine.root)
     assert outcome.metrics["legal_rate"] > 0.98

@@ -21,6 +21,7 @@ from sparring.rollout.ledger import Ledger
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 
@@ -89,7 +90,7 @@ def test_a_step_learns_from_what_was_said(sections):
     run = engine(**sections)
     warm_up(run.config, run)
     before = [p.detach().clone() for p in run.model.parameters()]
-    done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.games]), 0, {})
+    done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.games]), RunState())
     assert done.metrics["overlong_rate"] > 0.2
     assert all(math.isfinite(value) for value in done.metrics.values())
     assert any(not np.array_equal(a.numpy(), b.detach().numpy()) for a, b in zip(before, run.model.parameters(), strict=True))
@@ -128,7 +129,7 @@ def test_a_game_that_is_taken_up_again_is_told_as_it_was():
 def test_a_run_in_which_nothing_fits_says_so():
     run = engine(context=4)
     with pytest.raises(ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"):
-        play_round(run.config, run, Methods.of(run.config, []), 0, {})
+        play_round(run.config, run, Methods.of(run.config, []), RunState())
 
 
 def test_what_cannot_be_said_has_no_probability():

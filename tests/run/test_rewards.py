@@ -19,6 +19,7 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.health import matches
 from sparring.run.loop import train
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
@@ -49,7 +50,7 @@ def one_round(**changes):
         seen.append(turns)
         return usual.credit(turns, state, progress=progress)
 
-    return play_round(config, engine, replace(usual, credit=credit), 0, {}), seen[0]
+    return play_round(config, engine, replace(usual, credit=credit), RunState()), seen[0]
 
 
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):

@@ -11,6 +11,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RolloutError
 from sparring.run import step as step_module
+from sparring.run.state import RunState
 from sparring.run.step import Methods, _mean_metrics, _whole_groups, play_round
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
@@ -40,7 +41,7 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     engine = LocalEngine(config)
     before = weights(engine)
     outcome = play_round(
-        config, engine, methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)), 0, {}
+        config, engine, methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)), RunState()
     )
     assert all((tensor == before[key]).all() for key, tensor in weights(engine).items())
     assert (outcome.metrics["kept_share"], outcome.metrics["advantage_std"], len(outcome.episodes)) == (0.0, 0.0, 16)
@@ -57,11 +58,13 @@ def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
         seen.append((set(turns.episode.tolist()), dict(state), progress))
         return usual.credit(turns, {"count": state.get("count", 0) + 1}, progress=progress)
 
-    for step, state in ((0, {}), (1, {"count": 1})):
-        outcome = play_round(config, engine, methods(config, selection=selection, credit=credit), step, state)
+    state = RunState()
+    for _ in range(2):
+        outcome = play_round(config, engine, methods(config, selection=selection, credit=credit), state)
+        state = outcome.state
     assert seen[0] == (set(range(6)), {}, 0.0)
     assert seen[1] == (set(), {"count": 1}, 0.25)  # the episodes of step 1 are numbered from 16
-    assert outcome.credit_state == {"count": 2}
+    assert (state.step, state.owners["credit"]) == (2, {"count": 2})
     assert [episode.episode_id for episode in outcome.episodes] == list(range(16, 32))
 
 
@@ -70,7 +73,7 @@ def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
     engine = LocalEngine(config)
     monkeypatch.setattr(engine, "play", lambda specs, counts: [])
     with pytest.raises(RolloutError, match="the log says why"):
-        play_round(config, engine, Methods.of(config), 0, {})
+        play_round(config, engine, Methods.of(config), RunState())
 
 
 def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
@@ -87,7 +90,7 @@ def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
         return state
 
     monkeypatch.setattr(type(game), "reset", lambda self, *args, **kwargs: sometimes(*args, **kwargs))
-    outcome = play_round(config, engine, Methods.of(config), 0, {})
+    outcome = play_round(config, engine, Methods.of(config), RunState())
     assert (outcome.metrics["retried_games"], outcome.metrics["dropped_groups"]) == (1.0, 1.0)
     assert [episode.group_id for episode in outcome.episodes] == [1] * 4 + [2] * 4 + [3] * 4
 
@@ -100,14 +103,14 @@ def test_games_that_selection_drops_are_replaced():
         asked.append(stream.key)
         return (turns.group % 4 < 2) if len(asked) < 3 else np.ones(len(turns.group), dtype=bool)
 
-    outcome = play_round(config, engine, methods(config, selection=half), 1, {})
+    outcome = play_round(config, engine, methods(config, selection=half), RunState(step=1))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"], len(outcome.episodes)) == (1.0, 0.5, 32)
     assert len({episode.episode_id for episode in outcome.episodes}) == 32
     assert len(set(asked)) == 2
-    outcome = play_round(config, engine, methods(config, selection=half), 2, {})
+    outcome = play_round(config, engine, methods(config, selection=half), RunState(step=2))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"]) == (0.0, 1.0)
     nothing = methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
-    assert play_round(config, engine, nothing, 3, {}).metrics["refills"] == 3.0
+    assert play_round(config, engine, nothing, RunState(step=3)).metrics["refills"] == 3.0
 
 
 def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
@@ -122,7 +125,7 @@ def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
         seen.append([int((turns.group[turns.turn_index == 0] == group).sum()) for group in np.unique(turns.group)])
         return Methods.of(config).credit(turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=most, credit=credit), 0, {})
+    play_round(config, engine, methods(config, selection=most, credit=credit), RunState())
     assert seen == [[8, 8, 8, 8]]  # four groups of four games, two seats each, of the six groups that were left
 
 
@@ -151,7 +154,7 @@ def test_a_step_that_cuts_through_a_group_takes_it_whole():
         seen.append(len(np.unique(turns.episode)))
         return Methods.of(config).credit(turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=three_of_each_group, credit=credit), 0, {})
+    play_round(config, engine, methods(config, selection=three_of_each_group, credit=credit), RunState())
     assert seen == [18]  # the sixteenth of the games that are left is the first of the sixth group of three
 
 
@@ -170,7 +173,7 @@ def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkey
     def all_of_the_first_batch(turns, stream, progress):
         return turns.episode < 16
 
-    outcome = play_round(config, engine, methods(config, selection=all_of_the_first_batch), 0, {})
+    outcome = play_round(config, engine, methods(config, selection=all_of_the_first_batch), RunState())
     assert len(outcome.episodes) == 16
     assert outcome.metrics["kept_share"] == pytest.approx((4 * 1.0 + 12 * 0.0) / 16)
 
@@ -184,7 +187,7 @@ def test_selection_draws_anew_at_every_step_and_refill():
         return np.zeros(len(turns.group), dtype=bool)
 
     for step in (0, 1):
-        play_round(config, engine, methods(config, selection=nothing), step, {})
+        play_round(config, engine, methods(config, selection=nothing), RunState(step=step))
     own = engine.root.child("selection")
     assert streams == [own.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
     assert len(set(streams)) == 4
@@ -198,7 +201,7 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     monkeypatch.setattr(step_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    timing = play_round(config, engine, nothing, 0, {}).timing
+    timing = play_round(config, engine, nothing, RunState()).timing
     assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
 
@@ -208,7 +211,7 @@ def test_games_are_cut_at_the_turns_allowed():
     config = setting(games=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], rollout={"games_per_step": 4, "max_turns": limit})
     engine = LocalEngine(config)
     for step, turns in ((0, 2), (2, 5)):
-        episodes = play_round(config, engine, Methods.of(config), step, {}).episodes
+        episodes = play_round(config, engine, Methods.of(config), RunState(step=step)).episodes
         assert {len(episode.turns) for episode in episodes} == {turns}
         if turns == 2:
             assert {episode.returns for episode in episodes} == {(0.0, 0.0)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,17 +11,37 @@ from sparring.agents.base import Agent
 from sparring.games.base import Game
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
-from sparring.types import Episode, FloatArray, TurnTable
+from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
     from sparring.learn.pack import Pack
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    """What a step learns from. N turns, M sampled tokens.
+
+    Args:
+        episodes: the games.
+        turns: [N], one row per turn of a trained seat, with the columns that the estimator NEEDS.
+        pack: the training arrays, their rows in the order of ``turns``.
+        metrics: of models that were trained for the estimator's sake.
+    """
+
+    episodes: Sequence[Episode]
+    turns: TurnTable
+    pack: Pack
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def advantages(self, credit: Credit) -> FloatArray:
+        """Return the advantage of each sampled token, [M]; every token has that of its turn where credit is given to turns."""
+        return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
+
+
 class Engine(Protocol):
     """The models of a run and everything done with them; ``engine/local.py`` does it in one process.
 
-    A step is ``play``, ``pack``, ``annotate``, ``train_process``, ``update``, in this order. ``play`` alone may be called again
-    in between.
+    A step is ``play``, ``batch``, ``learn``, in this order. ``play`` alone may be called again in between.
     """
 
     root: Stream
@@ -39,27 +60,15 @@ class Engine(Protocol):
         """Play these games."""
         ...
 
-    def pack(self, episodes: list[Episode]) -> Pack:
-        """Return the training arrays of these episodes."""
+    def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
+        """Return what a step learns from, with the columns that the estimator NEEDS; models that give them are trained first."""
         ...
 
-    def annotate(self, turns: TurnTable, episodes: list[Episode], data: Pack) -> TurnTable:
-        """Return the turn table of these episodes with the columns that the estimator NEEDS."""
-        ...
-
-    def entropies(self, data: Pack) -> FloatArray:
+    def entropies(self, batch: Batch) -> FloatArray:
         """Return the entropy [M] of the distribution that each sampled token was drawn from, in nats, by the weights of now."""
         ...
 
-    def train_process(
-        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
-    ) -> tuple[TurnTable, dict[str, float]]:
-        """Train the process model, if credit reads one; return the table with what it then says, and metrics."""
-        ...
-
-    def update(
-        self, data: Pack, advantages: FloatArray, value_targets: FloatArray | None, *, turns: TurnTable, step: int, progress: float
-    ) -> dict[str, float]:
+    def learn(self, batch: Batch, credit: Credit, *, step: int, progress: float) -> dict[str, float]:
         """Update the weights; return metrics."""
         ...
 
@@ -71,10 +80,10 @@ class Engine(Protocol):
         """Add a copy of the learner to the league; beyond ``keep`` one leaves."""
         ...
 
-    def files(self) -> dict[str, bytes]:
-        """Return everything to be saved, by file name."""
+    def save(self, folder: Path, earlier: Path | None = None) -> None:
+        """Write everything into a checkpoint's folder; past selves that the ``earlier`` one holds are linked, not written."""
         ...
 
     def restore(self, folder: Path) -> None:
-        """Take back what ``files`` gave."""
+        """Take back what ``save`` wrote."""
         ...

@@ -13,8 +13,9 @@ from sparring.agents.base import Agent
 from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
+from sparring.engine.base import Batch
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.packing import pack_optimizer, pack_tensors, unpack_optimizer
+from sparring.engine.packing import load_optimizer, save_optimizer, save_weights
 from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
 from sparring.engine.source import EngineSource
 from sparring.errors import CheckpointError, ConfigError, ModelError, SparringError
@@ -25,19 +26,20 @@ from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
 from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
-from sparring.learn.pack import Pack, pack
+from sparring.learn.pack import pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.targets import WeightedLoss
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.memory import available_bytes, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.ops.files import parse_json
+from sparring.ops.files import link_or_copy, parse_json, write_synced
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.types import Episode, FloatArray, SamplingParams, TurnTable
+from sparring.types import Credit, Episode, FloatArray, SamplingParams
 
 PUBLISHED = "policy"
 UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError, safetensors.SafetensorError)
@@ -109,56 +111,43 @@ class LocalEngine:
         rollout = self.config.rollout
         return play(specs, agents, in_flight=rollout.in_flight, retries=rollout.retries, counts=counts)
 
-    def pack(self, episodes: Sequence[Episode]) -> Pack:
-        """Return the training arrays of these episodes."""
-        return pack(episodes, self.replies)
-
-    def annotate(self, turns: TurnTable, episodes: Sequence[Episode], data: Pack) -> TurnTable:
-        """Return the turn table of these episodes with the columns that the estimator NEEDS."""
-        source = EngineSource(self, turns, episodes, data)
+    def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
+        """Return what a step learns from, with the columns that the estimator NEEDS; the process model is trained first."""
+        data = pack(episodes, self.replies)
+        source = EngineSource(self, turn_table(episodes), episodes, data)
         for name in self.columns:
             if name not in self._after_process:
                 source.add(name)
-        return source.turns
-
-    def entropies(self, data: Pack) -> FloatArray:
-        """Return the entropy of the distribution of each sampled token, [M], nats."""
-        return self.learner.entropies(data)
-
-    def train_process(
-        self, turns: TurnTable, episodes: Sequence[Episode], data: Pack, *, progress: float
-    ) -> tuple[TurnTable, dict[str, float]]:
-        """Train the process model, if the estimator NEEDS it; return the table with what it then says of every turn, and metrics."""
         if self.process is None:
-            return turns, {}
-        metrics = self.process.fit(data, turns, progress=progress)
-        source = EngineSource(self, turns, episodes, data)
+            return Batch(episodes=episodes, turns=source.turns, pack=data)
+        metrics = self.process.fit(data, source.turns, progress=progress)
         for name in self._after_process:
             source.add(name)
-        return source.turns, metrics
+        return Batch(episodes=episodes, turns=source.turns, pack=data, metrics=metrics)
 
-    def update(
-        self,
-        data: Pack,
-        advantages: FloatArray,
-        value_targets: FloatArray | None,
-        *,
-        turns: TurnTable | None = None,
-        step: int,
-        progress: float,
-    ) -> dict[str, float]:
+    def entropies(self, batch: Batch) -> FloatArray:
+        """Return the entropy of the distribution of each sampled token, [M], nats."""
+        return self.learner.entropies(batch.pack)
+
+    def learn(self, batch: Batch, credit: Credit, *, step: int, progress: float) -> dict[str, float]:
         """Update the weights once; see ``Learner.update``.
 
         Raises:
             ModelError: nobody has said anything, as all conversations outgrew the model.
         """
-        if not len(data.turn_of):
+        if not len(batch.pack.turn_of):
             raise ModelError(
                 f"No conversation of this step fits into the context of {self.model.context} tokens with a whole reply after it. "
                 "Raise model.context, lower rollout.max_new_tokens, or give the games a shorter wording."
             )
-        stream = self.root.child("update").child(step)
-        return self.learner.update(data, advantages, value_targets, turns=turns, progress=progress, stream=stream)
+        return self.learner.update(
+            batch.pack,
+            batch.advantages(credit),
+            credit.value_targets,
+            turns=batch.turns,
+            progress=progress,
+            stream=self.root.child("update").child(step),
+        )
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step towards these games' moves; return the loss."""
@@ -182,30 +171,36 @@ class LocalEngine:
         self._past[name] = model
         self.agents[name] = self._sit(name, model)
 
-    def files(self) -> dict[str, bytes]:
-        """Return everything that must be saved, as file name -> contents (safetensors and JSON only).
+    def save(self, folder: Path, earlier: Path | None = None) -> None:
+        """Write everything that must be saved into a folder (safetensors and JSON only).
+
+        Args:
+            folder: empty; of the checkpoint that is being written.
+            earlier: the checkpoint that this engine saved or restored last. A past self that it holds is linked, not written.
 
         Raises:
             DivergedError: something of it is not finite.
+            OSError: the disk is full or not writable.
         """
-        learner = self.learner
         check_output(self.model)
-        files = {"model.safetensors": pack_tensors(self.model), "optimizer.safetensors": pack_optimizer(learner.optimizer)}
-        if learner.average is not None:
-            files["average.safetensors"] = pack_tensors(learner.average)
+        save_weights(self.model, folder / "model.safetensors")
+        save_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
+        if self.learner.average is not None:
+            save_weights(self.learner.average, folder / "average.safetensors")
         if self.process is not None:
-            files["process.safetensors"] = pack_tensors(self.process.model)
-            files["process_optimizer.safetensors"] = pack_optimizer(self.process.optimizer)
+            save_weights(self.process.model, folder / "process.safetensors")
+            save_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
         for name, model in self._past.items():
-            files[f"{name}.safetensors"] = pack_tensors(model)
+            file = f"{name}.safetensors"
+            if earlier is None or not link_or_copy(earlier / file, folder / file):
+                save_weights(model, folder / file)
         versions = {name: model.version for name, model in self._past.items()}
         meta = {"version": self.model.version, "members": versions}
         base = {"base": self.model.frozen_digest} if self.model.frozen_digest else {}
-        files["engine.json"] = json.dumps({**meta, **base}).encode()
-        return files
+        write_synced(folder / "engine.json", json.dumps({**meta, **base}).encode())
 
     def restore(self, folder: Path) -> None:
-        """Take back what ``files`` gave, from a checkpoint folder.
+        """Take back what ``save`` wrote, from a checkpoint folder.
 
         Raises:
             CheckpointError: a file is missing or of another model.
@@ -221,10 +216,10 @@ class LocalEngine:
             self._read(folder / "model.safetensors", self.model, meta["version"])
             if self.learner.average is not None:
                 self._read(folder / "average.safetensors", self.learner.average, meta["version"])
-            unpack_optimizer(self.learner.optimizer, (folder / "optimizer.safetensors").read_bytes())
+            load_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
             if self.process is not None:
                 self._read(folder / "process.safetensors", self.process.model, meta["version"])
-                unpack_optimizer(self.process.optimizer, (folder / "process_optimizer.safetensors").read_bytes())
+                load_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
             for name in list(self._past):
                 del self._past[name], self.agents[name]
             for name, version in meta["members"].items():
@@ -242,7 +237,7 @@ class LocalEngine:
         """Load weights from a safetensors file."""
         if type(version) is not int or not 0 <= version < 1 << 53:
             raise CheckpointError(f"{path} is said to hold version {version!r}, which is no count of updates.")
-        model.load_tensors(safetensors.torch.load(path.read_bytes()))
+        model.load_tensors(safetensors.torch.load_file(path))
         model.version = version
 
 

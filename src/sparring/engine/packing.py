@@ -1,10 +1,14 @@
-"""Weights and an optimiser's state as safetensors, and back; nothing that is not finite is packed."""
+"""Weights and an optimiser's state as files of safetensors, and back; nothing that is not finite is written."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 import torch
 
@@ -13,37 +17,51 @@ from sparring.learn.finite import finite
 from sparring.models.language_model import LanguageModel
 
 
-def pack_tensors(model: LanguageModel) -> bytes:
-    """Return a model's trained tensors as safetensors.
+def save_weights(model: LanguageModel, path: Path) -> None:
+    """Write a model's trained tensors.
 
     Raises:
         DivergedError: one of them is not finite.
+        OSError: the disk is full or not writable.
     """
-    data: bytes = safetensors.torch.save(finite({name: tensor.contiguous() for name, tensor in model.tensors().items()}, "The weight"))
-    return data
+    _save(finite({name: tensor.contiguous() for name, tensor in model.tensors().items()}, "The weight"), path)
 
 
-def pack_optimizer(optimizer: torch.optim.Optimizer) -> bytes:
-    """Return an optimiser's state as safetensors, entries named by parameter number and field.
+def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Write an optimiser's state, entries named by parameter number and field.
 
     Raises:
         DivergedError: something of it is not finite.
+        OSError: the disk is full or not writable.
     """
     state: Mapping[int, Mapping[str, Any]] = optimizer.state_dict()["state"]
     tensors = {f"{index}.{key}": torch.as_tensor(value).contiguous() for index, fields in state.items() for key, value in fields.items()}
-    data: bytes = safetensors.torch.save(finite(tensors, "The optimiser's"))
-    return data
+    _save(finite(tensors, "The optimiser's"), path)
 
 
-def unpack_optimizer(optimizer: torch.optim.Optimizer, data: bytes) -> None:
-    """Load what ``pack_optimizer`` gave.
+def _save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
+    """Write tensors from where they lie: nothing of them is copied in memory."""
+    path.touch()
+    mode = path.stat().st_mode  # what the user's umask gives; the library would make a file that its owner alone may read
+    try:
+        safetensors.torch.save_file(dict(tensors), path)
+        path.chmod(mode)
+    except safetensors.SafetensorError as error:
+        found = re.search(r"os error ([0-9]+)", str(error))
+        if found is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
+    """Load what ``save_optimizer`` wrote.
 
     Raises:
         CheckpointError: it is the state of other parameters.
     """
     own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Any]] = {}
-    for name, tensor in safetensors.torch.load(data).items():
+    for name, tensor in safetensors.torch.load_file(path).items():
         index, _, key = name.partition(".")
         if not index.isdecimal() or int(index) >= len(own) or tensor.shape not in (own[int(index)].shape, ()):
             raise CheckpointError(f"The optimiser's state {name!r} belongs to no parameter of this model.")

@@ -12,6 +12,7 @@ from typing import Any
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.machine import facts
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 PACKAGES = ("torch", "transformers", "open_spiel", "numpy", "pyarrow", "tensorboard")
@@ -28,11 +29,11 @@ def examine() -> dict[str, Any]:
     }
     config = resolve({"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}})
     engine, methods = LocalEngine(config), Methods.of(config)
-    state: dict[str, Any] = {}
+    state = RunState()
     began, games, difference = time.perf_counter(), 0, 0.0
-    for step in range(config.steps):
-        outcome = play_round(config, engine, methods, step, state)
-        state, games = outcome.credit_state, games + len(outcome.episodes)
+    while state.step < config.steps:
+        outcome = play_round(config, engine, methods, state)
+        state, games = outcome.state, games + len(outcome.episodes)
         difference = max(difference, outcome.metrics["logprob_difference_max"])
     findings["games_per_second"] = round(games / (time.perf_counter() - began))
     findings["logprob_difference"] = difference

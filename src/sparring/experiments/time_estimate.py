@@ -9,6 +9,7 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
 from sparring.errors import ModelError
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 SIZES = (64, 256)  # games of the two rounds that are timed
@@ -69,7 +70,7 @@ def _round_seconds(config: RunConfig, games: int) -> float:
     engine, methods, seconds = LocalEngine(small), Methods.of(small), 0.0
     for step in range(2):
         began = time.perf_counter()
-        play_round(small, engine, methods, step, {})
+        play_round(small, engine, methods, RunState(step=step))
         seconds = time.perf_counter() - began
     return seconds
 

@@ -8,6 +8,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import socket
 import stat
 import zlib
@@ -183,6 +184,27 @@ def sync_files(paths: Iterable[Path]) -> None:
     for path in paths:
         with open(path, "rb") as stream:
             os.fsync(stream.fileno())
+
+
+def link_or_copy(source: Path, target: Path) -> bool:
+    """Make ``target`` the same file as ``source``, or a copy of it where the file system has no hard links.
+
+    Returns:
+        Whether there was such a file.
+    """
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        return False
+    except OSError:  # no links here, or too many of them
+        shutil.copyfile(source, target)
+    return True
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file as hexadecimal digits; it is read a piece at a time."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sha256_hex(data: bytes) -> str:

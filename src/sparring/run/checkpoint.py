@@ -1,6 +1,8 @@
 """Checkpoints: a folder per step, its manifest of digests written last, renamed into place as a whole.
 
-Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json`` and ``manifest.json``. What has no manifest,
+Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of whoever keeps state, and
+``manifest.json``. Each owner writes its own. A past self is written once: later checkpoints link to its file (where the file
+system has no hard links, they copy it) and name it by the same digest. What has no manifest,
 or files that differ from it, is not a checkpoint; the one before is used then, and a note says so. Only saving and ``tidy``
 change anything on the disk, so a run folder may be read while its trainer, which holds the lock, writes into it.
 A checkpoint that goes is renamed first: no kill leaves half of one under its name.
@@ -14,18 +16,19 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sparring import names
 from sparring.errors import CheckpointError
-from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, parse_json, sha256_hex, sync_files, sync_folder, write_synced
+from sparring.ops.files import TEMPORARY, disk_errors, file_digest, machine_bytes, parse_json, sync_files, sync_folder, write_synced
+from sparring.run.state import STATE
 
 log = logging.getLogger(__name__)
 FORMAT = 1
-STATE, MANIFEST = "state.json", "manifest.json"
+MANIFEST = "manifest.json"
 _ASIDE = ".old"  # ending of a checkpoint that gives way to another of the same step; readable until that one is in its place
 _NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_ASIDE)})?")
 
@@ -40,15 +43,15 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
 
-def save(folder: Path, step: int, files: Mapping[str, bytes], state: Mapping[str, Any], *, keep: int) -> Path:
+def save(folder: Path, step: int, write: Callable[[Path], None], *, keep: int, earlier: Path | None = None) -> Path:
     """Write a checkpoint and remove all but the ``keep`` newest.
 
     Args:
         folder: the run folder.
         step: steps done.
-        files: contents by file name.
-        state: JSON-serialisable state of everything that is not in ``files``.
+        write: puts all files into the folder that it is given; ``state.json``, a mapping, is one of them.
         keep: how many to keep, at least 1.
+        earlier: a checkpoint's folder. Files that ``write`` has linked from there are not read again.
 
     Returns:
         The checkpoint's folder.
@@ -58,15 +61,13 @@ def save(folder: Path, step: int, files: Mapping[str, bytes], state: Mapping[str
     """
     root = folder / "checkpoints"
     final, temporary = root / f"step_{step:06d}", root / f"{TEMPORARY}step_{step:06d}"
-    contents = {**{names.file_name(name): data for name, data in files.items()}, STATE: json.dumps(state, sort_keys=True).encode()}
-    manifest = {"format": FORMAT, "step": step, "files": {name: [len(data), sha256_hex(data)] for name, data in contents.items()}}
     with disk_errors(final):
         root.mkdir(exist_ok=True)
         _remove_leftovers(root)
         try:
             temporary.mkdir()
-            for name, data in contents.items():
-                write_synced(temporary / name, data)
+            write(temporary)
+            manifest = {"format": FORMAT, "step": step, "files": _entries(temporary, earlier)}
             write_synced(temporary / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
             sync_folder(temporary)
             sync_files(folder.glob("*.jsonl"))  # the figures that this checkpoint vouches for
@@ -75,6 +76,23 @@ def save(folder: Path, step: int, files: Mapping[str, bytes], state: Mapping[str
             shutil.rmtree(temporary, ignore_errors=True)
     _prune(root, step, keep)
     return final
+
+
+def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
+    """Return [bytes, digest] of every file of a folder, by name, each flushed to the disk."""
+    known: dict[str, list[Any]] = {}
+    if earlier is not None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
+            known = dict(parse_json((earlier / MANIFEST).read_bytes())["files"])
+    found = {}
+    for path in sorted(folder.iterdir()):
+        name = names.file_name(path.name)
+        if earlier is not None and name in known and (earlier / name).exists() and path.samefile(earlier / name):
+            found[name] = known[name]
+            continue
+        sync_files([path])
+        found[name] = [path.stat().st_size, file_digest(path)]
+    return found
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
@@ -202,7 +220,6 @@ def _state(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is damaged; the message is a clause that says how.
     """
-    state = b""
     try:
         manifest = parse_json((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
@@ -213,11 +230,9 @@ def _state(path: Path) -> dict[str, Any]:
             own = path / names.file_name(name)
             if own.stat().st_size != size or size > machine_bytes():  # before it is read
                 raise CheckpointError(f"{name} has changed, or is larger than this machine's memory")
-            data = own.read_bytes()
-            if len(data) != size or sha256_hex(data) != digest:
+            if file_digest(own) != digest:
                 raise CheckpointError(f"{name} has changed")
-            state = data if name == STATE else state
-        value: dict[str, Any] = dict(parse_json(state))
+        value: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))
     except CheckpointError:
         raise
     except FileNotFoundError as error:

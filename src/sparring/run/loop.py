@@ -2,8 +2,8 @@
 
     for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health -> checkpoint
 
-A run is a function of (config, seed, code). All of its state is in the checkpoint: weights, optimiser, averages, past
-selves, the estimator's running state, the curriculum's records, the replay buffer. Streams hold no state, and what was written after a
+A run is a function of (config, seed, code). All of its state is in the engine and in one RunState, and both are in the
+checkpoint. Streams hold no state, and what was written after a
 checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same weights and figures as one
 that was not.
 """
@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
-from sparring.errors import CheckpointError, DivergedError, PluginError
+from sparring.errors import DivergedError, PluginError
 from sparring.league.matchmakers.base import PAST
-from sparring.league.starts import arms
 from sparring.measure.starts import Met
 from sparring.ops.collector import settled_heap
 from sparring.rollout.credit_store import CreditStore
@@ -32,11 +30,10 @@ from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.signals import GracefulStop
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
-from sparring.selection.curricula.base import ArmBook
-from sparring.selection.replay.base import ReplayBuffer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,23 +88,22 @@ def train(
     methods = Methods.of(config, [game for game, _ in engine.games])
     games = [game for game, _ in engine.games]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
-    (step, state, buffer, notes), number = _restore(config, engine, folder, resume), 0  # of the step at work; 0: the warm-up
-    credit_state, book = state["credit"], ArmBook(arms(engine.games, config.rollout.starts), state["curriculum"])
+    (state, kept, notes), number = _restore(config, engine, folder, resume), 0  # of the step at work; 0: the warm-up
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     credit = CreditStore(folder.path / "credit")
-    for kept in (writer, store, credit):
-        kept.truncate_after(step)
+    for record in (writer, store, credit):
+        record.truncate_after(state.step)
     latest: dict[str, float] = writer.latest()
     monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
     try:
-        if step == 0:
+        if state.step == 0:
             warm_up(config, engine)
-        while step < config.steps and not halt and not (stop is not None and stop.requested):
-            began, number = time.perf_counter(), step + 1
+        while state.step < config.steps and not halt and not (stop is not None and stop.requested):
+            began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
-            outcome = play_round(config, engine, methods, step, credit_state, book, buffer, recorded=recorded)
-            credit_state = outcome.credit_state
-            step += 1
+            outcome = play_round(config, engine, methods, state, recorded=recorded)
+            state = outcome.state
+            step = state.step
             metrics, timing = outcome.metrics, outcome.timing
             if config.league.every and step % config.league.every == 0:
                 engine.take_member(f"{PAST}{step:06d}", config.league.keep)
@@ -124,7 +120,7 @@ def train(
             writer.record(step, [finding.event() for finding in findings])
             warnings, halt = tuple(finding.message for finding in findings), stopping(findings)
             if step % config.checkpoint.every == 0 or step == config.steps:
-                save(config, engine, folder, step, credit_state, book, buffer)
+                kept = save(config, engine, folder, state, kept)
             if watch is not None:
                 report = StepReport(
                     step=step,
@@ -137,13 +133,13 @@ def train(
                 )
                 watch(report)
                 notes = ()
-        if step < config.steps and step % config.checkpoint.every:
-            save(config, engine, folder, step, credit_state, book, buffer)
+        if state.step < config.steps and state.step % config.checkpoint.every:
+            save(config, engine, folder, state, kept)
     except (DivergedError, PluginError) as error:
         raise type(error)(f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}") from error
     finally:
         writer.close()
-    return Summary(steps=step, finished=step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
+    return Summary(steps=state.step, finished=state.step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
 
 
 def _where(config: RunConfig, number: int) -> str:
@@ -154,34 +150,24 @@ def _where(config: RunConfig, number: int) -> str:
     return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
 
 
-def save(
-    config: RunConfig,
-    engine: Engine,
-    folder: RunFolder,
-    step: int,
-    credit_state: Mapping[str, Any],
-    book: ArmBook,
-    buffer: ReplayBuffer,
-) -> None:
-    """Write a checkpoint of everything after ``step`` steps."""
-    state = {"credit": dict(credit_state), "curriculum": book.state, SAVED: saved(config)}
-    checkpoint.save(folder.path, step, {**engine.files(), **buffer.files()}, state, keep=config.checkpoint.keep)
+def save(config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None) -> Path:
+    """Write a checkpoint of everything and return its folder; ``earlier`` is the one saved or restored before."""
+
+    def write(target: Path) -> None:
+        engine.save(target, earlier)
+        state.save(target, **{SAVED: saved(config)})
+
+    path = checkpoint.save(folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier)
     folder.settle()  # a run that this one replaces has lain aside until now
+    return path
 
 
-def _restore(
-    config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
-) -> tuple[int, dict[str, Any], ReplayBuffer, tuple[str, ...]]:
-    """Return the step, the states of estimator and curriculum, the replay buffer, and notes to go on from."""
+def _restore(config: RunConfig, engine: Engine, folder: RunFolder, resume: bool) -> tuple[RunState, Path | None, tuple[str, ...]]:
+    """Return the state to go on from, the checkpoint's folder if there is one, and notes."""
     found = checkpoint.load_latest(folder.path) if resume else None
     checkpoint.tidy(folder.path, found, config.checkpoint.keep)
     adopt(folder, config, found)
     if found is None:
-        notes = ("No checkpoint yet: starting from the beginning.",) if resume else ()
-        return 0, {"credit": {}, "curriculum": {}}, ReplayBuffer(), notes
+        return RunState(), None, ("No checkpoint yet: starting from the beginning.",) if resume else ()
     engine.restore(found.path)
-    state = {name: found.state.get(name, {}) for name in ("credit", "curriculum")}
-    odd = [name for name, value in state.items() if not isinstance(value, dict)]
-    if odd:
-        raise CheckpointError(f"The checkpoint {found.path} holds no state of {odd[0]}; take another one, or start anew with --overwrite.")
-    return found.step, state, ReplayBuffer.restored(found.path), found.notes
+    return RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED})), found.path, found.notes

@@ -35,7 +35,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -54,9 +53,9 @@ from sparring.rollout.play import RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics, oracle_metrics, rollout_metrics
+from sparring.run.state import RunState
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
-from sparring.selection.replay.base import ReplayBuffer
 from sparring.types import Credit, Episode
 
 
@@ -90,38 +89,34 @@ class Methods:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """What one round gave: its episodes, figures, wall-clock times, the estimator's state after it, and what it learned from."""
+    """What one round gave: its episodes, figures, wall-clock times, the state to go on from, and what it learned from."""
 
     episodes: list[Episode]
     metrics: dict[str, float]
     timing: dict[str, float]
-    credit_state: dict[str, Any]
+    state: RunState
     learned: Learned | None = None  # where it was to be recorded
 
 
-def play_round(
-    config: RunConfig,
-    engine: Engine,
-    methods: Methods,
-    step: int,
-    credit_state: Mapping[str, Any],
-    book: ArmBook | None = None,
-    buffer: ReplayBuffer | None = None,
-    *,
-    recorded: bool = False,
-) -> Round:
-    """Play the games of one step and learn from them; ``book`` takes note of what came of them, ``buffer`` stores some.
+def play_round(config: RunConfig, engine: Engine, methods: Methods, state: RunState, *, recorded: bool = False) -> Round:
+    """Play the games of one step and learn from them.
 
-    Where the step is ``recorded``, the entropy of every sampled token is computed: one more forward pass.
+    Args:
+        config: the run's configuration.
+        engine: its models.
+        methods: its plug-ins.
+        state: ``RunState()`` in the first step, and then what the round before gave.
+        recorded: compute the entropy of every sampled token, at the price of one more forward pass.
 
     Raises:
         RolloutError: no game could be played.
     """
     clock = [time.perf_counter()]
-    progress = step / config.steps
-    played = _play(config, engine, methods, step, book or ArmBook(arms(engine.games, config.rollout.starts)))
+    step, progress = state.step, state.step / config.steps
+    book, buffer = ArmBook(arms(engine.games, config.rollout.starts), state.json("curriculum")), state.replay
+    played = _play(config, engine, methods, step, book)
     clock.append(time.perf_counter())
-    batch, replayed = (buffer or ReplayBuffer()).join(
+    joined, replayed = buffer.join(
         methods.replay,
         played.kept,
         played.arm_of,
@@ -130,35 +125,35 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    data = engine.pack(batch)
-    turns, processed = engine.train_process(engine.annotate(turn_table(batch), batch, data), batch, data, progress=progress)
-    credit: Credit = methods.credit(turns, credit_state, progress=progress)
-    advantages = credit.advantages[data.turn_of] if credit.level == "turn" else credit.advantages
+    batch = engine.batch(joined, progress=progress)
+    credit: Credit = methods.credit(batch.turns, state.json("credit"), progress=progress)
+    advantages = batch.advantages(credit)
     clock.append(time.perf_counter())
-    learned, found = {}, None
+    updated, found = {}, None
     if recorded:
-        entropies = engine.entropies(data) if batch else np.zeros(0)
-        found = Learned(batch=batch, turns=turns, credit=credit, entropies=entropies)
-    if batch:
-        learned = engine.update(data, advantages, credit.value_targets, turns=turns, step=step, progress=progress)
+        entropies = engine.entropies(batch) if joined else np.zeros(0)
+        found = Learned(batch=joined, turns=batch.turns, credit=credit, entropies=entropies)
+    if joined:
+        updated = engine.learn(batch, credit, step=step, progress=progress)
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(played.episodes),
         **oracle_metrics(played.episodes, methods.oracles),
         **played.metrics,
         **replayed,
-        **processed,
+        **batch.metrics,
         **{f"credit/{name}": value for name, value in credit.metrics.items()},
-        **learned,
+        **updated,
         "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
-        "distinct_share": len(data.sequences) / max(len(data.distinct), 1),
+        "distinct_share": len(batch.pack.sequences) / max(len(batch.pack.distinct), 1),
         "retried_games": float(played.counts.retried),
         "dropped_groups": float(len(played.counts.dropped_groups)),
     }
-    timing = _timing(clock, len(played.episodes), data.num_tokens)
+    timing = _timing(clock, len(played.episodes), batch.pack.num_tokens)
     if methods.oracles:
         timing["seconds/oracle"] = played.judging
-    return Round(episodes=played.episodes, metrics=metrics, timing=timing, credit_state=credit.state, learned=found)
+    after = state.after(credit=dict(credit.state), curriculum=book.state, replay=buffer)
+    return Round(episodes=played.episodes, metrics=metrics, timing=timing, state=after, learned=found)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -21,6 +21,7 @@ from sparring.report.catalogue import glossary
 from sparring.rng import Stream
 from sparring.rollout.plans import base
 from sparring.rollout.play import RolloutCounts
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 
 BASE = {
@@ -39,7 +40,7 @@ def round_of(step=1, **changes):
     engine = LocalEngine(config)
     calls, usual = [], engine.play
     engine.play = lambda specs, counts: calls.append(list(specs)) or usual(specs, counts)
-    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), step, {}), calls
+    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState(step=step)), calls
 
 
 def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():

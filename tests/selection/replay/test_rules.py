@@ -15,6 +15,7 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import turn_table
+from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.selection.replay.base import FILE, ReplayBuffer, ReplayRequest, Stored, group_sizes
 from sparring.selection.replay.none import none
@@ -109,12 +110,15 @@ def test_buffers_are_bounded_and_forget(name):
 
 def test_a_saved_buffer_is_the_same(tmp_path):
     held = ReplayBuffer(stored(games(0, [1, -1], [0.1, 0.7, 1 / 3])) + stored(games(50, [1, -1]), step=1, arm="g#1"))
-    for name, data in held.files().items():
-        (tmp_path / name).write_bytes(data)
+    held.save(tmp_path)
     again = ReplayBuffer.restored(tmp_path)
     assert again.stored == held.stored
-    assert again.files() == held.files()
-    assert ReplayBuffer().files() == {}
+    for folder in (twice := tmp_path / "twice", empty := tmp_path / "empty"):
+        folder.mkdir()
+    again.save(twice)
+    assert all((twice / name).read_bytes() == (tmp_path / name).read_bytes() for name in (FILE, "replay.json"))
+    ReplayBuffer().save(empty)
+    assert list(empty.iterdir()) == []
     assert ReplayBuffer.restored(tmp_path / "no").stored == ()
     (tmp_path / "replay.json").write_bytes(json.dumps({"arms": [], "priorities": []}).encode())
     with pytest.raises(CheckpointError, match="replay buffer"):
@@ -237,7 +241,7 @@ def setting(**changes):
 
 def test_a_step_learns_from_what_joins_and_the_figures_say_so():
     config, seen = setting(replay={"name": "prioritised_replay", "share": 0.5}), []
-    engine, usual, buffer = LocalEngine(config), Methods.of(config), ReplayBuffer()
+    engine, usual, state, outcomes = LocalEngine(config), Methods.of(config), RunState(), []
 
     def credit(turns, state, progress):
         seen.append(turns)
@@ -246,7 +250,9 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
     methods = Methods(
         matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit=credit, replay=usual.replay
     )
-    outcomes = [play_round(config, engine, methods, step, {}, None, buffer) for step in range(3)]
+    for _ in range(3):
+        outcomes.append(play_round(config, engine, methods, state))
+        state = outcomes[-1].state
     assert "replayed_share" in outcomes[0].metrics
     assert outcomes[0].metrics["replayed_share"] == 0.0
     assert outcomes[1].metrics["replay_age"] == 1.0
@@ -263,9 +269,10 @@ def test_a_stored_game_is_compared_with_the_policy_that_played_it():
     tails = {}
     for name in ("none", "prioritised_replay"):
         config = setting(replay={"name": name}, learner={"learning_rate": 0.1})
-        engine, buffer = LocalEngine(config), ReplayBuffer()
-        for step in range(3):
-            outcome = play_round(config, engine, Methods.of(config), step, {}, None, buffer)
+        engine, state = LocalEngine(config), RunState()
+        for _ in range(3):
+            outcome = play_round(config, engine, Methods.of(config), state)
+            state = outcome.state
         tails[name] = outcome.metrics["ppo_clip/ratio_max"]
     assert tails["none"] == pytest.approx(1.0, abs=1e-4)
     assert tails["prioritised_replay"] > 1.01

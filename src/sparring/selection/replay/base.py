@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparring.errors import CheckpointError, PluginError
-from sparring.ops.files import parse_json
+from sparring.ops.files import parse_json, write_synced
 from sparring.ops.groups import centre
 from sparring.registry import Bound
 from sparring.rng import Stream
@@ -29,7 +29,7 @@ from sparring.types import Episode
 
 SUPPORT = True
 
-FILE = "replay.parquet"
+FILE, NOTES = "replay.parquet", "replay.json"
 
 
 class Stored(NamedTuple):
@@ -114,13 +114,14 @@ class ReplayBuffer:
             metrics["replay_age"] = sum(step - stored.step for stored, _ in joining) / len(joining)
         return batch, metrics
 
-    def files(self) -> dict[str, bytes]:
-        """Return everything to be saved, by file name; nothing if the buffer is empty."""
+    def save(self, folder: Path) -> None:
+        """Write everything into a checkpoint's folder; nothing if the buffer is empty."""
         if not self.stored:
-            return {}
+            return
         notes = {"arms": [stored.arm for stored in self.stored], "priorities": [stored.priority for stored in self.stored]}
         episodes = [(stored.step, stored.episode) for stored in self.stored]
-        return {FILE: to_bytes(episodes), "replay.json": json.dumps(notes).encode()}
+        write_synced(folder / FILE, to_bytes(episodes))
+        write_synced(folder / NOTES, json.dumps(notes).encode())
 
     @classmethod
     def restored(cls, folder: Path) -> ReplayBuffer:
@@ -132,7 +133,7 @@ class ReplayBuffer:
         if not (folder / FILE).exists():
             return cls()
         try:
-            notes: dict[str, Any] = parse_json((folder / "replay.json").read_bytes())
+            notes: dict[str, Any] = parse_json((folder / NOTES).read_bytes())
             episodes = from_bytes((folder / FILE).read_bytes())
             rows = zip(episodes, notes["arms"], notes["priorities"], strict=True)
             return cls(Stored(episode, str(arm), step, float(priority)) for (step, episode), arm, priority in rows)

@@ -1,0 +1,101 @@
+"""What a run carries from step to step, apart from the models: one frozen record, named by owner.
+
+An owner is whoever remembers something over steps: the estimator, the curriculum, the replay buffer. What an owner
+remembers is a value. A step takes the state of all owners and gives it back as a whole, so a loop written by hand has
+one thing to pass on, and a new owner changes no loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from sparring.errors import CheckpointError
+from sparring.ops.files import write_synced
+from sparring.selection.replay.base import ReplayBuffer
+
+STATE = "state.json"
+
+
+class Kept(Protocol):
+    """What an owner remembers, where it is no JSON: it writes files of its own and reads them back."""
+
+    def save(self, folder: Path) -> None:
+        """Write everything into a checkpoint's folder; nothing where it is empty."""
+        ...
+
+    @classmethod
+    def restored(cls, folder: Path) -> Self:
+        """Return what ``save`` wrote; the empty value where it wrote nothing.
+
+        Raises:
+            CheckpointError: the files do not fit together.
+        """
+        ...
+
+
+FILED: Mapping[str, type[Kept]] = {"replay": ReplayBuffer}  # owners with files of their own; all others keep JSON
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunState:
+    """The state of a run after ``step`` steps. ``RunState()`` is the beginning of any run.
+
+    Args:
+        step: steps done.
+        owners: what each owner remembers, by the owner's name; one that is missing remembers nothing yet.
+    """
+
+    step: int = 0
+    owners: Mapping[str, Any] = field(default_factory=dict)
+
+    def json(self, owner: str) -> dict[str, Any]:
+        """Return what an owner remembers as JSON: its own copy, empty at the beginning."""
+        return dict(self.owners.get(owner, {}))
+
+    @property
+    def replay(self) -> ReplayBuffer:
+        """A copy of the replay buffer, empty at the beginning."""
+        found = self.owners.get("replay")
+        return ReplayBuffer(found.stored if found is not None else ())
+
+    def after(self, **owners: Any) -> RunState:
+        """Return the state one step on, in which these owners remember something new."""
+        return RunState(step=self.step + 1, owners={**self.owners, **owners})
+
+    def save(self, folder: Path, **more: Any) -> None:
+        """Write everything into a checkpoint's folder: ``state.json``, and the files of owners that have some.
+
+        Args:
+            folder: of the checkpoint that is being written.
+            more: what else is to stand in ``state.json``.
+        """
+        plain = {name: value for name, value in self.owners.items() if name not in FILED}
+        write_synced(folder / STATE, json.dumps({**plain, **more}, sort_keys=True).encode())
+        for name, value in self.owners.items():
+            if name in FILED:
+                value.save(folder)
+
+    @classmethod
+    def restored(cls, folder: Path, step: int, state: Mapping[str, Any], *, apart: frozenset[str] = frozenset()) -> RunState:
+        """Return what ``save`` wrote.
+
+        Args:
+            folder: of the checkpoint.
+            step: steps done when it was saved.
+            state: the content of its ``state.json``.
+            apart: names in it that are no owner's.
+
+        Raises:
+            CheckpointError: an owner's state is of another kind, or its files do not fit together.
+        """
+        plain = {name: value for name, value in state.items() if name not in apart}
+        for name, value in plain.items():
+            if not isinstance(value, dict):
+                raise CheckpointError(
+                    f"The checkpoint {folder} holds no state of {name}; take another one, or start anew with --overwrite."
+                )
+        return cls(step=step, owners={**plain, **{name: kind.restored(folder) for name, kind in FILED.items()}})

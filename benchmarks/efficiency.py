@@ -18,8 +18,9 @@ from sparring.learn.pack import pack
 from sparring.models.prefixes import PrefixTree
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rollout.table import ordered_turns
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 WARM_UP, MEASURED = 30, 10
 

@@ -26,8 +26,9 @@ from sparring.games.catalogue import make_game
 from sparring.oracles.base import Oracle
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 
 Row = dict[str, Any]

@@ -15,8 +15,9 @@ from sparring.models import language_model
 from sparring.models.architectures import Gpt2
 from sparring.models.language_model import LanguageModel
 from sparring.registry import bind
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 

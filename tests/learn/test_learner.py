@@ -18,8 +18,9 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.schedule import parse
 
 BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
@@ -27,6 +28,12 @@ BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout
 
 def engine(**changes):
     return LocalEngine(resolve({**BASE, "threads": 1, **changes}))
+
+
+def update(run, data, advantages, *, step, progress):
+    """Update the weights as an engine does, with an advantage for each token."""
+    stream = run.root.child("update").child(step)
+    return run.learner.update(data, advantages, None, progress=progress, stream=stream)
 
 
 def batch(run, seed=0):
@@ -105,7 +112,7 @@ def test_pack_rows_line_up_with_the_turn_table():
 def test_top_p_sampling_is_replayed_over_the_kept_set():
     run = engine(rollout={"games_per_step": 48, "top_p": 0.7, "top_k": 6, "temperature": 1.3})
     data = pack(batch(run))
-    metrics = run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    metrics = update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
     assert metrics["logprob_difference_max"] < 1e-5
 
 
@@ -143,7 +150,7 @@ def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabi
     )
     old = batch(run)
     data = pack(old)
-    run.update(data, np.where(data.turn_of % 2, 1.0, -1.0), None, step=0, progress=0.0)
+    update(run, data, np.where(data.turn_of % 2, 1.0, -1.0), step=0, progress=0.0)
     fresh = [replace(episode, episode_id=1000 + episode.episode_id) for episode in batch(run, seed=1)]
     data = pack([*old, *fresh])
     said = np.repeat(data.episode, data.tokens) >= 1000
@@ -155,7 +162,7 @@ def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabi
 def test_minibatches_and_epochs_take_as_many_updates():
     run = engine(learner={"minibatches": 3, "epochs": 2})
     data = pack(batch(run))
-    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
     steps = {int(state["step"]) for state in run.learner.optimizer.state.values()}
     assert steps == {6}
     assert run.model.version == 1
@@ -165,7 +172,7 @@ def test_the_average_lags_behind_and_is_what_is_published():
     run = engine(learner={"average": 0.9})
     before = [p.clone() for p in run.model.parameters()]
     data = pack(batch(run))
-    run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+    update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
     pairs = zip(before, run.model.parameters(), run.learner.policy.parameters(), strict=True)
     for start, current, average in pairs:
         assert torch.allclose(average, 0.9 * start + 0.1 * current, atol=1e-6)
@@ -175,14 +182,14 @@ def test_the_average_lags_behind_and_is_what_is_published():
 def test_the_learning_rate_follows_its_schedule():
     run = engine(learner={"learning_rate": {"schedule": "linear", "start": 0.1, "end": 0.0}})
     data = pack(batch(run))
-    assert run.update(data, np.ones(len(data.turn_of)), None, step=5, progress=0.5)["learning_rate"] == pytest.approx(0.05)
+    assert update(run, data, np.ones(len(data.turn_of)), step=5, progress=0.5)["learning_rate"] == pytest.approx(0.05)
 
 
 def test_a_loss_weight_of_zero_removes_the_term():
     def trained(terms):
         run = engine(losses=terms)
         data = pack(batch(run))
-        run.update(data, np.linspace(-1, 1, len(data.turn_of)), None, step=0, progress=0.0)
+        update(run, data, np.linspace(-1, 1, len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.detach().flatten() for p in run.model.parameters()])
 
     plain = trained([{"name": "ppo_clip"}])
@@ -195,7 +202,7 @@ def test_importance_weights_multiply_the_policy_loss_whatever_their_place():
         run = engine(losses=terms)
         data = pack(batch(run))
         object.__setattr__(data, "logprobs", data.logprobs + np.log(2.0))  # a sampler that overstates by a factor of two
-        run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)
+        update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.grad.flatten() for p in run.model.parameters()])
 
     weighted = [{"name": "policy_gradient"}, {"name": "truncated_is"}]
@@ -255,8 +262,8 @@ def batch_of_demonstrations(run):
 def test_a_reference_holds_still():
     run = engine(losses=[{"name": "ppo_clip"}, {"name": "kl_penalty", "weight": 0.1}])
     data = pack(batch(run))
-    assert run.update(data, np.ones(len(data.turn_of)), None, step=0, progress=0.0)["kl_penalty/kl"] == pytest.approx(0, abs=1e-6)
-    again = run.update(data, np.ones(len(data.turn_of)), None, step=1, progress=0.0)
+    assert update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)["kl_penalty/kl"] == pytest.approx(0, abs=1e-6)
+    again = update(run, data, np.ones(len(data.turn_of)), step=1, progress=0.0)
     assert again["kl_penalty/kl"] > 1e-6
 
 

@@ -18,8 +18,9 @@ from sparring.learn.process import gradient, mean_scores
 from sparring.registry import bind
 from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 
 BASE = {

@@ -14,7 +14,7 @@ from sparring.measure.matches import play_matches
 from sparring.measure.starts import Met, columns
 from sparring.oracles.puzzles.sudoku import reference
 from sparring.rng import Stream
-from sparring.run.step import Methods
+from sparring.run.methods import Methods
 
 SMALL = {
     "sudoku": ({"blanks": 5, "puzzles": 40}, ("unseen", "seen")),

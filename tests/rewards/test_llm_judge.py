@@ -21,8 +21,9 @@ from sparring.oracles.base import verdict
 from sparring.rewards.base import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.types import Episode, Turn
 
 GAME = make_game("kuhn_poker", options={"style": "full"})

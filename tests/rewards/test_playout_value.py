@@ -8,8 +8,9 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
 from sparring.rewards.playout_value import playout_value
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 CONFIG = {
     "steps": 2,

@@ -13,8 +13,9 @@ from sparring.rewards import reference_match as module
 from sparring.rewards.best_action import best_action
 from sparring.rewards.reference_match import reference_match
 from sparring.rng import Stream
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 from sparring.types import Episode, Turn
 

@@ -10,8 +10,9 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError
 from sparring.games.catalogue import make_game
 from sparring.rewards.regret import regret
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
 TURNS = [

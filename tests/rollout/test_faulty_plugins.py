@@ -27,7 +27,7 @@ from sparring.rewards.base import WeightedReward
 from sparring.rollout.play import RolloutCounts, play
 from sparring.run import checkpoint, loop
 from sparring.run.folder import RunFolder
-from sparring.run.step import Methods
+from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.types import Credit
 

@@ -6,8 +6,9 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.run.evaluation import Evaluator
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hanabi", {"players": 4, "size": "simple"})]
 BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]

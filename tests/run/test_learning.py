@@ -6,8 +6,9 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.run.evaluation import Evaluator
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 
 @pytest.mark.slow

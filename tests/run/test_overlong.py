@@ -21,8 +21,9 @@ from sparring.rollout.ledger import Ledger
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 
 CONTEXT = 20  # tokens: two or three turns of tic-tac-toe

@@ -7,8 +7,9 @@ import pytest
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError
+from sparring.run.methods import Methods
 from sparring.run.state import FILED, RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 BASE = {
     "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],

@@ -10,9 +10,12 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RolloutError
+from sparring.run import playing
 from sparring.run import step as step_module
+from sparring.run.methods import Methods
+from sparring.run.playing import _mean_metrics, _whole_groups
 from sparring.run.state import RunState
-from sparring.run.step import Methods, _mean_metrics, _whole_groups, play_round
+from sparring.run.step import play_round
 
 LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
@@ -200,7 +203,8 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     usual = Methods.of(config, [game for game, _ in engine.games])
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
-    monkeypatch.setattr(step_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    for module in (step_module, playing):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
     assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))

@@ -15,7 +15,10 @@ from sparring.cli.verbs import Verbs
 from sparring.errors import SparringError
 
 app = typer.Typer(
-    cls=Verbs, help="Train, measure and improve language-model agents by letting them play.", no_args_is_help=True, add_completion=False
+    cls=Verbs,
+    help="Train, measure and improve language-model agents by letting them play.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -28,13 +31,18 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Train, measure and improve language-model agents by letting them play."""
 
 
 def main() -> None:
-    """Run the command line; any error is one line, with exit code 2 if the user can mend it and 1 if it is ours."""
+    """Run the command line.
+
+    Any error is one line, with exit code 2 if the user can mend it and 1 if it is ours.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -34,14 +34,20 @@ class Batch:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M]; every token has that of its turn where credit is given to turns."""
+        """Return the advantage of each sampled token, [M].
+
+        Every token has that of its turn where credit is given to turns.
+        """
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
 
 class Engine(Protocol):
-    """The models of a run and everything done with them; ``engine/local.py`` does it in one process.
+    """The models of a run and everything done with them.
 
-    A step is ``play``, ``batch``, ``learn``, in this order. ``play`` alone may be called again in between.
+    ``engine/local.py`` does it in one process.
+
+    A step is ``play``, ``batch``, ``learn``, in this order. ``play`` alone may be called again in
+    between.
     """
 
     root: Stream
@@ -61,14 +67,21 @@ class Engine(Protocol):
         ...
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
-        """Return what a step learns from, with the columns that the estimator NEEDS; models that give them are trained first."""
+        """Return what a step learns from, with the columns that the estimator NEEDS.
+
+        Models that give them are trained first.
+        """
         ...
 
     def entropies(self, batch: Batch) -> FloatArray:
-        """Return the entropy [M] of the distribution that each sampled token was drawn from, in nats, by the weights of now."""
+        """Return the entropy [M] of the distribution that each sampled token was drawn from, in
+        nats, by the weights of now.
+        """
         ...
 
-    def learn(self, batch: Batch, credit: Credit, *, step: int, progress: float) -> dict[str, float]:
+    def learn(
+        self, batch: Batch, credit: Credit, *, step: int, progress: float
+    ) -> dict[str, float]:
         """Update the weights; return metrics."""
         ...
 
@@ -81,7 +94,10 @@ class Engine(Protocol):
         ...
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything into a checkpoint's folder; past selves that the ``earlier`` one holds are linked, not written."""
+        """Write everything into a checkpoint's folder.
+
+        Past selves that the ``earlier`` one holds are linked, not written.
+        """
         ...
 
     def restore(self, folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""Exact values as columns of the turn table, for estimators that compare a turn with what else could have been done."""
+"""Exact values as columns of the turn table, for estimators that compare a turn with what else
+could have been done.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,19 @@ class _Book:
 
 
 class ExactColumns:
-    """Fills ``action_value``, ``state_value`` and ``default_value`` by enumeration, for games small enough.
+    """Fills ``action_value``, ``state_value`` and ``default_value`` by enumeration, for games small
+    enough.
 
-    ``scales`` multiplies a game's values, as its payoffs are multiplied in what credit sees; 1 where a game is missing.
+    ``scales`` multiplies a game's values, as its payoffs are multiplied in what credit sees; 1
+    where a game is missing.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
     """
 
-    def __init__(self, games: Sequence[Game], limit: int, scales: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, games: Sequence[Game], limit: int, scales: Mapping[str, float] | None = None
+    ) -> None:
         self._scales = dict(scales or {})
         self._books: dict[str, _Book] = {}
         for game in games:
@@ -41,22 +47,32 @@ class ExactColumns:
             number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
             self._books[game.name] = _Book(states=states, number=number)
 
-    def of(self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer) -> dict[str, FloatArray]:
-        """Return the columns, [N] each, of the policy renormalised over legal actions in every seat.
+    def of(
+        self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
+    ) -> dict[str, FloatArray]:
+        """Return the columns, [N] each, of the policy renormalised over legal actions in every
+        seat.
 
-        A reply that was no legal action is worth what its turn was paid. A seat that is asked again after an illegal
-        reply stands in the same information state.
+        A reply that was no legal action is worth what its turn was paid. A seat that is asked again
+        after an illegal reply stands in the same information state.
         """
         values = {}
         for name in {episode.game for episode in episodes}:
             states = self._books[name].states
             values[name] = exact_values(states, ask(policy, states)[0])
-        action, state, default = turns.reward.copy(), np.zeros(len(turns.reward)), np.zeros(len(turns.reward))
+        action, state, default = (
+            turns.reward.copy(),
+            np.zeros(len(turns.reward)),
+            np.zeros(len(turns.reward)),
+        )
         for row, (episode, turn) in enumerate(ordered_turns(episodes)):
             book, own = self._books[episode.game], values[episode.game]
             index = book.number[turn.seat, turn.state_key]
             scale = self._scales.get(episode.game, 1.0)
             state[row], default[row] = scale * own.state[index], scale * own.action[index].mean()
             if turn.action is not None:
-                action[row] = scale * own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+                action[row] = (
+                    scale
+                    * own.action[index][book.states.queries[index].legal_actions.index(turn.action)]
+                )
         return {"action_value": action, "state_value": state, "default_value": default}

@@ -30,7 +30,9 @@ model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{base}")
 """
 
 
-def export(engine: LocalEngine, folder: Path, *, step: int, dtype: str | None = None, adapter: bool = False) -> None:
+def export(
+    engine: LocalEngine, folder: Path, *, step: int, dtype: str | None = None, adapter: bool = False
+) -> None:
     """Write the published policy.
 
     Args:
@@ -46,7 +48,9 @@ def export(engine: LocalEngine, folder: Path, *, step: int, dtype: str | None = 
     engine.learner.policy.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
         _write_sampling(engine, folder / "generation_config.json")
-    (folder / CARD).write_text(card(engine, folder.name, step=step, adapter=adapter), encoding="utf-8")
+    (folder / CARD).write_text(
+        card(engine, folder.name, step=step, adapter=adapter), encoding="utf-8"
+    )
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
@@ -55,8 +59,16 @@ def export(engine: LocalEngine, folder: Path, *, step: int, dtype: str | None = 
 def _write_sampling(engine: LocalEngine, path: Path) -> None:
     """Write how the policy was sampled, so that ``generate`` samples alike."""
     params = engine.params
-    settings: dict[str, Any] = {"do_sample": True, "temperature": params.temperature, "top_p": params.top_p, "top_k": params.top_k}
-    settings |= {"max_new_tokens": params.max_new_tokens, "eos_token_id": list(engine.renderer.stop_ids)}
+    settings: dict[str, Any] = {
+        "do_sample": True,
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "top_k": params.top_k,
+    }
+    settings |= {
+        "max_new_tokens": params.max_new_tokens,
+        "eos_token_id": list(engine.renderer.stop_ids),
+    }
     settings["pad_token_id"] = engine.model.tokenizer.pad_token_id
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
@@ -65,29 +77,39 @@ def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
     """Return the model card: what it is, how it is asked, and how it is loaded."""
     config = engine.config
     prompts = {game.name: first_prompt(engine, game) for game, weight in engine.games if weight}
-    fill = {"folder": folder, "base": config.model.name, "prompt": repr(next(iter(prompts.values())))}
+    fill = {
+        "folder": folder,
+        "base": config.model.name,
+        "prompt": repr(next(iter(prompts.values()))),
+    }
     code = (ADAPTER if adapter else TRANSFORMERS).format(**fill)
     parts = [
         f"# {config.name}, step {step}",
         f"{config.summary}\n\nTrained by play with Sparring: {_made(config)}.",
-        "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is one legal action, then "
-        f"{_stops(engine)}. What the seat is told next is written after it in the same way. Other prompts were not trained on.",
+        "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
+        f"one legal action, then {_stops(engine)}. What the seat is told next is written after it "
+        "in the same way. Other prompts were not trained on.",
         *(f"{name}, the first seat:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
     if not adapter:
         parts.append(
-            "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and completions with the prompt above.\n"
+            "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and "
+            "completions with the prompt above.\n"
             "`generation_config.json` holds the sampling settings of training."
         )
     return "\n\n".join(parts) + "\n"
 
 
 def first_prompt(engine: LocalEngine, game: Game) -> str:
-    """Return what the seat that moves first reads at its first turn of the deal of seed 0, special tokens included."""
+    """Return what the seat that moves first reads at its first turn of the deal of seed 0, special
+    tokens included.
+    """
     state = game.reset(Stream.from_seed(0).child("card"))
     ids = engine.renderer.initial(state.observe(state.seat).text)
-    text: str = engine.model.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    text: str = engine.model.tokenizer.decode(
+        list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+    )
     return text
 
 
@@ -95,12 +117,17 @@ def _made(config: RunConfig) -> str:
     """Return how the policy was trained, in words."""
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
-    return f"{base}, games {', '.join(game.known_as for game in config.games if game.weight)}, credit {config.credit.name}, losses {losses}"
+    return (
+        f"{base}, games {', '.join(game.known_as for game in config.games if game.weight)}, "
+        f"credit {config.credit.name}, losses {losses}"
+    )
 
 
 def _stops(engine: LocalEngine) -> str:
     """Return the tokens that end a reply, as text."""
-    return " or ".join(f"`{engine.model.tokenizer.decode([index])}`" for index in engine.renderer.stop_ids)
+    return " or ".join(
+        f"`{engine.model.tokenizer.decode([index])}`" for index in engine.renderer.stop_ids
+    )
 
 
 def _block(text: str) -> str:

@@ -1,4 +1,6 @@
-"""Everything that touches the model, in one process: sampling, values, updates, past selves, saving."""
+"""Everything that touches the model, in one process: sampling, values, updates, past selves,
+saving.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from sparring.agents.demonstrator import demonstrator
 from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
+from sparring.engine.build import build_model
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.packing import load_optimizer, save_optimizer, save_weights
-from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.engine.packing import load_optimizer, load_weights, save_optimizer, save_weights
 from sparring.engine.source import EngineSource
-from sparring.errors import CheckpointError, ConfigError, ModelError, SparringError
+from sparring.errors import CheckpointError, ModelError, SparringError
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
@@ -29,10 +31,7 @@ from sparring.learn.legal import legal_replies
 from sparring.learn.pack import pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.targets import WeightedLoss
-from sparring.models.adapters import add_adapters
-from sparring.models.language_model import LanguageModel, load_language_model
-from sparring.models.memory import available_bytes, refuse_beyond
-from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.models.language_model import LanguageModel
 from sparring.ops.files import link_or_copy, parse_json, write_synced
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
@@ -42,28 +41,52 @@ from sparring.schedule import parse
 from sparring.types import Credit, Episode, FloatArray, SamplingParams
 
 PUBLISHED = "policy"
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, OverflowError, safetensors.SafetensorError)
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    OverflowError,
+    safetensors.SafetensorError,
+)
 
 
 class LocalEngine:
-    """The model of a run and everything done with it. ``members`` are the names of past selves, oldest first."""
+    """The model of a run and everything done with it.
+
+    ``members`` are the names of past selves, oldest first.
+    """
 
     def __init__(self, config: RunConfig) -> None:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
-        self.games: list[tuple[Game, float]] = [(configured_game(section), section.weight) for section in config.games]
-        losses = [WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight)) for loss in config.losses]
+        self.games: list[tuple[Game, float]] = [
+            (configured_game(section), section.weight) for section in config.games
+        ]
+        losses = [
+            WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
+            for loss in config.losses
+        ]
         credit = config.credit.bind("credit")
         self.columns = ordered(credit.needs)
-        self._after_process = [name for name in self.columns if "process" in asks(bind("columns", name))]
+        self._after_process = [
+            name for name in self.columns if "process" in asks(bind("columns", name))
+        ]
         asked = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
         with_values = "critic" in asks(credit) or "values" in asked
-        self.model = build_model(config, [game for game, _ in self.games], self.root, with_values=with_values)
+        self.model = build_model(
+            config, [game for game, _ in self.games], self.root, with_values=with_values
+        )
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
         rollout = config.rollout
         self.params = SamplingParams(
-            max_new_tokens=rollout.max_new_tokens, temperature=rollout.temperature, top_p=rollout.top_p, top_k=rollout.top_k
+            max_new_tokens=rollout.max_new_tokens,
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+            top_k=rollout.top_k,
         )
         reference = "reference" in asks(credit) or "reference_logprobs" in asked
         self.replies = legal_replies(asked, self.renderer)
@@ -75,10 +98,14 @@ class LocalEngine:
             with_reference=reference,
             value_at=fitted_at(self.columns),
         )
-        self.process = ProcessLearner(self.model, config, credit) if "process" in asks(credit) else None
+        self.process = (
+            ProcessLearner(self.model, config, credit) if "process" in asks(credit) else None
+        )
         scales = {section.known_as: section.scale for section in config.games}
         limit, exact = config.evaluation.max_states, "tree" in asks(credit)
-        self.exact = ExactColumns([game for game, _ in self.games], limit, scales) if exact else None
+        self.exact = (
+            ExactColumns([game for game, _ in self.games], limit, scales) if exact else None
+        )
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
             "demonstrator": demonstrator(renderer=self.renderer),
@@ -87,7 +114,12 @@ class LocalEngine:
 
     def _sit(self, name: str, model: LanguageModel) -> PolicyAgent:
         """Return an agent that plays with this model."""
-        return policy(sampler=self.config.sampler.bind("samplers")(model), renderer=self.renderer, params=self.params, name=name)
+        return policy(
+            sampler=self.config.sampler.bind("samplers")(model),
+            renderer=self.renderer,
+            params=self.params,
+            name=name,
+        )
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -102,17 +134,27 @@ class LocalEngine:
             else:
                 bot = name.removeprefix(BOT)
                 given = self.config.bots.get(bot)
-                self.agents[name] = (given.bind("agents") if given is not None else bind("agents", bot))()
+                self.agents[name] = (
+                    given.bind("agents") if given is not None else bind("agents", bot)
+                )()
         return self.agents[name]
 
     def play(self, specs: Sequence[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
         """Play these games and return their episodes."""
-        agents = {name: self.agent(name) for name in sorted({name for spec in specs for name in spec.seats})}
+        agents = {
+            name: self.agent(name)
+            for name in sorted({name for spec in specs for name in spec.seats})
+        }
         rollout = self.config.rollout
-        return play(specs, agents, in_flight=rollout.in_flight, retries=rollout.retries, counts=counts)
+        return play(
+            specs, agents, in_flight=rollout.in_flight, retries=rollout.retries, counts=counts
+        )
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
-        """Return what a step learns from, with the columns that the estimator NEEDS; the process model is trained first."""
+        """Return what a step learns from, with the columns that the estimator NEEDS.
+
+        The process model is trained first.
+        """
         data = pack(episodes, self.replies)
         source = EngineSource(self, turn_table(episodes), episodes, data)
         for name in self.columns:
@@ -129,7 +171,9 @@ class LocalEngine:
         """Return the entropy of the distribution of each sampled token, [M], nats."""
         return self.learner.entropies(batch.pack)
 
-    def learn(self, batch: Batch, credit: Credit, *, step: int, progress: float) -> dict[str, float]:
+    def learn(
+        self, batch: Batch, credit: Credit, *, step: int, progress: float
+    ) -> dict[str, float]:
         """Update the weights once; see ``Learner.update``.
 
         Raises:
@@ -137,8 +181,9 @@ class LocalEngine:
         """
         if not len(batch.pack.turn_of):
             raise ModelError(
-                f"No conversation of this step fits into the context of {self.model.context} tokens with a whole reply after it. "
-                "Raise model.context, lower rollout.max_new_tokens, or give the games a shorter wording."
+                f"No conversation of this step fits into the context of {self.model.context} "
+                "tokens with a whole reply after it. Raise model.context, lower "
+                "rollout.max_new_tokens, or give the games a shorter wording."
             )
         return self.learner.update(
             batch.pack,
@@ -157,7 +202,10 @@ class LocalEngine:
         return loss
 
     def take_member(self, name: str, keep: int) -> None:
-        """Add a copy of the learner to the league; beyond ``keep`` members the one closest to its neighbours leaves."""
+        """Add a copy of the learner to the league.
+
+        Beyond ``keep`` members the one closest to its neighbours leaves.
+        """
         self._add_member(name, self.model.clone())
         while len(self._past) > keep:
             names = list(self._past)
@@ -176,7 +224,8 @@ class LocalEngine:
 
         Args:
             folder: empty; of the checkpoint that is being written.
-            earlier: the checkpoint that this engine saved or restored last. A past self that it holds is linked, not written.
+            earlier: the checkpoint that this engine saved or restored last. A past self that it
+                holds is linked, not written.
 
         Raises:
             DivergedError: something of it is not finite.
@@ -204,77 +253,38 @@ class LocalEngine:
 
         Raises:
             CheckpointError: a file is missing or of another model.
-            ModelError: the frozen weights under the adapters are not those that they were trained on.
+            ModelError: the frozen weights under the adapters are not those that they were trained
+                on.
         """
         try:
             meta = parse_json((folder / "engine.json").read_bytes())
             if meta.get("base", self.model.frozen_digest) != self.model.frozen_digest:
                 raise ModelError(
-                    f"model.name={self.config.model.name!r} is no longer the model that the adapters in {folder} were trained on: its "
-                    f"frozen weights have SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the old weights back."
+                    f"model.name={self.config.model.name!r} is no longer the model that the "
+                    f"adapters in {folder} were trained on: its frozen weights have "
+                    f"SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the "
+                    "old weights back."
                 )
-            self._read(folder / "model.safetensors", self.model, meta["version"])
+            load_weights(self.model, folder / "model.safetensors", meta["version"])
             if self.learner.average is not None:
-                self._read(folder / "average.safetensors", self.learner.average, meta["version"])
+                load_weights(self.learner.average, folder / "average.safetensors", meta["version"])
             load_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
             if self.process is not None:
-                self._read(folder / "process.safetensors", self.process.model, meta["version"])
+                load_weights(self.process.model, folder / "process.safetensors", meta["version"])
                 load_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
             for name in list(self._past):
                 del self._past[name], self.agents[name]
             for name, version in meta["members"].items():
                 if not MEMBER.fullmatch(name):
-                    raise CheckpointError(f"The checkpoint {folder} names a past self {name!r}; its names look like {PAST}000040.")
+                    raise CheckpointError(
+                        f"The checkpoint {folder} names a past self {name!r}; its names look "
+                        f"like {PAST}000040."
+                    )
                 self._add_member(name, self.model.clone())
-                self._read(folder / f"{name}.safetensors", self._past[name], version)
+                load_weights(self._past[name], folder / f"{name}.safetensors", version)
         except SparringError:
             raise
         except UNREADABLE as error:
-            raise CheckpointError(f"The checkpoint {folder} cannot be loaded: {error!r}.") from error
-
-    @staticmethod
-    def _read(path: Path, model: LanguageModel, version: int) -> None:
-        """Load weights from a safetensors file."""
-        if type(version) is not int or not 0 <= version < 1 << 53:
-            raise CheckpointError(f"{path} is said to hold version {version!r}, which is no count of updates.")
-        model.load_tensors(safetensors.torch.load_file(path))
-        model.version = version
-
-
-def build_model(config: RunConfig, games: Sequence[Game], root: Stream, *, with_values: bool) -> LanguageModel:
-    """Return the model of a configuration: pretrained, or tiny with a vocabulary derived from the games."""
-    if config.model.name != TINY:
-        return _pretrained(config, root, with_values)
-    tokenizer = tiny_tokenizer(word for game in games for word in game.vocabulary())
-    parameters = tiny_parameters(config, len(tokenizer))
-    refuse_beyond(TINY, parameters, 4 * parameters + memory_to_train(config, parameters), available_bytes())
-    network = tiny_model(
-        vocabulary_size=len(tokenizer),
-        stream=root.child("weights"),
-        hidden_size=config.model.hidden_size,
-        layers=config.model.layers,
-        heads=config.model.heads,
-        context=config.model.context or TINY_CONTEXT,
-    )
-    model = LanguageModel(network, tokenizer, with_values=with_values)
-    model.forward.recompute = config.model.gradient_checkpointing
-    return model
-
-
-def _pretrained(config: RunConfig, root: Stream, with_values: bool) -> LanguageModel:
-    """Return a pretrained model, with adapters if asked for; its size is checked before it is loaded."""
-    chosen, lora = config.model, config.model.lora
-    device = find_device(chosen.device)
-    plain = load_language_model(
-        chosen.name, dtype=chosen.dtype, training_bytes=lambda parameters: memory_to_train(config, parameters), device=device
-    )
-    network = plain.network.to(device)
-    if lora is not None:
-        network = add_adapters(network, rank=lora.rank, alpha=lora.alpha, targets=lora.targets, stream=root.child("adapters"))
-    model = LanguageModel(network, plain.tokenizer, with_values=with_values, longest=chosen.context)
-    if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
-        kind = type(model.base).__name__
-        raise ConfigError(f"model.gradient_checkpointing=true: the forward of {kind} is its own and not taken apart. Leave it off.")
-    model.forward.recompute = chosen.gradient_checkpointing
-    _ = model.context  # what names no limit and is given none is refused here, not in the first game
-    return model
+            raise CheckpointError(
+                f"The checkpoint {folder} cannot be loaded: {error!r}."
+            ) from error

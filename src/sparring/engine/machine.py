@@ -16,7 +16,9 @@ def facts() -> dict[str, Any]:
 
 
 def operations_per_second() -> float:
-    """Return the rate of a matrix product on this machine's CPU, in floating-point operations per second."""
+    """Return the rate of a matrix product on this machine's CPU, in floating-point operations per
+    second.
+    """
     matrix = torch.ones(MATRIX, MATRIX)
     began = time.perf_counter()
     for _ in range(REPEATS):

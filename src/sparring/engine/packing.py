@@ -1,4 +1,7 @@
-"""Weights and an optimiser's state as files of safetensors, and back; nothing that is not finite is written."""
+"""Weights and an optimiser's state as files of safetensors, and back.
+
+Nothing that is not finite is written.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,12 @@ def save_weights(model: LanguageModel, path: Path) -> None:
         DivergedError: one of them is not finite.
         OSError: the disk is full or not writable.
     """
-    _save(finite({name: tensor.contiguous() for name, tensor in model.tensors().items()}, "The weight"), path)
+    _save(
+        finite(
+            {name: tensor.contiguous() for name, tensor in model.tensors().items()}, "The weight"
+        ),
+        path,
+    )
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
@@ -35,14 +43,20 @@ def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
         OSError: the disk is full or not writable.
     """
     state: Mapping[int, Mapping[str, Any]] = optimizer.state_dict()["state"]
-    tensors = {f"{index}.{key}": torch.as_tensor(value).contiguous() for index, fields in state.items() for key, value in fields.items()}
+    tensors = {
+        f"{index}.{key}": torch.as_tensor(value).contiguous()
+        for index, fields in state.items()
+        for key, value in fields.items()
+    }
     _save(finite(tensors, "The optimiser's"), path)
 
 
 def _save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors from where they lie: nothing of them is copied in memory."""
     path.touch()
-    mode = path.stat().st_mode  # what the user's umask gives; the library would make a file that its owner alone may read
+    mode = (
+        path.stat().st_mode
+    )  # what the user's umask gives; the library would make a file that its owner alone may read
     try:
         safetensors.torch.save_file(dict(tensors), path)
         path.chmod(mode)
@@ -63,7 +77,30 @@ def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     state: dict[int, dict[str, Any]] = {}
     for name, tensor in safetensors.torch.load_file(path).items():
         index, _, key = name.partition(".")
-        if not index.isdecimal() or int(index) >= len(own) or tensor.shape not in (own[int(index)].shape, ()):
-            raise CheckpointError(f"The optimiser's state {name!r} belongs to no parameter of this model.")
+        if (
+            not index.isdecimal()
+            or int(index) >= len(own)
+            or tensor.shape not in (own[int(index)].shape, ())
+        ):
+            raise CheckpointError(
+                f"The optimiser's state {name!r} belongs to no parameter of this model."
+            )
         state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizer.load_state_dict(
+        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+    )
+
+
+def load_weights(model: LanguageModel, path: Path, version: int) -> None:
+    """Load what ``save_weights`` wrote, and how many updates made it.
+
+    Raises:
+        CheckpointError: the version is no count.
+        ModelError: the file is of another model.
+    """
+    if type(version) is not int or not 0 <= version < 1 << 53:
+        raise CheckpointError(
+            f"{path} is said to hold version {version!r}, which is no count of updates."
+        )
+    model.load_tensors(safetensors.torch.load_file(path))
+    model.version = version

@@ -12,7 +12,14 @@ import torch
 from sparring.config import RunConfig
 from sparring.errors import ConfigError, SparringError
 from sparring.games.catalogue import configured_game
-from sparring.models.memory import GIB, PROGRAM, Shape, activation_bytes, available_bytes, training_bytes
+from sparring.models.memory import (
+    GIB,
+    PROGRAM,
+    Shape,
+    activation_bytes,
+    available_bytes,
+    training_bytes,
+)
 from sparring.models.pretrained import DTYPES, size_of
 from sparring.models.tiny import SPECIAL
 from sparring.registry import Bound, asks
@@ -27,7 +34,9 @@ LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every l
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run: what is played, with which methods, how much of it, and what it takes."""
+    """Return the plan of a run: what is played, with which methods, how much of it, and what it
+    takes.
+    """
     steps, rollout = config.steps, config.rollout
     return {
         "recipe": config.name,
@@ -37,7 +46,10 @@ def describe(config: RunConfig) -> dict[str, Any]:
         "steps": steps,
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,
-        "groups": f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games per step",
+        "groups": (
+            f"{rollout.games_per_step // rollout.group_size} starts of {rollout.group_size} games "
+            "per step"
+        ),
         "plan": rollout.plan.name,
         "sampled_tokens_per_step_at_most": sampled_tokens(config),
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
@@ -61,11 +73,20 @@ def _process(config: RunConfig) -> dict[str, int]:
 def _settings(bound: Bound) -> dict[str, Any]:
     """Return all options of a plug-in, those that are left at their defaults as well."""
     parameters = inspect.signature(bound.plugin.function).parameters.values()
-    return {**{p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is not p.empty}, **bound.options}
+    return {
+        **{
+            p.name: p.default
+            for p in parameters
+            if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+        },
+        **bound.options,
+    }
 
 
 def sampled_tokens(config: RunConfig) -> int:
-    """Return the most tokens a step can sample: every game as long as its rules allow, every reply to its limit."""
+    """Return the most tokens a step can sample: every game as long as its rules allow, every reply
+    to its limit.
+    """
     games = [configured_game(section) for section in config.games]
     weights = [game.weight / sum(other.weight for other in config.games) for game in config.games]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
@@ -79,7 +100,9 @@ def _model(config: RunConfig) -> dict[str, Any]:
     shape: Shape | None
     if chosen.name == TINY:
         parameters, shape = tiny_size(config)
-        plan.update({"hidden_size": chosen.hidden_size, "layers": chosen.layers, "parameters": parameters})
+        plan.update(
+            {"hidden_size": chosen.hidden_size, "layers": chosen.layers, "parameters": parameters}
+        )
         dtype, source = DTYPES["float32"], ""
     else:
         dtype = DTYPES[chosen.dtype]
@@ -90,7 +113,9 @@ def _model(config: RunConfig) -> dict[str, Any]:
         parameters = found
         plan.update({"parameters": parameters, "parameters_from": source})
     kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
-    if chosen.name == TINY and shape is not None:  # a step's conversations are short and few, far below the limit
+    if (
+        chosen.name == TINY and shape is not None
+    ):  # a step's conversations are short and few, far below the limit
         kept = min(kept, _tiny_cache(config, shape))
     parts = {
         "weights": parameters * dtype.itemsize,
@@ -101,7 +126,12 @@ def _model(config: RunConfig) -> dict[str, Any]:
     }
     known = {name: value for name, value in parts.items() if value is not None}
     gib = {name: round(value / GIB, 2) for name, value in known.items()}
-    return {**plan, "memory_gib": round(sum(known.values()) / GIB, 1), "memory_parts_gib": gib, "needs": _needs(config, known)}
+    return {
+        **plan,
+        "memory_gib": round(sum(known.values()) / GIB, 1),
+        "memory_parts_gib": gib,
+        "needs": _needs(config, known),
+    }
 
 
 def _needs(config: RunConfig, parts: Mapping[str, int]) -> str:
@@ -110,10 +140,25 @@ def _needs(config: RunConfig, parts: Mapping[str, int]) -> str:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")
     except ConfigError:  # planned here, run elsewhere
         device = torch.device("cpu")
-    needed, have, where = sum(parts.values()), available_bytes(device), "GPU" if device.type == "cuda" else "machine"
-    fits = f"fits into this {where}'s" if needed < have else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
-    missing = "" if "activations_and_logits" in parts else ", activations left out as the model's shape is not known here"
-    return f"about {needed / GIB:.1f} GiB (an estimate{missing}): {fits} {have / GIB:.1f} GiB. {_gpu(needed, parts['weights'])}"
+    needed, have, where = (
+        sum(parts.values()),
+        available_bytes(device),
+        "GPU" if device.type == "cuda" else "machine",
+    )
+    fits = (
+        f"fits into this {where}'s"
+        if needed < have
+        else f"needs a larger {where} or adapters (model.lora.rank=16); this one has"
+    )
+    missing = (
+        ""
+        if "activations_and_logits" in parts
+        else ", activations left out as the model's shape is not known here"
+    )
+    return (
+        f"about {needed / GIB:.1f} GiB (an estimate{missing}): {fits} {have / GIB:.1f} "
+        f"GiB. {_gpu(needed, parts['weights'])}"
+    )
 
 
 def _gpu(needed: int, weights: int) -> str:
@@ -124,17 +169,26 @@ def _gpu(needed: int, weights: int) -> str:
     large = (
         f"one of {size} GB"
         if size is not None
-        else f"several, {needed / GIB:.0f} GiB in all, which this version does not use; train adapters"
+        else (
+            f"several, {needed / GIB:.0f} GiB in all, which this version does not use; train "
+            "adapters"
+        )
     )
     return f"A GPU is needed to finish in reasonable time: {large}."
 
 
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
-    """Return the number of parameters and the shape of the tiny model, which is not made for this."""
+    """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
     words = {word for section in config.games for word in configured_game(section).vocabulary()}
     width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
-    shape = Shape(layers=chosen.layers, hidden=width, inner=4 * width, attention=3 * width, vocabulary=vocabulary)
+    shape = Shape(
+        layers=chosen.layers,
+        hidden=width,
+        inner=4 * width,
+        attention=3 * width,
+        vocabulary=vocabulary,
+    )
     return tiny_parameters(config, vocabulary), shape
 
 
@@ -146,14 +200,26 @@ def tiny_parameters(config: RunConfig, vocabulary: int) -> int:
 
 
 def _tiny_cache(config: RunConfig, shape: Shape) -> int:
-    """Return the most that the tiny model's kept keys and values can be: every conversation of a step, each whole."""
+    """Return the most that the tiny model's kept keys and values can be: every conversation of a
+    step, each whole.
+    """
     games = [configured_game(section) for section in config.games]
     seats = max(game.num_seats for game in games)
-    return config.rollout.games_per_step * seats * (config.model.context or TINY_CONTEXT) * shape.layers * 2 * shape.hidden * 4
+    return (
+        config.rollout.games_per_step
+        * seats
+        * (config.model.context or TINY_CONTEXT)
+        * shape.layers
+        * 2
+        * shape.hidden
+        * 4
+    )
 
 
 def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | None:
-    """Return about what a forward and backward pass keeps; None where the model's shape is not known.
+    """Return about what a forward and backward pass keeps.
+
+    None where the model's shape is not known.
 
     Every reply is taken to be as long as it may be, after ``TOLD`` tokens that the seat is told.
     """
@@ -161,7 +227,13 @@ def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | Non
         return None
     tokens, reply = config.learner.micro_tokens, config.rollout.max_new_tokens
     asked = round(tokens * reply / (reply + TOLD))
-    return activation_bytes(shape, tokens=tokens, asked=asked, size=size, checkpointing=config.model.gradient_checkpointing)
+    return activation_bytes(
+        shape,
+        tokens=tokens,
+        asked=asked,
+        size=size,
+        checkpointing=config.model.gradient_checkpointing,
+    )
 
 
 def find_device(name: str) -> torch.device:
@@ -176,15 +248,26 @@ def find_device(name: str) -> torch.device:
         return torch.zeros(1, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise ConfigError(f"model.device={name!r} is not on this machine ({reason}); write model.device=auto.") from None
+        raise ConfigError(
+            f"model.device={name!r} is not on this machine ({reason}); write model.device=auto."
+        ) from None
 
 
 def memory_to_train(config: RunConfig, parameters: int) -> int:
-    """Return the bytes that training a model of so many parameters takes besides its weights, activations left out."""
+    """Return the bytes that training a model of so many parameters takes besides its weights,
+    activations left out.
+    """
     chosen = config.model
-    credit, needs = config.credit.bind("credit"), frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
+    credit, needs = (
+        config.credit.bind("credit"),
+        frozenset().union(*(loss.bind("losses").needs for loss in config.losses)),
+    )
     reference = "reference" in asks(credit) or "reference_logprobs" in needs
-    copies = (config.learner.average > 0) + reference + (config.league.keep if config.league.every else 0)
+    copies = (
+        (config.learner.average > 0)
+        + reference
+        + (config.league.keep if config.league.every else 0)
+    )
     copies += PROCESS_COPIES * ("process" in asks(credit))
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
@@ -192,11 +275,17 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
 
 
 def _size(name: str) -> tuple[int | None, Shape | None, str]:
-    """Return a model's parameters and shape, and where they are known from: its configuration, or its name ("4B")."""
+    """Return a model's parameters and shape, and where they are known from: its configuration, or
+    its name ("4B").
+    """
     try:
         return *size_of(name), "its configuration"
     except SparringError as error:
         found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
         if found is None:
             return None, None, str(error)
-        return round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)), None, "its name, as the model is not on this machine"
+        return (
+            round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)),
+            None,
+            "its name, as the model is not on this machine",
+        )

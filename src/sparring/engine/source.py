@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 class EngineSource:
-    """The models of an engine, asked about the turns of a batch; ``turns`` grows by each column that is computed."""
+    """The models of an engine, asked about the turns of a batch.
 
-    def __init__(self, engine: LocalEngine, turns: TurnTable, episodes: Sequence[Episode], data: Pack) -> None:
+    ``turns`` grows by each column that is computed.
+    """
+
+    def __init__(
+        self, engine: LocalEngine, turns: TurnTable, episodes: Sequence[Episode], data: Pack
+    ) -> None:
         self.turns, self.episodes = turns, episodes
         self._engine, self._data = engine, data
         self._exact: Mapping[str, FloatArray] | None = None
@@ -45,14 +50,20 @@ class EngineSource:
         if of != "process":
             return self._engine.learner.turn_logprobs(self._data, of_reference=of == "reference")
         if self._engine.process is None:
-            raise ConfigError('A column reads the process model, which this run has not; write ASKS = {"process"} into its module.')
+            raise ConfigError(
+                "A column reads the process model, which this run has not; write ASKS = "
+                '{"process"} into its module.'
+            )
         return self._engine.process.turn_logprobs(self._data)
 
     def exact(self) -> Mapping[str, FloatArray]:
         """Return the exact values of the turns; see ``columns.base.Source``."""
         engine = self._engine
         if engine.exact is None:
-            raise ConfigError('A column reads exact values, which this run has not; write ASKS = {"tree"} into its module.')
+            raise ConfigError(
+                'A column reads exact values, which this run has not; write ASKS = {"tree"} into '
+                "its module."
+            )
         if self._exact is None:
             player = engine.agents[LEARNER]
             assert isinstance(player, PolicyAgent)

@@ -1,1 +1,3 @@
-"""What trains or plays to find something out: a machine's health, how long a run takes, a run folder made to play again."""
+"""What trains or plays to find something out: a machine's health, how long a run takes, a run
+folder made to play again.
+"""

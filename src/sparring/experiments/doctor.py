@@ -12,14 +12,18 @@ from typing import Any
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.machine import facts
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 PACKAGES = ("torch", "transformers", "open_spiel", "numpy", "pyarrow", "tensorboard")
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, threads and the rate of a small round of Kuhn poker; ``healthy`` says whether all of it worked."""
+    """Return versions, threads and the rate of a small round of Kuhn poker.
+
+    ``healthy`` says whether all of it worked.
+    """
     findings: dict[str, Any] = {
         "python": sys.version.split()[0],
         "machine": platform.machine(),
@@ -27,7 +31,9 @@ def examine() -> dict[str, Any]:
         **facts(),
         **{name: metadata.version(name) for name in PACKAGES},
     }
-    config = resolve({"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}})
+    config = resolve(
+        {"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}}
+    )
     engine, methods = LocalEngine(config), Methods.of(config)
     state = RunState()
     began, games, difference = time.perf_counter(), 0, 0.0

@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 
 
 def load_tokenizer(path: Path) -> Any:
-    """Return the tokenizer of a run's model, without its weights; nothing is fetched from elsewhere.
+    """Return the tokenizer of a run's model, without its weights.
+
+    Nothing is fetched from elsewhere.
 
     Raises:
         RunError: no such run.
@@ -30,10 +32,14 @@ def load_tokenizer(path: Path) -> Any:
     config = resolve(RunFolder.open(path).config())
     if config.model.name != TINY:
         return tokenizer_of(config.model.name)
-    return tiny_tokenizer(word for section in config.games for word in configured_game(section).vocabulary())
+    return tiny_tokenizer(
+        word for section in config.games for word in configured_game(section).vocabulary()
+    )
 
 
-def load_run(path: Path, step: int | None = None, *, threads: int | None = None) -> tuple[RunConfig, LocalEngine, int]:
+def load_run(
+    path: Path, step: int | None = None, *, threads: int | None = None
+) -> tuple[RunConfig, LocalEngine, int]:
     """Return a run's configuration, an engine with its weights, and the step they are from.
 
     Args:
@@ -48,10 +54,18 @@ def load_run(path: Path, step: int | None = None, *, threads: int | None = None)
     config = resolve(RunFolder.open(path).config())
     found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
     if found is None:
-        raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
+        raise RunError(
+            f"{path} has no checkpoint yet; train it first with `sparring train --run {path} "
+            "--resume`."
+        )
     changed = edits(config, found)
     if changed:
-        log.warning("%s was edited after step %d was saved, and is used as it is now: %s.", path / CONFIG, found.step, changed)
+        log.warning(
+            "%s was edited after step %d was saved, and is used as it is now: %s.",
+            path / CONFIG,
+            found.step,
+            changed,
+        )
     if threads is not None:
         config = config.model_copy(update={"threads": threads})
     engine = LocalEngine(config)

@@ -9,11 +9,13 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
 from sparring.errors import ModelError
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 SIZES = (64, 256)  # games of the two rounds that are timed
-MOST_REPEATED, MOST_TOKENS = 64, 2048  # updates or plays of a step, and tokens of a reply, beyond which no step is tried
+# updates or plays of a step, and tokens of a reply, beyond which no step is tried
+MOST_REPEATED, MOST_TOKENS = 64, 2048
 OPERATIONS = 2 + 6  # per parameter and token: played once, trained on forwards and backwards
 
 
@@ -24,7 +26,9 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
         config: of the run.
         parameters: of its model; None where they are not known.
     """
-    plugins = [bot.bind("agents") for bot in config.bots.values()] + [reward.bind("rewards") for reward in config.rewards]
+    plugins = [bot.bind("agents") for bot in config.bots.values()] + [
+        reward.bind("rewards") for reward in config.rewards
+    ]
     if any(getattr(bound.plugin.module, "ASKS_OTHERS", False) for bound in plugins):
         return "unknown: the run asks an endpoint, and nobody was asked for this"
     if config.model.name == TINY:
@@ -34,26 +38,36 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
             words = in_words(timed_minutes(config))
         except ModelError as error:
             return f"unknown: {error}"
-        return f"about {words} on this machine, by two small steps; evaluation and warm-up come on top"
+        return (
+            f"about {words} on this machine, by two small steps; evaluation and warm-up come on top"
+        )
     if parameters is None:
         return "unknown: the model is not on this machine"
     tokens = sampled_tokens(config) * (1 + TOLD / config.rollout.max_new_tokens)
     words = in_words(reckoned_minutes(parameters, tokens, config.steps))
-    return f"about {words} of arithmetic on this machine's CPU, if every game is as long as its rules allow"
+    return (
+        f"about {words} of arithmetic on this machine's CPU, if every game is as long as its "
+        "rules allow"
+    )
 
 
 def _is_long(config: RunConfig) -> bool:
     """Return whether even a small step of a run would take long."""
     learner, rollout = config.learner, config.rollout
-    repeated = max(learner.epochs * learner.minibatches, config.process.updates, rollout.playouts, rollout.refills)
+    repeated = max(
+        learner.epochs * learner.minibatches,
+        config.process.updates,
+        rollout.playouts,
+        rollout.refills,
+    )
     return repeated > MOST_REPEATED or rollout.max_new_tokens > MOST_TOKENS
 
 
 def timed_minutes(config: RunConfig) -> float:
     """Return the minutes of a run's steps, by two small rounds.
 
-    A step of g games takes a + b g seconds; a and b are those of the two rounds. Warm-up, evaluation and what grows with
-    the run (past selves, longer games) are left out.
+    A step of g games takes a + b g seconds; a and b are those of the two rounds. Warm-up,
+    evaluation and what grows with the run (past selves, longer games) are left out.
     """
     group, wanted = config.rollout.group_size, config.rollout.games_per_step
     sizes = sorted({min(wanted, group * -(-size // group)) for size in SIZES})
@@ -65,8 +79,12 @@ def timed_minutes(config: RunConfig) -> float:
 
 
 def _round_seconds(config: RunConfig, games: int) -> float:
-    """Return the seconds of a step of so many games, the second of two: the first pays for what is kept."""
-    small = config.model_copy(update={"rollout": config.rollout.model_copy(update={"games_per_step": games})})
+    """Return the seconds of a step of so many games, the second of two: the first pays for what is
+    kept.
+    """
+    small = config.model_copy(
+        update={"rollout": config.rollout.model_copy(update={"games_per_step": games})}
+    )
     engine, methods, seconds = LocalEngine(small), Methods.of(small), 0.0
     for step in range(2):
         began = time.perf_counter()
@@ -78,7 +96,8 @@ def _round_seconds(config: RunConfig, games: int) -> float:
 def reckoned_minutes(parameters: int, tokens_per_step: float, steps: int) -> float:
     """Return the minutes of the model's own arithmetic on this machine's CPU.
 
-    Each token takes 2 operations a parameter when it is played and 6 when it is trained on, at the rate of a matrix product.
+    Each token takes 2 operations a parameter when it is played and 6 when it is trained on, at the
+    rate of a matrix product.
 
     Args:
         parameters: of the model.

@@ -1,4 +1,5 @@
-"""Where the critic reads a conversation: before a turn, after it, or before each of its sampled tokens.
+"""Where the critic reads a conversation: before a turn, after it, or before each of its sampled
+tokens.
 
 It is fitted where the estimator reads it. Legend: as in ``pack.py``; K values asked for.
 """
@@ -17,7 +18,8 @@ from sparring.types import IntArray
 def fitted_at(needs: Collection[str]) -> Place:
     """Return where an estimator with these NEEDS wants the critic fitted.
 
-    "value" is before a turn, whatever else is needed; then "token_value" before each token; "value_after" alone after a turn.
+    "value" is before a turn, whatever else is needed; then "token_value" before each token;
+    "value_after" alone after a turn.
     """
     if "value" in needs:
         return "before"
@@ -31,8 +33,10 @@ def read_at(data: Pack, place: Place, which: IntArray) -> tuple[IntArray, IntArr
 
     Args:
         data: the pack.
-        place: "before" is the last token the seat was given, "after" the last one of its reply, "token" the one before each token.
-        which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the pack.
+        place: "before" is the last token the seat was given, "after" the last one of its reply,
+            "token" the one before each token.
+        which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
+            pack.
     """
     if place == "token":
         return data.ask[data.turn_of[which], 0], data.position_of[which] - 1

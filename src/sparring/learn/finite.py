@@ -1,4 +1,6 @@
-"""Nothing that is not finite reaches the weights or a checkpoint: what is checked, and what is said of it."""
+"""Nothing that is not finite reaches the weights or a checkpoint: what is checked, and what is said
+of it.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,14 @@ from sparring.types import FloatArray
 PROBE = 4  # tokens of the conversation that is read before weights are saved
 
 
-def finite_loss(loss: Tensor, batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) -> float:
+def finite_loss(
+    loss: Tensor, batch: LossBatch, losses: Sequence[WeightedLoss], progress: float
+) -> float:
     """Return the value of a minibatch's loss.
 
     Raises:
-        DivergedError: it is not finite; the message says which term, or which of its inputs, is to blame.
+        DivergedError: it is not finite; the message says which term, or which of its inputs, is to
+            blame.
     """
     value = float(loss.detach())
     if not math.isfinite(value):
@@ -38,9 +43,15 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
     if not batch.logprobs.isfinite().all():
         return "the model's own log-probabilities are not finite; lower learner.learning_rate."
     if not batch.sampler_logprobs.isfinite().all():
-        return "log-probabilities of the sampler are not finite, so an action of probability 0 was played."
+        return (
+            "log-probabilities of the sampler are not finite, so an action of probability 0 was "
+            "played."
+        )
     if not batch.advantages.isfinite().all():
-        return "advantages are too large for the model's precision; mend the rewards or the estimator (credit)."
+        return (
+            "advantages are too large for the model's precision; mend the rewards or the "
+            "estimator (credit)."
+        )
     for number, loss in enumerate(losses):
         where = f"losses.{number} ({loss.bound.plugin.name!r})"
         if not math.isfinite(loss.weight(progress)):
@@ -51,20 +62,31 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
 
 
 def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float) -> float:
-    """Scale the gradient down to a norm of at most ``limit`` and update the weights; return the norm it had.
+    """Scale the gradient down to a norm of at most ``limit`` and update the weights.
+
+    Return the norm it had.
 
     Raises:
-        DivergedError: the gradient is not finite, and nothing was changed; or the weights no longer are.
+        DivergedError: the gradient is not finite, and nothing was changed; or the weights no longer
+            are.
     """
     rate = optimizer.param_groups[0]["lr"]
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), limit))
     if not math.isfinite(norm):
-        raise DivergedError(f"The gradient's norm is {norm} though the loss is finite, at learning rate {rate:g}; no weight was changed.")
+        raise DivergedError(
+            f"The gradient's norm is {norm} though the loss is finite, at learning rate {rate:g}; "
+            "no weight was changed."
+        )
     optimizer.step()
     with torch.no_grad():
-        size = float(torch.nn.utils.get_total_norm(model.parameters()))  # the usual norm, as it is the cheapest look at them all
+        size = float(
+            torch.nn.utils.get_total_norm(model.parameters())
+        )  # the usual norm, as it is the cheapest look at them all
     if not math.isfinite(size):
-        raise DivergedError(f"An update at learning rate {rate:g} made the norm of the weights {size}; lower learner.learning_rate.")
+        raise DivergedError(
+            f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
+            "learner.learning_rate."
+        )
     return norm
 
 
@@ -76,7 +98,9 @@ def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
     """
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise DivergedError(f"{what} {name} is not finite and is not saved; lower learner.learning_rate.")
+            raise DivergedError(
+                f"{what} {name} is not finite and is not saved; lower learner.learning_rate."
+            )
     return dict(tensors)
 
 
@@ -88,17 +112,24 @@ def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
     """
     for name, column in columns.items():
         if column.dtype.kind == "f" and not np.isfinite(column).all():
-            raise DivergedError(f"The model gives no finite {name}: its weights have grown too large; lower learner.learning_rate.")
+            raise DivergedError(
+                f"The model gives no finite {name}: its weights have grown too large; lower "
+                "learner.learning_rate."
+            )
     return dict(columns)
 
 
 @torch.no_grad()
 def check_output(model: LanguageModel) -> None:
-    """Check that a model that is to be saved still gives probabilities: weights may be finite and too large to be used.
+    """Check that a model that is to be saved still gives probabilities: weights may be finite and
+    too large to be used.
 
     Raises:
         DivergedError: it does not.
     """
     tree = prefix_tree([tuple(range(min(PROBE, model.base.config.vocab_size)))]).to(model.device)
     if not model.logits(model.hidden(tree)).float().log_softmax(-1).isfinite().all():
-        raise DivergedError("The weights are so large that the model gives no probabilities; lower learner.learning_rate.")
+        raise DivergedError(
+            "The weights are so large that the model gives no probabilities; lower "
+            "learner.learning_rate."
+        )

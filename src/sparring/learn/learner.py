@@ -1,15 +1,18 @@
 """The learner: turn-level advantages to an update of the weights.
 
-Every distinct sequence of a batch runs through the network once; what it gives is then handed to every game that
-went that way. The arithmetic is that of one row per game, at a fraction of the cost in self-play.
+Every distinct sequence of a batch runs through the network once; what it gives is then handed to
+every game that went that way. The arithmetic is that of one row per game, at a fraction of the cost
+in self-play.
 
 Metrics, means over the updates of a step:
     loss                    weighted sum of the loss terms, reduced
     gradient_norm           of all weights, before clipping
     learning_rate           the optimiser's step size
-    logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when the weights are equal
+    logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when
+                            the weights are equal
     logprob_difference_mean mean of the same
-    ratio_tail              share of tokens, over all updates, whose ratio learner / sampler is outside [0.5, 2]
+    ratio_tail              share of tokens, over all updates, whose ratio learner / sampler is
+                            outside [0.5, 2]
     ratio_p99               99th percentile of that ratio or its inverse, whichever is larger
 
 Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
@@ -19,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,16 +29,15 @@ from torch import Tensor
 
 from sparring.columns.base import Place
 from sparring.config import LearnerConfig
-from sparring.learn.critic import num_values, read_at
+from sparring.learn.critic import num_values
 from sparring.learn.finite import descend, finite_loss
 from sparring.learn.gradients import GradientCheck
+from sparring.learn.loss_batch import LossReader
 from sparring.learn.means import Means
 from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
-from sparring.learn.reader import Reader
-from sparring.learn.slices import Slice
-from sparring.learn.targets import Targets, WeightedLoss, whole
-from sparring.losses.base import LossBatch, Whole
+from sparring.learn.targets import Targets, WeightedLoss
+from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
@@ -45,8 +46,11 @@ from sparring.schedule import parse
 from sparring.types import FloatArray, IntArray, TurnTable
 
 
-class Learner(Reader):
-    """Holds the optimiser and applies updates. ``average`` is the averaged copy of the weights, if asked for."""
+class Learner(LossReader):
+    """Holds the optimiser and applies updates.
+
+    ``average`` is the averaged copy of the weights, if asked for.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,9 @@ class Learner(Reader):
         value_at: Place = "before",
     ) -> None:
         self.needs = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
-        with_reference = "reference_logprobs" in self.needs if with_reference is None else with_reference
+        with_reference = (
+            "reference_logprobs" in self.needs if with_reference is None else with_reference
+        )
         super().__init__(
             model,
             temperature=temperature,
@@ -71,7 +77,11 @@ class Learner(Reader):
         self.gradients = GradientCheck(model, reads_values="values" in self.needs)
         self.learning_rate = parse(config.learning_rate, "learner.learning_rate")
         self.optimizer = torch.optim.AdamW(
-            model.parameters(), lr=self.learning_rate(0.0), betas=config.betas, weight_decay=config.weight_decay, fused=True
+            model.parameters(),
+            lr=self.learning_rate(0.0),
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            fused=True,
         )
         self.average = model.clone() if config.average else None
 
@@ -95,7 +105,8 @@ class Learner(Reader):
         Args:
             data: the packed episodes.
             advantages: [M], per sampled token.
-            value_targets: if a loss needs values, [N] per turn, or [M] per token where the critic is fitted at tokens.
+            value_targets: if a loss needs values, [N] per turn, or [M] per token where the critic
+                is fitted at tokens.
             turns: the turn table; needed by losses that NEED "whole" and by the reverse order.
             progress: share of the run that is done, in [0, 1]; resolves schedules.
             stream: orders the minibatches.
@@ -109,32 +120,58 @@ class Learner(Reader):
             group["lr"] = rate
         size = len(data.turn_of) if "whole" in self.needs else 0
         uniform = stream.child("uniform").generator().random(size)
-        targets = Targets(old=old, advantages=advantages, value_targets=value_targets, turns=turns, uniform=uniform)
+        targets = Targets(
+            old=old,
+            advantages=advantages,
+            value_targets=value_targets,
+            turns=turns,
+            uniform=uniform,
+        )
         metrics = Means()
         for epoch in range(self.config.epochs):
             if self.config.order == "reverse_turns":
                 self._backwards(data, targets, progress, metrics, first=epoch == 0)
                 continue
             grouped = turns if "whole" in self.needs else None
-            parts = minibatches(data, self.config.minibatches, stream.child(epoch), grouped, split=self.config.split)
+            parts = minibatches(
+                data, self.config.minibatches, stream.child(epoch), grouped, split=self.config.split
+            )
             for number, chosen in enumerate(parts):
                 if len(chosen):
-                    self._step(data, np.sort(chosen), targets, progress, metrics, first=epoch == 0 and number == 0)
+                    self._step(
+                        data,
+                        np.sort(chosen),
+                        targets,
+                        progress,
+                        metrics,
+                        first=epoch == 0 and number == 0,
+                    )
         self.model.version += 1
         return {**metrics.result(), "learning_rate": rate}
 
-    def _backwards(self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool) -> None:
+    def _backwards(
+        self, data: Pack, targets: Targets, progress: float, metrics: Means, *, first: bool
+    ) -> None:
         """One optimiser update per turn index, the last first; see ``order.py``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
         order = ReverseTurns(targets.turns, data.turn_of, sequence, self.config.reduction)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
-            self._step(data, data.spoken, replace(targets, advantages=advantages), progress, metrics, first and not number)
+            self._step(
+                data,
+                data.spoken,
+                replace(targets, advantages=advantages),
+                progress,
+                metrics,
+                first and not number,
+            )
             order.moved(index, self._logprobs(data, self.model) - targets.old)
 
     def imitate(self, data: Pack, learning_rate: float) -> float:
-        """Take one supervised step towards the sampled tokens of a pack, but for what the model cannot hold; return the mean loss."""
+        """Take one supervised step towards the sampled tokens of a pack, but for what the model
+        cannot hold; return the mean loss.
+        """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         total = 0.0
@@ -149,17 +186,33 @@ class Learner(Reader):
         self.model.version += 1
         return total
 
-    def _step(self, data: Pack, chosen: IntArray, targets: Targets, progress: float, metrics: Means, first: bool) -> None:
-        """One optimiser update over the chosen sequences, in as many forward passes as memory asks for."""
+    def _step(
+        self,
+        data: Pack,
+        chosen: IntArray,
+        targets: Targets,
+        progress: float,
+        metrics: Means,
+        first: bool,
+    ) -> None:
+        """One optimiser update over the chosen sequences, in as many forward passes as memory asks
+        for.
+        """
         view = self._whole(data, chosen, targets) if "whole" in self.needs else None
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
-        trained = np.flatnonzero(np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen))
+        trained = np.flatnonzero(
+            np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)
+        )
         total_values = num_values(data, self.value_at, trained)
         self.optimizer.zero_grad(set_to_none=True)
         for part in self._parts(data, chosen):
             batch = self._loss_batch(data, part, targets, view)
             by_token = self.config.reduction == "token_mean"
-            share = len(part.tokens) / total_tokens if by_token else part.num_sequences / total_sequences
+            share = (
+                len(part.tokens) / total_tokens
+                if by_token
+                else part.num_sequences / total_sequences
+            )
             turn_share = num_values(data, self.value_at, part.tokens) / total_values
             loss, named = self._total_loss(batch, progress, share, turn_share)
             self.gradients.backward(loss * share, batch.logprobs)
@@ -172,11 +225,19 @@ class Learner(Reader):
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 
-    def _total_loss(self, batch: LossBatch, progress: float, share: float, turn_share: float) -> tuple[Tensor, dict[str, float]]:
-        """Return the weighted sum of the loss terms, reduced, and their metrics, for ``share`` of the minibatch's loss and turns."""
+    def _total_loss(
+        self, batch: LossBatch, progress: float, share: float, turn_share: float
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the weighted sum of the loss terms, reduced, and their metrics, for ``share`` of
+        the minibatch's loss and turns.
+        """
         config = self.config
         terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
-        named = {f"{loss.bound.plugin.name}/{key}": float(value) for loss, term in terms for key, value in term.metrics.items()}
+        named = {
+            f"{loss.bound.plugin.name}/{key}": float(value)
+            for loss, term in terms
+            for key, value in term.metrics.items()
+        }
         factors = [term.values for _, term in terms if term.level == "weight"]
         total = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
         for loss, term in terms:
@@ -190,69 +251,28 @@ class Learner(Reader):
                 if term.level == "turn"
                 else values.sum() / share
                 if term.level == "sum"
-                else reduce(values, batch.sequence, batch.num_sequences, config.reduction, config.reduction_constant)
+                else reduce(
+                    values,
+                    batch.sequence,
+                    batch.num_sequences,
+                    config.reduction,
+                    config.reduction_constant,
+                )
             )
             total = total + loss.weight(progress) * reduced
         return total, named
 
     def _apply(self) -> float:
-        """Clip the gradient, update weights and their average; return the gradient norm before clipping."""
+        """Clip the gradient, update weights and their average.
+
+        Return the gradient norm before clipping.
+        """
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
             with torch.no_grad():
-                for averaged, current in zip(self.average.parameters(), self.model.parameters(), strict=True):
+                for averaged, current in zip(
+                    self.average.parameters(), self.model.parameters(), strict=True
+                ):
                     averaged.lerp_(current, 1.0 - self.config.average)
             self.average.version += 1
         return norm
-
-    @torch.no_grad()
-    def _whole(self, data: Pack, chosen: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
-        """Return the tokens of a minibatch, sorted, and everything the losses may compare across it."""
-        assert targets.turns is not None, 'a loss that NEEDS "whole" needs the turn table'
-        columns: dict[str, list[Tensor]] = {}
-        tokens = []
-        for part in self._parts(data, chosen):
-            logprobs, extra = self._forward(self.model, part)
-            found = {"logprobs": logprobs, **{name: extra[name] for name in self.features if name == "entropy"}}
-            if self.reference is not None:
-                found["reference_logprobs"] = self._forward(self.reference, part)[0]
-            for name, column in found.items():
-                columns.setdefault(name, []).append(column[part.spread])
-            tokens.append(part.tokens)
-        return whole(np.concatenate(tokens), {name: torch.cat(parts) for name, parts in columns.items()}, data.turn_of, targets)
-
-    def _loss_batch(self, data: Pack, part: Slice, targets: Targets, view: tuple[IntArray, Whole] | None) -> LossBatch:
-        """Run the network on a slice and lay out what the losses see."""
-        logprobs, extra = self._forward(self.model, part)
-        reference = None
-        if self.reference is not None and "reference_logprobs" in self.needs:
-            with torch.no_grad():
-                reference = self._forward(self.reference, part)[0][part.spread]
-        sampler, before, credit = (
-            torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
-            for column in (data.logprobs, targets.old, targets.advantages)
-        )
-        features = {name: extra[name][part.spread] for name in self.features}
-        legal = {name: extra[name][part.spread] for name in part.legal.names}
-        fields: dict[str, Any] = {"features": features, "entropy": features.get("entropy"), "legal": legal}
-        if view is not None:
-            fields["whole"], fields["index"] = view[1], torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
-        turns = data.turn_of[part.tokens]
-        if "values" in self.needs and targets.value_targets is not None:
-            own, first = np.unique(part.tokens if self.value_at == "token" else turns, return_index=True)
-            position = read_at(data, self.value_at, own)[1]
-            ask, first_token = (torch.from_numpy(index).to(logprobs.device) for index in (position, first))
-            row = part.row[part.spread[first_token]]
-            fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
-            fields["value_targets"] = torch.from_numpy(targets.value_targets[own]).to(logprobs.device).float()
-        return LossBatch(
-            logprobs=logprobs[part.spread],
-            old_logprobs=before,
-            sampler_logprobs=sampler,
-            advantages=credit,
-            sequence=part.sequence,
-            turn=torch.from_numpy(turns).to(logprobs.device),
-            num_sequences=part.num_sequences,
-            reference_logprobs=reference,
-            **fields,
-        )

@@ -1,6 +1,7 @@
 """What a uniformly drawn legal reply would say next: the magnet of ``legal_magnet``.
 
-Legend: as in ``slices.py``: K distinct sampled tokens; T pairs of one of them and a token that may stand in its place.
+Legend: as in ``slices.py``: K distinct sampled tokens; T pairs of one of them and a token that may
+stand in its place.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from torch import Tensor
 from sparring.errors import ConfigError
 
 Ids = tuple[int, ...]
-NextTokens = tuple[tuple[int, float], ...]  # (token, probability), sorted by token; empty where no legal reply begins so
+NextTokens = tuple[
+    tuple[int, float], ...
+]  # (token, probability), sorted by token; empty where no legal reply begins so
 
 
 class LegalReplies:
-    """The distribution of the next token of a uniformly drawn legal reply, given what has been said of it.
+    """The distribution of the next token of a uniformly drawn legal reply, given what has been said
+    of it.
 
     Args:
         reply: the renderer's ids of a complete reply, the stop token included.
@@ -32,7 +36,9 @@ class LegalReplies:
         self.next_tokens = lru_cache(maxsize=65536)(self._next_tokens)
 
     def _next_tokens(self, legal_actions: tuple[str, ...], said: Ids) -> tuple[NextTokens, ...]:
-        """Return one distribution for each id of ``said``: of the token in its place, given those before it."""
+        """Return one distribution for each id of ``said``: of the token in its place, given those
+        before it.
+        """
         replies, found = [self._reply(action) for action in legal_actions], []
         for place, token in enumerate(said):
             replies = [ids for ids in replies if len(ids) > place]
@@ -46,21 +52,24 @@ def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
     """Return what says how legal replies go on, if a loss NEEDS it.
 
     Raises:
-        ConfigError: replies hold thoughts, so that what was said cannot be compared with legal replies.
+        ConfigError: replies hold thoughts, so that what was said cannot be compared with legal
+            replies.
     """
     if "legal_replies" not in needs:
         return None
     if not renderer.scorable:
         raise ConfigError(
-            "losses: 'legal_magnet' compares replies with legal ones, and these begin with thoughts; "
-            "write renderer.thinking=false, or use entropy_bonus."
+            "losses: 'legal_magnet' compares replies with legal ones, and these begin with "
+            "thoughts; write renderer.thinking=false, or use entropy_bonus."
         )
     return LegalReplies(renderer.reply)
 
 
 @dataclass(kw_only=True, slots=True)
 class Magnet:
-    """The distributions of ``LegalReplies`` at the distinct sampled tokens of a forward pass, sparse."""
+    """The distributions of ``LegalReplies`` at the distinct sampled tokens of a forward pass,
+    sparse.
+    """
 
     row: Tensor  # [T] int64, which of the K tokens
     token: Tensor  # [T] int64
@@ -80,7 +89,8 @@ class Magnet:
     def divergences(self, logprobs: Tensor, place: Tensor) -> dict[str, Tensor]:
         """Return KL(u || pi) as "forward" and KL(pi_L || u) as "reverse", [K] each, in nats.
 
-        u is the magnet and pi_L the policy renormalised over the tokens that u can say. Both are 0 where u is empty.
+        u is the magnet and pi_L the policy renormalised over the tokens that u can say. Both are 0
+        where u is empty.
 
         Args:
             logprobs: [U, V] log-probabilities of all tokens.

@@ -37,10 +37,17 @@ class Means:
     def result(self) -> dict[str, float]:
         """Return the means, the maxima and the tails of the ratios."""
         tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
-        return {**{name: total / self._weights[name] for name, total in self._sums.items()}, **self._maxima, **tails}
+        return {
+            **{name: total / self._weights[name] for name, total in self._sums.items()},
+            **self._maxima,
+            **tails,
+        }
 
 
 def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
     """Return ``ratio_tail`` and ``ratio_p99`` of a non-empty array of absolute log-ratios, [M]."""
     largest = min(float(np.quantile(log_ratios, 0.99)), LOG_RATIO_LIMIT)
-    return {"ratio_tail": float((log_ratios > math.log(2.0)).mean()), "ratio_p99": math.exp(largest)}
+    return {
+        "ratio_tail": float((log_ratios > math.log(2.0)).mean()),
+        "ratio_p99": math.exp(largest),
+    }

@@ -1,6 +1,7 @@
 """Episodes to training arrays: the exact ids the model saw and said, and which of them carry loss.
 
-Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K distinct sampled tokens.
+Legend: S sequences (samples of trained seats), U distinct sequences, N turns, M sampled tokens, K
+distinct sampled tokens.
 """
 
 from __future__ import annotations
@@ -23,25 +24,34 @@ Ids = tuple[int, ...]
 class Pack:
     """The trained tokens of a batch of episodes, in the row order of their turn table.
 
-    Games that went alike gave equal sequences; each distinct one is kept, and computed, once. Sequences that were drawn from
-    other kept sets, or among other legal replies, are not equal, whatever their ids: games of older weights may be in the batch.
+    Games that went alike gave equal sequences; each distinct one is kept, and computed, once.
+    Sequences that were drawn from other kept sets, or among other legal replies, are not equal,
+    whatever their ids: games of older weights may be in the batch.
     """
 
     sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
     positions: tuple[Ids, ...]  # [U] positions of the sampled ids in each
-    kept: tuple[tuple[Ids, ...], ...]  # [U] truncation's kept sets per sampled id; empty where nothing was truncated
-    legal: tuple[tuple[NextTokens, ...], ...]  # [U] what a legal reply would say, per sampled id; empty where not asked for
+    kept: tuple[
+        tuple[Ids, ...], ...
+    ]  # [U] truncation's kept sets per sampled id; empty where nothing was truncated
+    legal: tuple[
+        tuple[NextTokens, ...], ...
+    ]  # [U] what a legal reply would say, per sampled id; empty where not asked for
     distinct: IntArray  # [S] the distinct sequence of each sequence
     tokens: IntArray  # [S] number of sampled tokens
     episode: IntArray  # [S] episode_id of each sequence
     turn_of: IntArray  # [M] row of the turn table, sequences in order
     logprobs: FloatArray  # [M] sampler's log-probabilities
-    ask: IntArray  # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+    # [N, 2] per turn: distinct sequence and the position its first token was sampled after
+    ask: IntArray
     position_of: IntArray  # [M] position of each sampled token in its sequence
 
     @property
     def spoken(self) -> IntArray:
-        """The sequences with sampled tokens; a conversation that outgrew the model may have none."""
+        """The sequences with sampled tokens.
+
+        A conversation that outgrew the model may have none.
+        """
         return np.flatnonzero(self.tokens > 0)
 
     def within(self, longest: int) -> IntArray:
@@ -58,8 +68,9 @@ class Pack:
 def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pack:
     """Return the training arrays of the trained seats of these episodes.
 
-    A new sequence opens where a seat, an episode or a conversation of a seat ends. A turn may hold several sampled runs, with
-    what it was told in between (a tool's answer, say); it is one row all the same.
+    A new sequence opens where a seat, an episode or a conversation of a seat ends. A turn may hold
+    several sampled runs, with what it was told in between (a tool's answer, say); it is one row all
+    the same.
 
     Args:
         episodes: of one step.
@@ -79,13 +90,19 @@ def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pa
             opened, builder.episode = key, episode.episode_id
         if not any(segment.kind == "sampled" for segment in turn.segments):
             raise RolloutError(
-                f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} of {quoted(episode.game)} was sampled by "
-                f"no model, and its seat is trained: {quoted(turn.agent)} gives no tokens. Train only seats where the policy sits."
+                f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
+                f"of {quoted(episode.game)} was sampled by no model, and its seat is "
+                f"trained: {quoted(turn.agent)} gives no tokens. Train only seats where the "
+                "policy sits."
             )
         builder.turn()
         for segment in turn.segments:
             if segment.kind == "sampled":
-                legal = replies.next_tokens(turn.legal_actions, segment.ids) if replies is not None else ()
+                legal = (
+                    replies.next_tokens(turn.legal_actions, segment.ids)
+                    if replies is not None
+                    else ()
+                )
                 builder.sampled(segment.ids, segment.logprobs, segment.kept, legal, row)
             else:
                 builder.ids.extend(segment.ids)
@@ -120,7 +137,12 @@ class _Builder:
         self._asking = True
 
     def sampled(
-        self, ids: Ids, logprobs: Sequence[float], kept: Sequence[Ids], legal: Sequence[NextTokens], row: int
+        self,
+        ids: Ids,
+        logprobs: Sequence[float],
+        kept: Sequence[Ids],
+        legal: Sequence[NextTokens],
+        row: int,
     ) -> None:
         """Append sampled ids of the turn in this row."""
         begin = len(self.ids)
@@ -158,7 +180,9 @@ class _Builder:
             tokens=np.array(self._tokens, dtype=np.int64),
             episode=np.array(self._episode, dtype=np.int64),
             turn_of=np.array(self._turn_of, dtype=np.int64),
-            logprobs=np.fromiter(chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)),
+            logprobs=np.fromiter(
+                chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)
+            ),
             ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
             position_of=np.array(self._position_of, dtype=np.int64),
         )

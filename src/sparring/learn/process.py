@@ -1,20 +1,25 @@
-"""The process model: a second model that learns on line what tells won games from lost ones, and so what each turn was worth.
+"""The process model: a second model that learns on line what tells won games from lost ones, and so
+what each turn was worth.
 
-It starts as a copy of the policy. At every step, before credit, it is trained on pairs of games of one start and role, a better
-and a worse one, by DPO at the level of whole games:
+It starts as a copy of the policy. At every step, before credit, it is trained on pairs of games of
+one start and role, a better and a worse one, by DPO at the level of whole games:
 
-- Q = mean over a trajectory's turns of beta (log pi_phi(turn) - log pi_old(turn)), log-probabilities summed over the turn's tokens
+- Q = mean over a trajectory's turns of beta (log pi_phi(turn) - log pi_old(turn)),
+  log-probabilities summed over the turn's tokens
 - loss = mean over pairs of -log sigmoid(Q_better - Q_worse)
 
-pi_old is the policy as it is before the step's update. After that log pi_phi of every turn is a column of the turn table, and the
-estimator makes step rewards beta (log pi_phi - log pi_old) of it. Better is the higher return of a trajectory, rewards included,
-as credit sees it: in games of won and lost the won one, in games of graded payoffs the one that was paid more. Ties give no pair.
+pi_old is the policy as it is before the step's update. After that log pi_phi of every turn is a
+column of the turn table, and the estimator makes step rewards beta (log pi_phi - log pi_old) of it.
+Better is the higher return of a trajectory, rewards included, as credit sees it: in games of won
+and lost the won one, in games of graded payoffs the one that was paid more. Ties give no pair.
 
 Metrics, where there is a process model; of the step's games before it has learnt from them:
     process/loss            the loss above; only where there are pairs
-    process/accuracy        share of the pairs whose better game has the larger Q, ties count half; only where there are pairs
+    process/accuracy        share of the pairs whose better game has the larger Q, ties count half;
+                            only where there are pairs
     process/pairs           pairs of a better and a worse game of one start and role
-    process/unpaired_groups groups (trajectories of one start and role) that give no pair, as all their returns are equal
+    process/unpaired_groups groups (trajectories of one start and role) that give no pair, as all
+    their returns are equal
 
 Legend: as in ``pack.py``; N turns, G trajectories, P pairs.
 """
@@ -50,11 +55,16 @@ class ProcessLearner(Learner):
     def __init__(self, policy: LanguageModel, config: RunConfig, credit: Bound) -> None:
         if "beta" not in credit.plugin.options:
             raise ConfigError(
-                f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, at which the process model is trained; "
-                "give its function a keyword-only parameter beta."
+                f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, "
+                "at which the process model is trained; give its function a keyword-only "
+                "parameter beta."
             )
         self.credit, self.process = credit, config.process
-        rate = config.learner.learning_rate if config.process.learning_rate is None else config.process.learning_rate
+        rate = (
+            config.learner.learning_rate
+            if config.process.learning_rate is None
+            else config.process.learning_rate
+        )
         own = config.learner.model_copy(update={"learning_rate": rate, "average": 0.0})
         super().__init__(policy.clone(), own, [], temperature=config.rollout.temperature)
 
@@ -63,7 +73,9 @@ class ProcessLearner(Learner):
         self.model.load_tensors(policy.tensors())
 
     def fit(self, data: Pack, turns: TurnTable, *, progress: float) -> dict[str, float]:
-        """Train on the pairs of a step and return the metrics of this module; without any pair nothing changes.
+        """Train on the pairs of a step and return the metrics of this module.
+
+        Without any pair nothing changes.
 
         Args:
             data: the packed episodes.
@@ -72,7 +84,9 @@ class ProcessLearner(Learner):
         """
         returns, starts = trajectory_returns(turns)
         groups = start_groups(turns)[0][starts]
-        better, worse = (one_to_one if self.process.pairs == "one_to_one" else every_pair)(returns, groups)
+        better, worse = (one_to_one if self.process.pairs == "one_to_one" else every_pair)(
+            returns, groups
+        )
         unpaired = len(np.unique(groups)) - len(np.unique(groups[better]))
         metrics = {"process/pairs": float(len(better)), "process/unpaired_groups": float(unpaired)}
         if not len(better):
@@ -90,7 +104,9 @@ class ProcessLearner(Learner):
         return metrics
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
-        """One optimiser update, given the derivative of the loss by each turn's log-probability, [N]."""
+        """One optimiser update, given the derivative of the loss by each turn's log-probability,
+        [N].
+        """
         weights = slopes[data.turn_of]
         chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)
@@ -103,15 +119,21 @@ class ProcessLearner(Learner):
 
 
 def mean_scores(logprob: FloatArray, turns: TurnTable, beta: float) -> FloatArray:
-    """Return Q [G], the mean of each trajectory's step scores, of a model's log-probabilities of the turns [N]."""
+    """Return Q [G], the mean of each trajectory's step scores, of a model's log-probabilities of
+    the turns [N].
+    """
     assert turns.old_logprob is not None
     totals = np.bincount(turns.trajectory, weights=beta * (logprob - turns.old_logprob))
     means: FloatArray = totals / np.bincount(turns.trajectory)
     return means
 
 
-def gradient(margins: FloatArray, better: IntArray, worse: IntArray, turns: TurnTable, beta: float) -> FloatArray:
-    """Return the derivative of the loss by each turn's log-probability [N], of margins Q_better - Q_worse [P]."""
+def gradient(
+    margins: FloatArray, better: IntArray, worse: IntArray, turns: TurnTable, beta: float
+) -> FloatArray:
+    """Return the derivative of the loss by each turn's log-probability [N], of margins Q_better -
+    Q_worse [P].
+    """
     counts = np.bincount(turns.trajectory)
     slope = np.exp(-np.logaddexp(0.0, margins)) / len(margins)  # sigmoid(-margin) / P
     of_trajectory = np.bincount(worse, slope, len(counts)) - np.bincount(better, slope, len(counts))

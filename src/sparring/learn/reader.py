@@ -1,6 +1,8 @@
-"""What a model says of a pack: values, log-probabilities of sampled tokens, features of their distributions.
+"""What a model says of a pack: values, log-probabilities of sampled tokens, features of their
+distributions.
 
-Every distinct sequence runs through the network once. Legend: as in ``pack.py`` and ``slices.py``; C width, V vocabulary.
+Every distinct sequence runs through the network once. Legend: as in ``pack.py`` and ``slices.py``;
+C width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -52,16 +54,29 @@ class Reader:
 
     @torch.no_grad()
     def turn_values(self, data: Pack, *, at: Place = "before") -> FloatArray:
-        """Return the value head's estimates: [N] before each turn or after it, or [M] before each sampled token; see ``critic.py``."""
-        sequence, position = read_at(data, at, np.arange(len(data.turn_of if at == "token" else data.ask)))
+        """Return the value head's estimates: [N] before each turn or after it, or [M] before each
+        sampled token; see ``critic.py``.
+        """
+        sequence, position = read_at(
+            data, at, np.arange(len(data.turn_of if at == "token" else data.ask))
+        )
         values = np.zeros(len(sequence))
-        for rows in chunks(data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded):
+        for rows in chunks(
+            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded
+        ):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
             own = np.flatnonzero(np.isin(sequence, rows))
-            row = torch.tensor([place[index] for index in sequence[own].tolist()], dtype=torch.int64)
+            row = torch.tensor(
+                [place[index] for index in sequence[own].tolist()], dtype=torch.int64
+            )
             asked = tree.node[row, torch.from_numpy(position[own])].to(self.model.device)
-            values[own] = self.model.values(self.model.hidden(tree.to(self.model.device))[asked]).double().cpu().numpy()
+            values[own] = (
+                self.model.values(self.model.hidden(tree.to(self.model.device))[asked])
+                .double()
+                .cpu()
+                .numpy()
+            )
         return values
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
@@ -70,38 +85,59 @@ class Reader:
             yield part.to(self.model.device)
 
     def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
-        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the reference policy, [N]."""
+        """Return the sum of the log-probabilities of each turn's sampled tokens, now or by the
+        reference policy, [N].
+        """
         model = self.reference if of_reference else self.model
         assert model is not None, "made without a reference"
-        return np.bincount(data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)).astype(np.float64)
+        return np.bincount(
+            data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)
+        ).astype(np.float64)
 
     @torch.no_grad()
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
         """Return a model's log-probabilities of all sampled tokens, [M]."""
         logprobs = np.empty(len(data.turn_of))
         for part in self._parts(data, data.spoken):
-            logprobs[part.tokens] = self._forward(model, part)[0][part.spread].double().cpu().numpy()
+            logprobs[part.tokens] = (
+                self._forward(model, part)[0][part.spread].double().cpu().numpy()
+            )
         return logprobs
 
     @torch.no_grad()
     def entropies(self, data: Pack) -> FloatArray:
-        """Return the entropy of the distribution that each sampled token was drawn from, after temperature and truncation, [M], nats."""
+        """Return the entropy of the distribution that each sampled token was drawn from, after
+        temperature and truncation, [M], nats.
+        """
         found = np.empty(len(data.turn_of))
         for part in self._parts(data, data.spoken):
             extra = self._forward(self.model, part, ("entropy",))[1]
             found[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
         return found
 
-    def _forward(self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the distributions they came from."""
+    def _forward(
+        self, model: LanguageModel, part: Slice, features: Sequence[str] | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return log-probabilities [K] of the sampled tokens, and features [K] of them or of the
+        distributions they came from.
+        """
         features = self.features if features is None else features
         hidden = model.hidden(part.tree)
-        logits, place = model.logits(hidden.index_select(0, part.asked)).float() / self.temperature, part.place
+        logits, place = (
+            model.logits(hidden.index_select(0, part.asked)).float() / self.temperature,
+            part.place,
+        )
         every = logits.log_softmax(-1)
         legal = part.legal.divergences(every, place)
         if part.kept:
-            logits, place = restrict(logits[place], part.kept), torch.arange(len(place), device=place.device)
+            logits, place = (
+                restrict(logits[place], part.kept),
+                torch.arange(len(place), device=place.device),
+            )
             every = logits.log_softmax(-1)
         logprobs = at_samples(every, place, part.target)
-        extra = {name: at_samples(load("features", name).function(logits), place, part.target) for name in features}
+        extra = {
+            name: at_samples(load("features", name).function(logits), place, part.target)
+            for name in features
+        }
         return logprobs, {**extra, **legal, "hidden": hidden}

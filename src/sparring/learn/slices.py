@@ -1,6 +1,7 @@
 """A pack cut into forward passes that fit into memory.
 
-Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, U distinct prefixes asked for the next token.
+Legend: as in ``pack.py``; R distinct sequences of a forward pass, T tokens, U distinct prefixes
+asked for the next token.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Slice:
         return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
 
 
-def slices(data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED) -> Iterator[Slice]:
+def slices(
+    data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PADDED
+) -> Iterator[Slice]:
     """Yield the chosen sequences in forward passes that fit; see ``chunks``."""
     begin = np.concatenate([[0], np.cumsum(data.tokens)])
     for rows in chunks(data, np.unique(data.distinct[chosen]), micro_tokens, padded=padded):
@@ -52,11 +55,15 @@ def slices(data: Pack, chosen: IntArray, micro_tokens: int, *, padded: int = PAD
         yield _slice(data, rows, sequences, begin)
 
 
-def chunks(data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED) -> Iterator[IntArray]:
-    """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that fit.
+def chunks(
+    data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED
+) -> Iterator[IntArray]:
+    """Yield distinct sequences in sorted order, so that neighbours share prefixes, in chunks that
+    fit.
 
-    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``padded`` times as much (1 for
-    a forward pass that shares no prefixes); a sequence that is longer comes alone.
+    A chunk has at most ``micro_tokens`` distinct prefixes, and its padded size at most ``padded``
+    times as much (1 for a forward pass that shares no prefixes); a sequence that is longer comes
+    alone.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
     shared = shared_lengths([data.sequences[row] for row in order])
@@ -64,7 +71,9 @@ def chunks(data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDE
     for end, row in enumerate(order):
         length = len(data.sequences[row])
         new, widest = length - int(shared[end]), max(longest, length)
-        if end > begin and (nodes + new > micro_tokens or widest * (end + 1 - begin) > padded * micro_tokens):
+        if end > begin and (
+            nodes + new > micro_tokens or widest * (end + 1 - begin) > padded * micro_tokens
+        ):
             yield np.array(order[begin:end])
             begin, nodes, new, widest = end, 0, length, length
         nodes, longest = nodes + new, widest
@@ -73,7 +82,9 @@ def chunks(data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDE
 
 
 def at_samples(found: Tensor, place: Tensor, target: Tensor) -> Tensor:
-    """Return what was found for each distribution, [U], or for each token of each, [U, V], at the sampled tokens, [K]."""
+    """Return what was found for each distribution, [U], or for each token of each, [U, V], at the
+    sampled tokens, [K].
+    """
     return found[place] if found.ndim == 1 else found[place, target]
 
 
@@ -87,7 +98,10 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
     which = place[data.distinct[sequences]]
     lengths = counts[which]
     tree = prefix_tree([data.sequences[row] for row in rows])
-    row, position = torch.from_numpy(np.repeat(np.arange(len(rows)), counts)), torch.tensor([p for ps in positions for p in ps])
+    row, position = (
+        torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
+        torch.tensor([p for ps in positions for p in ps]),
+    )
     asked, place = torch.unique(tree.node[row, position - 1], return_inverse=True)
     return Slice(
         rows=rows,
@@ -106,10 +120,17 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
 
 
 def _kept(data: Pack, rows: IntArray, counts: IntArray) -> list[tuple[int, ...]]:
-    """Return the kept set of each sampled token; an empty one where its sequence was not truncated, none where none was."""
+    """Return the kept set of each sampled token.
+
+    An empty one where its sequence was not truncated, none where none was.
+    """
     if not any(data.kept[row] for row in rows):
         return []
-    return [ids for row, count in zip(rows, counts, strict=True) for ids in data.kept[row] or ((),) * int(count)]
+    return [
+        ids
+        for row, count in zip(rows, counts, strict=True)
+        for ids in data.kept[row] or ((),) * int(count)
+    ]
 
 
 def _ranges(start: IntArray, length: IntArray) -> IntArray:

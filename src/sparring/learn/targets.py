@@ -1,4 +1,4 @@
-"""What a step trains towards, and a whole minibatch laid out for the losses that compare across it."""
+"""What a step trains towards, and a minibatch as losses see it that compare across it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,21 @@ class Targets:
     old: FloatArray  # [M] log-probabilities before the step
     advantages: FloatArray  # [M]
     value_targets: FloatArray | None  # [N]
-    turns: TurnTable | None  # rows of the turns; for losses that NEED "whole" and for the reverse order
+    turns: (
+        TurnTable | None
+    )  # rows of the turns; for losses that NEED "whole" and for the reverse order
     uniform: FloatArray  # [M] or empty: numbers in [0, 1) for losses that NEED "whole"
 
 
-def whole(tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets) -> tuple[IntArray, Whole]:
+def whole(
+    tokens: IntArray, columns: Mapping[str, Tensor], turn_of: IntArray, targets: Targets
+) -> tuple[IntArray, Whole]:
     """Return the tokens of a minibatch, sorted, and the record of it.
 
     Args:
         tokens: int64 [M'], the minibatch's tokens by their index in the pack.
-        columns: fields of ``Whole`` that come from the network, [M'] each, in the order of ``tokens``.
+        columns: fields of ``Whole`` that come from the network, [M'] each, in the order of
+            ``tokens``.
         turn_of: int64 [M], row of the turn table of every token of the pack.
         targets: of the step.
     """

@@ -1,4 +1,5 @@
-"""The run that another one is to replace: set aside, and back in its place unless the new one has saved itself.
+"""The run that another one is to replace: set aside, and back in its place unless the new one has
+saved itself.
 
 States of a run folder that is overwritten; each is one rename away from the next:
 
@@ -6,8 +7,8 @@ States of a run folder that is overwritten; each is one rename away from the nex
     old run aside       ``.replaced/`` holds all of them; what lies beside it is the new run's
     the new run         it has a checkpoint; ``.replaced/`` is gone
 
-Whoever holds the folder's lock brings it out of the states between by ``settle``, also after a kill. So at every instant
-either the old run is whole on the disk or the new one has a checkpoint.
+Whoever holds the folder's lock brings it out of the states between by ``settle``, also after a
+kill. So at every instant either the old run is whole on the disk or the new one has a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def is_unsettled(path: Path) -> bool:
 
 
 def put_aside(path: Path, staying: Collection[str]) -> None:
-    """Move everything in a run folder out of the way of a new run, but for the entries named in ``staying``."""
+    """Move everything in a run folder out of the way of a new run, but for the entries named in
+    ``staying``.
+    """
     with disk_errors(path):
         (path / MOVING).mkdir()
         for entry in sorted(path.iterdir()):
@@ -41,7 +44,9 @@ def put_aside(path: Path, staying: Collection[str]) -> None:
 
 
 def settle(path: Path, staying: Collection[str]) -> bool:
-    """Delete the run that is set aside if the new one has a checkpoint; else put it back. Return whether it was put back.
+    """Delete the run that is set aside if the new one has a checkpoint; else put it back.
+
+    Return whether it was put back.
 
     Args:
         path: the run folder, locked by the caller.

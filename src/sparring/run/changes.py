@@ -1,9 +1,11 @@
-"""What a run that goes on does otherwise than before: checked, written down, and config.yaml made the configuration in force.
+"""What a run that goes on does otherwise than before: checked, written down, and config.yaml made
+the configuration in force.
 
-Every checkpoint holds the configuration it was trained with but for the keys that may change (``FREE``), so an edit of
-config.yaml by hand is noticed. The keys that may change stand in changes.jsonl: in its first line as the run began, then in
-one line per change with the step after which it was made, the old value and the new one. The file is a function of the
-checkpoints gone on from and of the configurations asked for.
+Every checkpoint holds the configuration it was trained with but for the keys that may change
+(``FREE``), so an edit of config.yaml by hand is noticed. The keys that may change stand in
+changes.jsonl: in its first line as the run began, then in one line per change with the step after
+which it was made, the old value and the new one. The file is a function of the checkpoints gone on
+from and of the configurations asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from sparring.run.folder import CONFIG, RunFolder
 
 CHANGES, START = "changes.jsonl", "start"
 SAVED = "config"  # name of the configuration in a checkpoint's state
-FREE = ("steps", "checkpoint", "store", "health", "name", "summary", "call_seconds")  # keys that may differ when a run goes on
+FREE = (
+    "steps",
+    "checkpoint",
+    "store",
+    "health",
+    "name",
+    "summary",
+    "call_seconds",
+)  # keys that may differ when a run goes on
 
 
 class Change(NamedTuple):
@@ -34,23 +44,33 @@ class Change(NamedTuple):
     new: Any
 
     def __str__(self) -> str:
-        was, now = ("absent" if value is ... else textwrap.shorten(repr(value), 60) for value in (self.old, self.new))
+        was, now = (
+            "absent" if value is ... else textwrap.shorten(repr(value), 60)
+            for value in (self.old, self.new)
+        )
         return f"{self.key} differs ({was}, now {now})"
 
 
 def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
-    """Check that a run may go on with this configuration; keys that did not exist when it was started count as their defaults.
+    """Check that a run may go on with this configuration.
+
+    Keys that did not exist when it was started count as their defaults.
 
     Raises:
         RunError: anything differs that would make it another run.
     """
     changed = _binding(_completed(folder.config()), config)
     if changed:
-        raise RunError(f"{folder.path} was started with another configuration: {changed}. Resume without overrides.")
+        raise RunError(
+            f"{folder.path} was started with another configuration: {changed}. Resume without "
+            "overrides."
+        )
 
 
 def edits(config: RunConfig, latest: Checkpoint) -> str:
-    """Return in words how a configuration differs from the one that a checkpoint was trained with; nothing if it does not.
+    """Return in words how a configuration differs from the one that a checkpoint was trained with.
+
+    Nothing if it does not.
 
     Checkpoints of before this was recorded count as equal.
     """
@@ -65,7 +85,8 @@ def saved(config: RunConfig) -> dict[str, Any]:
 
 
 def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
-    """Write down what a run starts or goes on with: config.yaml becomes this configuration, changes.jsonl says what has changed.
+    """Write down what a run starts or goes on with: config.yaml becomes this configuration,
+    changes.jsonl says what has changed.
 
     Args:
         folder: locked by the caller.
@@ -73,7 +94,8 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
         latest: the checkpoint it goes on from; None starts it from the beginning.
 
     Raises:
-        RunError: config.yaml is not what the checkpoint was trained with, or the folder cannot be written.
+        RunError: config.yaml is not what the checkpoint was trained with, or the folder cannot be
+            written.
     """
     now = config.model_dump(mode="json")
     lines = [{"step": 0, START: _free(now)}]
@@ -81,25 +103,39 @@ def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> No
         changed = edits(config, latest)
         if changed:
             raise RunError(
-                f"{folder.path / CONFIG} was edited after step {latest.step} was saved: {changed}. A run goes on only as itself: "
-                "put the old values back, or train another run with the new ones."
+                f"{folder.path / CONFIG} was edited after step {latest.step} was "
+                f"saved: {changed}. A run goes on only as itself: put the old values back, or "
+                "train another run with the new ones."
             )
         lines = _before(folder, latest.step)
         found = differences(_in_force(lines), _free(now))
-        lines += [{"step": latest.step, "key": c.key, "old": _plain(c.old), "new": _plain(c.new)} for c in found]
+        lines += [
+            {"step": latest.step, "key": c.key, "old": _plain(c.old), "new": _plain(c.new)}
+            for c in found
+        ]
     data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
-    for name, contents in ((CHANGES, data), (CONFIG, to_yaml(config).encode())):  # in this order: a kill between loses no change
+    for name, contents in (
+        (CHANGES, data),
+        (CONFIG, to_yaml(config).encode()),
+    ):  # in this order: a kill between loses no change
         path = folder.path / name
         if not path.exists() or path.read_bytes() != contents:
             write_bytes_atomic(path, contents)
 
 
 def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl on what was in force up to a step; a run of before there were any began with config.yaml."""
+    """Return the lines of changes.jsonl on what was in force up to a step.
+
+    A run of before there were any began with config.yaml.
+    """
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _free(_completed(folder.config()))}]
-    return [line for number, line in enumerate(lines) if not number or (line["step"] < step and {"key", "new"} <= line.keys())]
+    return [
+        line
+        for number, line in enumerate(lines)
+        if not number or (line["step"] < step and {"key", "new"} <= line.keys())
+    ]
 
 
 def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
@@ -126,14 +162,18 @@ def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a configuration with the keys that have come since, or as it is where it can no longer be read."""
+    """Return a configuration with the keys that have come since, or as it is where it can no longer
+    be read.
+    """
     try:
         return resolve(config).model_dump(mode="json")
     except ConfigError:
         return config
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> Iterator[Change]:
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
+) -> Iterator[Change]:
     """Yield the keys whose values differ."""
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key, ...), new.get(key, ...)

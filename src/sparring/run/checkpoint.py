@@ -1,11 +1,13 @@
-"""Checkpoints: a folder per step, its manifest of digests written last, renamed into place as a whole.
+"""Checkpoints: a folder per step, its manifest of digests written last, renamed into place as a
+whole.
 
-Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of whoever keeps state, and
-``manifest.json``. Each owner writes its own. A past self is written once: later checkpoints link to its file (where the file
-system has no hard links, they copy it) and name it by the same digest. What has no manifest,
-or files that differ from it, is not a checkpoint; the one before is used then, and a note says so. Only saving and ``tidy``
-change anything on the disk, so a run folder may be read while its trainer, which holds the lock, writes into it.
-A checkpoint that goes is renamed first: no kill leaves half of one under its name.
+Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of whoever
+keeps state, and ``manifest.json``. Each owner writes its own. A past self is written once: later
+checkpoints link to its file (where the file system has no hard links, they copy it) and name it by
+the same digest. What has no manifest, or files that differ from it, is not a checkpoint; the one
+before is used then, and a note says so. Only saving and ``tidy`` change anything on the disk, so a
+run folder may be read while its trainer, which holds the lock, writes into it. A checkpoint that
+goes is renamed first: no kill leaves half of one under its name.
 """
 
 from __future__ import annotations
@@ -23,19 +25,32 @@ from typing import Any
 
 from sparring import names
 from sparring.errors import CheckpointError
-from sparring.ops.files import TEMPORARY, disk_errors, file_digest, machine_bytes, parse_json, sync_files, sync_folder, write_synced
+from sparring.ops.files import (
+    TEMPORARY,
+    disk_errors,
+    file_digest,
+    machine_bytes,
+    parse_json,
+    sync_files,
+    sync_folder,
+    write_synced,
+)
 from sparring.run.state import STATE
 
 log = logging.getLogger(__name__)
 FORMAT = 1
 MANIFEST = "manifest.json"
-_ASIDE = ".old"  # ending of a checkpoint that gives way to another of the same step; readable until that one is in its place
+# ending of a checkpoint that gives way to another of the same step; readable until that one is in
+# its place
+_ASIDE = ".old"
 _NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_ASIDE)})?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
-    """A checkpoint whose files have been verified, and notes about damaged ones that were passed over."""
+    """A checkpoint whose files have been verified, and notes about damaged ones that were passed
+    over.
+    """
 
     step: int
     path: Path
@@ -43,15 +58,24 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
 
 
-def save(folder: Path, step: int, write: Callable[[Path], None], *, keep: int, earlier: Path | None = None) -> Path:
+def save(
+    folder: Path,
+    step: int,
+    write: Callable[[Path], None],
+    *,
+    keep: int,
+    earlier: Path | None = None,
+) -> Path:
     """Write a checkpoint and remove all but the ``keep`` newest.
 
     Args:
         folder: the run folder.
         step: steps done.
-        write: puts all files into the folder that it is given; ``state.json``, a mapping, is one of them.
+        write: puts all files into the folder that it is given; ``state.json``, a mapping, is one of
+            them.
         keep: how many to keep, at least 1.
-        earlier: a checkpoint's folder. Files that ``write`` has linked from there are not read again.
+        earlier: a checkpoint's folder. Files that ``write`` has linked from there are not read
+            again.
 
     Returns:
         The checkpoint's folder.
@@ -80,23 +104,26 @@ def save(folder: Path, step: int, write: Callable[[Path], None], *, keep: int, e
 
 def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     """Return [bytes, digest] of every file of a folder, by name, each flushed to the disk."""
-    known: dict[str, list[Any]] = {}
+    known: dict[tuple[str, int], list[Any]] = {}  # by name and inode
     if earlier is not None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
-            known = dict(parse_json((earlier / MANIFEST).read_bytes())["files"])
+            files = parse_json((earlier / MANIFEST).read_bytes())["files"]
+            known = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
     found = {}
     for path in sorted(folder.iterdir()):
-        name = names.file_name(path.name)
-        if earlier is not None and name in known and (earlier / name).exists() and path.samefile(earlier / name):
-            found[name] = known[name]
-            continue
-        sync_files([path])
-        found[name] = [path.stat().st_size, file_digest(path)]
+        entry = known.get((path.name, path.stat().st_ino))
+        if entry is None:
+            sync_files([path])
+            entry = [path.stat().st_size, file_digest(path)]
+        found[names.file_name(path.name)] = entry
     return found
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
-    """Rename a whole checkpoint to its name; one that is there steps aside, where it can still be read."""
+    """Rename a whole checkpoint to its name.
+
+    One that is there steps aside, where it can still be read.
+    """
     if final.exists():
         aside = final.with_name(final.name + _ASIDE)
         if aside.exists():
@@ -109,20 +136,28 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 def _prune(root: Path, step: int, keep: int) -> None:
     """Remove all but the ``keep`` newest checkpoints up to the step just saved.
 
-    Later ones were passed over as damaged when the run went on from an earlier step, and are removed as well.
+    Later ones were passed over as damaged when the run went on from an earlier step, and are
+    removed as well.
     """
     found = _found(root)
-    kept = [path for number, path in found if number <= step and not path.name.endswith(_ASIDE)][-keep:]
+    kept = [path for number, path in found if number <= step and not path.name.endswith(_ASIDE)][
+        -keep:
+    ]
     for _, path in found:
         if path not in kept:
             _remove(path)
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint; a kill in between leaves it whole, or under a name that says that it is to go."""
+    """Remove a checkpoint.
+
+    A kill in between leaves it whole, or under a name that says that it is to go.
+    """
     gone = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(gone, ignore_errors=True)
-    with contextlib.suppress(OSError):  # what cannot be removed now is removed with the next checkpoint
+    with contextlib.suppress(
+        OSError
+    ):  # what cannot be removed now is removed with the next checkpoint
         os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
@@ -134,13 +169,15 @@ def _remove_leftovers(root: Path) -> None:
 
 
 def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
-    """Finish the removals that a kill has cut short, so that a run that goes on has the files of one that was not killed.
+    """Finish the removals that a kill has cut short, so that a run that goes on has the files of
+    one that was not killed.
 
     Only whoever holds the folder's lock may call this.
 
     Args:
         folder: the run folder.
-        latest: what the run goes on from. Later ones are damaged, and stay until something is saved in their place.
+        latest: what the run goes on from. Later ones are damaged, and stay until something is saved
+            in their place.
         keep: how many checkpoints to keep.
     """
     root = folder / "checkpoints"
@@ -168,7 +205,9 @@ def load_latest(folder: Path) -> Checkpoint | None:
             try:
                 found = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
             except CheckpointError as damage:
-                notes.append(f"Checkpoint {path.name} is damaged ({damage}); going back to the one before.")
+                notes.append(
+                    f"Checkpoint {path.name} is damaged ({damage}); going back to the one before."
+                )
             else:
                 for note in notes:
                     log.warning("%s", note)
@@ -176,13 +215,20 @@ def load_latest(folder: Path) -> Checkpoint | None:
         if not notes:
             return None
         if _found(root) == entries:  # else a trainer has saved and pruned in the meantime
-            raise CheckpointError(f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with --overwrite.")
+            raise CheckpointError(
+                f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with "
+                "--overwrite."
+            )
 
 
 def latest_in_words(folder: Path) -> str:
     """Return in words which checkpoint there is to go back to."""
     found = load_latest(folder)
-    return f"The checkpoint of step {found.step} is good: {found.path}." if found is not None else "No checkpoint had been saved."
+    return (
+        f"The checkpoint of step {found.step} is good: {found.path}."
+        if found is not None
+        else "No checkpoint had been saved."
+    )
 
 
 def load_step(folder: Path, step: int) -> Checkpoint:
@@ -199,7 +245,9 @@ def load_step(folder: Path, step: int) -> Checkpoint:
         return Checkpoint(step=step, path=path, state=_state(path))
     except CheckpointError as damage:
         known = ", ".join(map(str, steps(folder))) or "none"
-        raise CheckpointError(f"Checkpoint {path} cannot be used: {damage}. Steps to be had: {known}.") from None
+        raise CheckpointError(
+            f"Checkpoint {path} cannot be used: {damage}. Steps to be had: {known}."
+        ) from None
 
 
 def steps(folder: Path) -> list[int]:
@@ -208,9 +256,15 @@ def steps(folder: Path) -> list[int]:
 
 
 def _found(root: Path) -> list[tuple[int, Path]]:
-    """Return (step, folder) of everything that is named like a checkpoint, oldest first, one set aside before its heir."""
+    """Return (step, folder) of everything that is named like a checkpoint, oldest first, one set
+    aside before its heir.
+    """
     entries = root.iterdir() if root.is_dir() else ()
-    found = [(int(match[1]), match[2] is None, path) for path in entries if (match := _NAME.fullmatch(path.name))]
+    found = [
+        (int(match[1]), match[2] is None, path)
+        for path in entries
+        if (match := _NAME.fullmatch(path.name))
+    ]
     return [(step, path) for step, _, path in sorted(found)]
 
 
@@ -229,7 +283,9 @@ def _state(path: Path) -> dict[str, Any]:
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
             own = path / names.file_name(name)
             if own.stat().st_size != size or size > machine_bytes():  # before it is read
-                raise CheckpointError(f"{name} has changed, or is larger than this machine's memory")
+                raise CheckpointError(
+                    f"{name} has changed, or is larger than this machine's memory"
+                )
             if file_digest(own) != digest:
                 raise CheckpointError(f"{name} has changed")
         value: dict[str, Any] = dict(parse_json((path / STATE).read_bytes()))

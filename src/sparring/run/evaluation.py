@@ -1,25 +1,39 @@
-"""What is measured while training: exact exploitability where enumeration allows, matches against bots.
+"""What is measured while training: exact exploitability where enumeration allows, matches against
+bots.
 
 Metrics, per game GAME:
-    nash_conv/GAME                  sum over seats of what a best response would gain against the policy; 0 at equilibrium
-    exploitability/GAME/ROLE        one seat's gain by a best response to the policy in the other seats; nash_conv is their sum
-    illegal_mass/GAME               mean over information states of the probability of no legal action
-    illegal_mass_reached/GAME       mean probability of no legal action, each state weighted by how often play reaches it
+    nash_conv/GAME                  sum over seats of what a best response would gain against the
+                                    policy; 0 at equilibrium
+    exploitability/GAME/ROLE        one seat's gain by a best response to the policy in the other
+                                    seats; nash_conv is their sum
+    illegal_mass/GAME               mean over information states of the probability of no legal
+                                    action
+    illegal_mass_reached/GAME       mean probability of no legal action, each state weighted by how
+                                    often play reaches it
     optimality_gap/GAME             cooperative games: best joint value minus the policy's
-    match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 % intervals, return, illegal
-                                    (two bots of one kind are told apart by the options that differ, mcts(simulations=1000))
-    match/GAME/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of games with the most that it pays
-    match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the game's units, 0 is perfect; _low, _high
-    match/GAME/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best; _low and _high by games as clusters
-    match/GAME/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any, there is no regret and no optimal
-    match_seen/GAME/BOT/ROLE/...    all of these on starts that training meets, where match/ is of others: games with a bank, fixed starts
+    match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
+                                    intervals, return, illegal (two bots of one kind are told apart
+                                    by the options that differ, mcts(simulations=1000))
+    match/GAME/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of
+                                    games with the most that it pays
+    match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the
+                                    game's units, 0 is perfect; _low, _high
+    match/GAME/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best;
+                                    _low and _high by games as clusters
+    match/GAME/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any,
+                                    there is no regret and no optimal
+    match_seen/GAME/BOT/ROLE/...    all of these on starts that training meets, where match/ is of
+                                    others: games with a bank, fixed starts
 
-Where a game draws its starts from a bank (puzzles, layouts, codes) or ``rollout.starts`` fixes them, ``match/`` is measured on starts of
-which training meets none, and ``match_seen/`` on its own: far above ``match/``, they are learnt by heart. Where training can meet every
-start there is, ``match/`` is of all. Exact figures are of the game as it is configured: with a bank, of the starts trained on.
+Where a game draws its starts from a bank (puzzles, layouts, codes) or ``rollout.starts`` fixes
+them, ``match/`` is measured on starts of which training meets none, and ``match_seen/`` on its own:
+far above ``match/``, they are learnt by heart. Where training can meet every start there is,
+``match/`` is of all. Exact figures are of the game as it is configured: with a bank, of the starts
+trained on.
 
-A held-out game (weight 0) that names an oracle has these as well: what has been learnt for games and sizes not trained on. An oracle
-with faults (noisy) is for what is learnt from; measured is by the one within it.
+A held-out game (weight 0) that names an oracle has these as well: what has been learnt for games
+and sizes not trained on. An oracle with faults (noisy) is for what is learnt from; measured is by
+the one within it.
 """
 
 from __future__ import annotations
@@ -44,13 +58,16 @@ log = logging.getLogger(__name__)
 
 
 class Evaluator:
-    """Measures a policy on the games of a run. ``notes`` says what could not be measured, and what to use instead.
+    """Measures a policy on the games of a run.
+
+    ``notes`` says what could not be measured, and what to use instead.
 
     Args:
         games: those of weight 0 included.
         config: what is measured.
         oracles: by the name of the game whose turns they judge.
-        met: the starts that training meets; None: nothing is known of them, and those of the games are played.
+        met: the starts that training meets; None: nothing is known of them, and those of the games
+            are played.
     """
 
     def __init__(
@@ -62,7 +79,9 @@ class Evaluator:
     ) -> None:
         self.games, self.config, self.met = games, config, met
         self._starts: dict[str, tuple[Starts, ...]] = {}
-        self._judges = {name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()}
+        self._judges = {
+            name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()
+        }
         self.notes: list[str] = []
         self._told = 0
         self._info_states: dict[str, InfoStates] = {}
@@ -72,8 +91,13 @@ class Evaluator:
             except GameError as error:  # too many states, or rules without information states
                 self.notes.append(str(error))
                 log.info("%s", error)
-        names = labels([AgentSpec(entry.name, entry.bind("agents").options) for entry in config.opponents])
-        self._opponents = [(name, entry, entry.bind("agents")()) for name, entry in zip(names, config.opponents, strict=True)]
+        names = labels(
+            [AgentSpec(entry.name, entry.bind("agents").options) for entry in config.opponents]
+        )
+        self._opponents = [
+            (name, entry, entry.bind("agents")())
+            for name, entry in zip(names, config.opponents, strict=True)
+        ]
 
     def fresh_notes(self) -> tuple[str, ...]:
         """Return the notes that have not been returned before."""
@@ -94,7 +118,15 @@ class Evaluator:
                 own = stream.child(game.name).child(name)
                 judge = self._judges.get(game.name)
                 for starts in self._columns(game):
-                    report = play_matches(game, policy, bot, games_per_seat=entry.games_per_seat, stream=own, judge=judge, starts=starts)
+                    report = play_matches(
+                        game,
+                        policy,
+                        bot,
+                        games_per_seat=entry.games_per_seat,
+                        stream=own,
+                        judge=judge,
+                        starts=starts,
+                    )
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
@@ -102,7 +134,9 @@ class Evaluator:
     def _columns(self, game: Game) -> tuple[Starts, ...]:
         """Return the starts that a game is measured on, found out when they are first asked for."""
         if game.name not in self._starts:
-            self._starts[game.name] = (every(game),) if self.met is None else columns(game, self.met)
+            self._starts[game.name] = (
+                (every(game),) if self.met is None else columns(game, self.met)
+            )
         return self._starts[game.name]
 
     def _exact(self, game: Game, policy: Any) -> dict[str, float]:
@@ -113,13 +147,20 @@ class Evaluator:
             f"illegal_mass/{game.name}": report.illegal_mass,
             f"illegal_mass_reached/{game.name}": report.illegal_mass_reached,
         }
-        metrics.update({f"exploitability/{game.name}/{role}": gain for role, gain in zip(game.roles, report.gains, strict=True)})
+        metrics.update(
+            {
+                f"exploitability/{game.name}/{role}": gain
+                for role, gain in zip(game.roles, report.gains, strict=True)
+            }
+        )
         if report.optimality_gap is not None:
             metrics[f"optimality_gap/{game.name}"] = report.optimality_gap
         return metrics
 
 
-def match_metrics(game: str, opponent: str, report: MatchReport, family: str = "match") -> dict[str, float]:
+def match_metrics(
+    game: str, opponent: str, report: MatchReport, family: str = "match"
+) -> dict[str, float]:
     """Return the figures of a match report, per role."""
     metrics = {}
     for role, record in zip(report.roles, report.seats, strict=True):

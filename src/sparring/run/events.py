@@ -1,4 +1,6 @@
-"""Figures as they come: metrics.jsonl and health.jsonl (functions of config, seed and code), timing.jsonl, TensorBoard."""
+"""Figures as they come: metrics.jsonl and health.jsonl (functions of config, seed and code),
+timing.jsonl, TensorBoard.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
 
 
 class MetricsWriter:
-    """Appends one line per step to each file, and one per event to health.jsonl. A torn last line is dropped when a run goes on."""
+    """Appends one line per step to each file, and one per event to health.jsonl.
+
+    A torn last line is dropped when a run goes on.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,13 +37,28 @@ class MetricsWriter:
             self._events = EventFileWriter(str(folder / "tensorboard"))
 
     def truncate_after(self, step: int) -> None:
-        """Drop the lines of later steps, and a torn last line; tell TensorBoard to forget them too."""
-        self._add(Event(wall_time=time.time(), step=step + 1, session_log=SessionLog(status=SessionLog.START)))
+        """Drop the lines of later steps, and a torn last line.
+
+        Tell TensorBoard to forget them too.
+        """
+        self._add(
+            Event(
+                wall_time=time.time(),
+                step=step + 1,
+                session_log=SessionLog(status=SessionLog.START),
+            )
+        )
         for name in (METRICS, TIMING, HEALTH):
             path = self.folder / name
             lines = [line for line in _lines(path) if line["step"] <= step]
             if name != HEALTH and (last := lines[-1]["step"] if lines else 0) < step:
-                log.warning("%s is damaged: it has figures up to step %d, and those of the steps up to %d are lost.", path, last, step)
+                log.warning(
+                    "%s is damaged: it has figures up to step %d, and those of the steps up to %d "
+                    "are lost.",
+                    path,
+                    last,
+                    step,
+                )
             data = "".join(json.dumps(line, sort_keys=True) + "\n" for line in lines).encode()
             if not path.exists() or path.read_bytes() != data:
                 write_bytes_atomic(path, data)
@@ -50,9 +70,17 @@ class MetricsWriter:
             RunError: the disk is full or not writable.
         """
         for name, values in ((METRICS, metrics), (TIMING, timing)):
-            self._append(name, {"step": step, **{key: _plain(value) for key, value in values.items()}})
+            self._append(
+                name, {"step": step, **{key: _plain(value) for key, value in values.items()}}
+            )
         scalars = {**metrics, **timing}.items()
-        summary = Summary(value=[Summary.Value(tag=key, simple_value=value) for key, value in scalars if math.isfinite(value)])
+        summary = Summary(
+            value=[
+                Summary.Value(tag=key, simple_value=value)
+                for key, value in scalars
+                if math.isfinite(value)
+            ]
+        )
         self._add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
@@ -66,11 +94,17 @@ class MetricsWriter:
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         """Append a line to a file of the run folder."""
-        with disk_errors(self.folder / name), open(self.folder / name, "a", encoding="utf-8") as stream:
+        with (
+            disk_errors(self.folder / name),
+            open(self.folder / name, "a", encoding="utf-8") as stream,
+        ):
             stream.write(json.dumps(line, sort_keys=True) + "\n")
 
     def _add(self, event: Event) -> None:
-        """Append an event to TensorBoard's file; it is in the file when this returns, so that a kill loses none."""
+        """Append an event to TensorBoard's file.
+
+        It is in the file when this returns, so that a kill loses none.
+        """
         with disk_errors(self.folder / "tensorboard"):
             self._events.add_event(event)
             self._events.flush()
@@ -83,7 +117,9 @@ class MetricsWriter:
         """Return the last value of every metric written so far."""
         values: dict[str, float] = {}
         for line in self.lines():
-            values.update({key: math.nan if value is None else value for key, value in line.items()})
+            values.update(
+                {key: math.nan if value is None else value for key, value in line.items()}
+            )
         values.pop("step", None)
         return values
 
@@ -103,13 +139,21 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file of figures as ``read_lines`` does, without what is no figure: text, lists, numbers beyond reason."""
-    return [{key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)]
+    """Return the lines of a file of figures as ``read_lines`` does, without what is no figure:
+    text, lists, numbers beyond reason.
+    """
+    return [
+        {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
+    ]
 
 
 def _is_figure(value: Any) -> bool:
-    """Return whether a value is a number that can be drawn, or null, which stands for one that is not finite."""
-    return value is None or (type(value) in (int, float) and (value != value or abs(value) < LARGEST))
+    """Return whether a value is a number that can be drawn, or null, which stands for one that is
+    not finite.
+    """
+    return value is None or (
+        type(value) in (int, float) and (value != value or abs(value) < LARGEST)
+    )
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -121,7 +165,11 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             line = parse_json(text)
         except ValueError:
             return  # torn by a kill in the middle of a write; what follows cannot be trusted either
-        if isinstance(line, dict) and type(line.get("step")) is int and 0 <= line["step"] < LAST_STEP:
+        if (
+            isinstance(line, dict)
+            and type(line.get("step")) is int
+            and 0 <= line["step"] < LAST_STEP
+        ):
             yield line
 
 

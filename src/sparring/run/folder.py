@@ -1,7 +1,8 @@
 """The run folder: made, opened, locked, and never taken from anybody.
 
-Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it), provenance.json, metrics.jsonl,
-timing.jsonl, health.jsonl, tensorboard/, episodes/, credit/, checkpoints/, report.html; .replaced/ while another run is overwritten.
+Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it),
+provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, tensorboard/, episodes/, credit/,
+checkpoints/, report.html; .replaced/ while another run is overwritten.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sparring.errors import ConfigError, LockedError, RunError
-from sparring.ops.files import TEMPORARY, check_plain, disk_errors, parse_json, write_bytes_atomic, write_json_atomic
+from sparring.ops.files import (
+    TEMPORARY,
+    check_plain,
+    disk_errors,
+    parse_json,
+    write_bytes_atomic,
+    write_json_atomic,
+)
 from sparring.run import checkpoint
 from sparring.run.aside import clear, is_unsettled, put_aside, settle
 from sparring.yaml_text import parse_yaml, read_text
@@ -38,8 +46,12 @@ class RunFolder:
         check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
-        self._new = False  # whether its run is made here, so that a start that fails leaves nothing behind
-        self._replacement: str | None = None  # the configuration of the run that replaces the one that is there
+        self._new = (
+            False  # whether its run is made here, so that a start that fails leaves nothing behind
+        )
+        self._replacement: str | None = (
+            None  # the configuration of the run that replaces the one that is there
+        )
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool = False) -> None:
@@ -53,9 +65,14 @@ class RunFolder:
         if not path.exists() or _is_unbegun(path):
             return
         if not (path / MARKER).is_file():
-            raise RunError(f"{path} is not empty and holds no run of ours; name another folder with --run.")
+            raise RunError(
+                f"{path} is not empty and holds no run of ours; name another folder with --run."
+            )
         if not overwrite:
-            choices = "go on with --resume, start anew with --overwrite, or name another folder with --run"
+            choices = (
+                "go on with --resume, start anew with --overwrite, or name another folder with "
+                "--run"
+            )
             raise RunError(f"{path} already holds a run; {choices}.")
 
     @classmethod
@@ -65,8 +82,9 @@ class RunFolder:
         Args:
             path: where; must not exist, or be empty, or be a run folder that may be overwritten.
             config_yaml: the resolved configuration.
-            overwrite: replace the run that is there. It stays as it is until the folder is entered as a context, lies
-                aside until the new run has a checkpoint, and is put back if the context ends before that.
+            overwrite: replace the run that is there. It stays as it is until the folder is entered
+                as a context, lies aside until the new run has a checkpoint, and is put back if the
+                context ends before that.
 
         Raises:
             RunError: the folder holds something else, or a run while ``overwrite`` is off.
@@ -89,7 +107,9 @@ class RunFolder:
         """Make a run in a folder that holds none."""
         with disk_errors(self.path):
             clear(self.path, STAYING)
-        write_json_atomic(self.path / MARKER, {"format": FORMAT})  # first: a kill from here on leaves a folder that is ours
+        write_json_atomic(
+            self.path / MARKER, {"format": FORMAT}
+        )  # first: a kill from here on leaves a folder that is ours
         write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
 
     @classmethod
@@ -100,20 +120,37 @@ class RunFolder:
             RunError: it is missing, or no run folder, or of a format this version cannot read.
         """
         if not path.is_dir():
-            raise RunError(f"There is no run folder {path}; train one with `sparring train RECIPE --run {path}`.")
+            raise RunError(
+                f"There is no run folder {path}; train one with `sparring train RECIPE "
+                f"--run {path}`."
+            )
         if is_unsettled(path):
-            with contextlib.suppress(LockedError), cls(path) as folder:  # else a run that replaces another is going on
+            with (
+                contextlib.suppress(LockedError),
+                cls(path) as folder,
+            ):  # else a run that replaces another is going on
                 folder.settle()
         if _is_unbegun(path):
-            raise RunError(f"{path} is not a run folder: no run has begun in it. Train one there, without --resume.")
+            raise RunError(
+                f"{path} is not a run folder: no run has begun in it. Train one there, without "
+                "--resume."
+            )
         if not (path / MARKER).is_file():
-            raise RunError(f"{path} is not a run folder: it has no {MARKER}. Name a folder that `sparring train` made.")
+            raise RunError(
+                f"{path} is not a run folder: it has no {MARKER}. Name a folder that `sparring "
+                "train` made."
+            )
         if not (path / CONFIG).is_file():
-            raise RunError(f"{path} cannot go on: its {CONFIG} is missing. Restore it or start anew with --overwrite.")
+            raise RunError(
+                f"{path} cannot go on: its {CONFIG} is missing. Restore it or start anew with "
+                "--overwrite."
+            )
         try:
             version = parse_json((path / MARKER).read_bytes())["format"]
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path / MARKER} is damaged: {error!r}. Restore it or start anew with --overwrite.") from None
+            raise RunError(
+                f"{path / MARKER} is damaged: {error!r}. Restore it or start anew with --overwrite."
+            ) from None
         if version != FORMAT:
             raise RunError(f"{path} has run format {version}; this version reads format {FORMAT}.")
         return cls(path)
@@ -138,7 +175,10 @@ class RunFolder:
             try:
                 self._lock.acquire(timeout=0)
             except Timeout:
-                message = f"Another process (pid {self._holder()}) works on {self.path}; wait for it or name another folder."
+                message = (
+                    f"Another process (pid {self._holder()}) works on {self.path}; wait for it or "
+                    "name another folder."
+                )
                 raise LockedError(message) from None
             try:
                 (self.path / HOLDER).write_text(str(os.getpid()))
@@ -162,13 +202,19 @@ class RunFolder:
         self._replacement = None
 
     def settle(self) -> bool:
-        """Delete the run that was replaced if the new one has a checkpoint; else put it back, and return True.
+        """Delete the run that was replaced if the new one has a checkpoint.
+
+        Else put it back, and return True.
 
         The caller has the lock.
         """
         back = settle(self.path, STAYING)
         if back:
-            log.warning("%s holds the run again that was to be overwritten: the new one saved no checkpoint.", self.path)
+            log.warning(
+                "%s holds the run again that was to be overwritten: the new one saved no "
+                "checkpoint.",
+                self.path,
+            )
         return back
 
     def _holder(self) -> str:
@@ -181,7 +227,9 @@ class RunFolder:
     def __exit__(self, *error: object) -> None:
         try:
             if not self.settle() and self._new and any(error) and not has_trained(self.path):
-                clear(self.path, STAYING)  # of a start that failed nothing stays, so the same command may be given again
+                clear(
+                    self.path, STAYING
+                )  # of a start that failed nothing stays, so the same command may be given again
         finally:
             (self.path / HOLDER).unlink(missing_ok=True)
             self._lock.release()
@@ -194,5 +242,9 @@ def has_trained(path: Path) -> bool:
 
 
 def _is_unbegun(path: Path) -> bool:
-    """Return whether a folder holds nothing, or only what a kill leaves while a run is being made there."""
-    return all(entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir())
+    """Return whether a folder holds nothing, or only what a kill leaves while a run is being made
+    there.
+    """
+    return all(
+        entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
+    )

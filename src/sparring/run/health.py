@@ -1,7 +1,8 @@
 """Rules on a run's figures: what they warn of, and when they stop it.
 
-All of their state is a function of the rules and of metrics.jsonl: who goes on from a checkpoint reads the lines up to it
-again, so that a run that was killed or stopped decides as one that was not. Meanings and remedies: docs/health.md.
+All of their state is a function of the rules and of metrics.jsonl: who goes on from a checkpoint
+reads the lines up to it again, so that a run that was killed or stopped decides as one that was
+not. Meanings and remedies: docs/health.md.
 """
 
 from __future__ import annotations
@@ -16,35 +17,70 @@ from sparring.config import HealthConfig, HealthRule
 
 START = 5  # records of a metric whose mean is its start
 PATIENCE = 10  # steps after which a metric that no step has recorded is taken for a mistake
-_LEGAL = "start from legal play (warmup.updates), let an illegal reply cost more (games.0.illegal), lower learner.learning_rate"
-_LONG = "raise rollout.max_new_tokens, or let long replies cost something (a reward on the reply's length)"
-_GROUPS = "a larger rollout.group_size, a higher temperature, starts and opponents that are neither too easy nor too hard"
-_RATIO = "a lower learner.learning_rate, fewer epochs or minibatches; truncated importance weights if sampler and learner differ"
-_PRECISION = "sampler and learner disagree about the same weights: check precision, temperature and truncation"
+_LEGAL = (
+    "start from legal play (warmup.updates), let an illegal reply cost more (games.0.illegal), "
+    "lower learner.learning_rate"
+)
+_LONG = (
+    "raise rollout.max_new_tokens, or let long replies cost something (a reward on the reply's "
+    "length)"
+)
+_GROUPS = (
+    "a larger rollout.group_size, a higher temperature, starts and opponents that are neither too "
+    "easy nor too hard"
+)
+_RATIO = (
+    "a lower learner.learning_rate, fewer epochs or minibatches; truncated importance weights if "
+    "sampler and learner differ"
+)
+_PRECISION = (
+    "sampler and learner disagree about the same weights: check precision, temperature and "
+    "truncation"
+)
 REMEDIES = {  # first part of a metric's name -> what people usually do
     "legal_rate": _LEGAL,
     "unparsable_rate": _LEGAL,
     "truncated_rate": _LONG,
-    "overlong_rate": "raise model.context, let replies or the history be shorter (rollout.max_new_tokens, renderer.history=strip)",
+    "overlong_rate": (
+        "raise model.context, let replies or the history be shorter (rollout.max_new_tokens, "
+        "renderer.history=strip)"
+    ),
     "reply_tokens": _LONG,
-    "seat_asymmetry": "past selves or fixed opponents besides the mirror (matchmaker mixed), more entropy, an earlier checkpoint",
-    "advantage_std": "unless the game is solved: past selves or fixed opponents (matchmaker mixed), more entropy, larger groups",
+    "seat_asymmetry": (
+        "past selves or fixed opponents besides the mirror (matchmaker mixed), more entropy, an "
+        "earlier checkpoint"
+    ),
+    "advantage_std": (
+        "unless the game is solved: past selves or fixed opponents (matchmaker mixed), more "
+        "entropy, larger groups"
+    ),
     "group_equal_share": _GROUPS,
     "group_deviation": _GROUPS,
-    "sampled_entropy": "a larger or slower fading entropy bonus, a lower learner.learning_rate, a KL penalty towards the start",
+    "sampled_entropy": (
+        "a larger or slower fading entropy bonus, a lower learner.learning_rate, a KL penalty "
+        "towards the start"
+    ),
     "ratio_tail": _RATIO,
     "ratio_p99": _RATIO,
     "logprob_difference_max": _PRECISION,
     "logprob_difference_mean": _PRECISION,
-    "nash_conv": "a larger weight of the magnet (legal_magnet), a lower learner.learning_rate; the best checkpoint is an earlier one",
-    "gradient_norm": "a lower learner.learning_rate or learner.gradient_norm; if it is no number, an earlier checkpoint",
+    "nash_conv": (
+        "a larger weight of the magnet (legal_magnet), a lower learner.learning_rate; the best "
+        "checkpoint is an earlier one"
+    ),
+    "gradient_norm": (
+        "a lower learner.learning_rate or learner.gradient_norm; if it is no number, an earlier "
+        "checkpoint"
+    ),
 }
 OTHERWISE = "see docs/health.md, and the metric's meaning in docs/metrics.md"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What a rule found: where, how much, whether the run stops, and all of it in plain words with the usual remedy."""
+    """What a rule found: where, how much, whether the run stops, and all of it in plain words with
+    the usual remedy.
+    """
 
     step: int
     metric: str
@@ -54,25 +90,44 @@ class Finding:
 
     def event(self) -> dict[str, Any]:
         """Return the line of health.jsonl, without its step."""
-        return {"metric": self.metric, "value": self.value, "stops": self.stops, "message": self.message}
+        return {
+            "metric": self.metric,
+            "value": self.value,
+            "stops": self.stops,
+            "message": self.message,
+        }
 
 
 class HealthMonitor:
     """Looks at every step's figures; a rule acts once per metric in a run."""
 
-    def __init__(self, config: HealthConfig, steps: int, lines: Iterable[Mapping[str, Any]] = ()) -> None:
-        """Begin with what the ``lines`` of metrics.jsonl say about the steps done; ``steps`` is the length of the run."""
+    def __init__(
+        self, config: HealthConfig, steps: int, lines: Iterable[Mapping[str, Any]] = ()
+    ) -> None:
+        """Begin with what the ``lines`` of metrics.jsonl say about the steps done.
+
+        ``steps`` is the length of the run.
+        """
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
-        self._starts: dict[tuple[int, str], list[float]] = {}  # the first records, for rules that compare with them
-        self._best: dict[tuple[int, str], float] = {}  # the best record, for rules that compare with it
+        self._starts: dict[
+            tuple[int, str], list[float]
+        ] = {}  # the first records, for rules that compare with them
+        self._best: dict[
+            tuple[int, str], float
+        ] = {}  # the best record, for rules that compare with it
         self._seen: set[int] = set()  # rules whose metric has been recorded
         self._acted: set[tuple[int, str]] = set()
         for line in lines:
-            self.observe(line["step"], {name: value for name, value in line.items() if name != "step"})
+            self.observe(
+                line["step"], {name: value for name, value in line.items() if name != "step"}
+            )
 
     def observe(self, step: int, metrics: Mapping[str, float | None]) -> list[Finding]:
-        """Count a step's figures and return what the rules that act now have found; call once per step, in order."""
+        """Count a step's figures and return what the rules that act now have found.
+
+        Call once per step, in order.
+        """
         found = []
         for number, rule in enumerate(self._rules):
             names = sorted(name for name in metrics if matches(rule.metric, name))
@@ -83,11 +138,24 @@ class HealthMonitor:
             for name in names if step > first_steps(rule, self._steps) else ():
                 bounds = self._bounds((number, name), rule, metrics[name])
                 if bounds is not None and self._count((number, name), bounds, metrics[name]):
-                    found.append(_finding(bounds, step, name, metrics[name], stops=self._stop or rule.action == "stop"))
+                    found.append(
+                        _finding(
+                            bounds,
+                            step,
+                            name,
+                            metrics[name],
+                            stops=self._stop or rule.action == "stop",
+                        )
+                    )
         return found
 
-    def _bounds(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None while there is nothing yet to compare with."""
+    def _bounds(
+        self, key: tuple[int, str], rule: HealthRule, value: float | None
+    ) -> HealthRule | None:
+        """Return the rule with bounds in the metric's units.
+
+        None while there is nothing yet to compare with.
+        """
         if rule.times_best:
             return self._beside_best(key, rule, value)
         if not rule.times_start:
@@ -98,8 +166,12 @@ class HealthMonitor:
             return None
         return _times(rule, sum(start) / START)
 
-    def _beside_best(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> HealthRule | None:
-        """Return the rule with bounds relative to the best record before this one, and take note of this one."""
+    def _beside_best(
+        self, key: tuple[int, str], rule: HealthRule, value: float | None
+    ) -> HealthRule | None:
+        """Return the rule with bounds relative to the best record before this one, and take note of
+        this one.
+        """
         best = self._best.get(key)
         if value is None or not math.isfinite(value):
             return _times(rule, best or 0.0)
@@ -118,7 +190,11 @@ class HealthMonitor:
 
 def _times(rule: HealthRule, unit: float) -> HealthRule:
     """Return the rule with its bound as a multiple of ``unit``."""
-    bounds = {name: factor * unit for name in ("above", "below") if (factor := getattr(rule, name)) is not None}
+    bounds = {
+        name: factor * unit
+        for name in ("above", "below")
+        if (factor := getattr(rule, name)) is not None
+    }
     return rule.model_copy(update=bounds)
 
 
@@ -128,10 +204,15 @@ def stopping(findings: Iterable[Finding]) -> str:
 
 
 def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
-    """Return whether a value is beyond the rule's bound; what is no finite number is (metrics.jsonl holds it as null)."""
+    """Return whether a value is beyond the rule's bound.
+
+    What is no finite number is (metrics.jsonl holds it as null).
+    """
     if value is None or not math.isfinite(value):
         return True
-    return (rule.above is not None and value > rule.above) or (rule.below is not None and value < rule.below)
+    return (rule.above is not None and value > rule.above) or (
+        rule.below is not None and value < rule.below
+    )
 
 
 def first_steps(rule: HealthRule, steps: int) -> float:
@@ -140,22 +221,39 @@ def first_steps(rule: HealthRule, steps: int) -> float:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for anything."""
-    parts = [r"[^/]+" if part.isupper() else re.escape(part) for part in pattern.split("/") if part != "..."]
-    return re.fullmatch("/".join(parts) + ("/.*" if pattern.endswith("...") else ""), name) is not None
+    """Return whether a metric's name fits a documented pattern, whose parts in capitals stand for
+    anything.
+    """
+    parts = [
+        r"[^/]+" if part.isupper() else re.escape(part)
+        for part in pattern.split("/")
+        if part != "..."
+    ]
+    return (
+        re.fullmatch("/".join(parts) + ("/.*" if pattern.endswith("...") else ""), name) is not None
+    )
 
 
-def _finding(rule: HealthRule, step: int, name: str, value: float | None, *, stops: bool) -> Finding:
+def _finding(
+    rule: HealthRule, step: int, name: str, value: float | None, *, stops: bool
+) -> Finding:
     """Return a finding in plain words."""
     number = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
     often = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
-    state = f"{name} is {number:.4g} at step {step}: {bound}{often}" if number is not None else f"{name} is no number at step {step}"
+    state = (
+        f"{name} is {number:.4g} at step {step}: {bound}{often}"
+        if number is not None
+        else f"{name} is no number at step {step}"
+    )
     message = f"{state}. Usual remedy: {REMEDIES.get(name.split('/')[0], OTHERWISE)}."
     return Finding(step=step, metric=name, value=number, stops=stops, message=message)
 
 
 def _missing(rule: HealthRule, step: int) -> Finding:
     """Return the finding that nothing has been recorded for a rule; it never stops a run."""
-    message = f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see metrics.jsonl for the names there are."
+    message = (
+        f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
+        "metrics.jsonl for the names there are."
+    )
     return Finding(step=step, metric=rule.metric, value=None, stops=False, message=message)

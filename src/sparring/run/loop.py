@@ -1,11 +1,12 @@
 """The whole algorithm on one page.
 
-    for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health -> checkpoint
+    for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health ->
+    checkpoint
 
-A run is a function of (config, seed, code). All of its state is in the engine and in one RunState, and both are in the
-checkpoint. Streams hold no state, and what was written after a
-checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same weights and figures as one
-that was not.
+A run is a function of (config, seed, code). All of its state is in the engine and in one RunState,
+and both are in the checkpoint. Streams hold no state, and what was written after a
+checkpoint is cut off before the run goes on from it, so a run that was killed ends with the same
+weights and figures as one that was not.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
+from sparring.run.methods import Methods
 from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 
@@ -51,7 +53,9 @@ class StepReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """How a run ended: its last figures of each name, whether all steps were done, and what a health rule said when it stopped."""
+    """How a run ended: its last figures of each name, whether all steps were done, and what a
+    health rule said when it stopped.
+    """
 
     steps: int
     finished: bool
@@ -70,7 +74,9 @@ def train(
     watch: Callable[[StepReport], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> Summary:
-    """Train until all steps are done, a stop is requested or a health rule asks for one; every path leaves a checkpoint to go on from.
+    """Train until all steps are done, a stop is requested or a health rule asks for one.
+
+    Every path leaves a checkpoint to go on from.
 
     Args:
         config: the resolved configuration.
@@ -88,7 +94,10 @@ def train(
     methods = Methods.of(config, [game for game, _ in engine.games])
     games = [game for game, _ in engine.games]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
-    (state, kept, notes), number = _restore(config, engine, folder, resume), 0  # of the step at work; 0: the warm-up
+    (state, kept, notes), number = (
+        _restore(config, engine, folder, resume),
+        0,
+    )  # of the step at work; 0: the warm-up
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     credit = CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
@@ -110,7 +119,10 @@ def train(
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 metrics = {**metrics, **evaluator.measure(engine.agent("policy"), stream)}
-                timing = {**timing, "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"]}
+                timing = {
+                    **timing,
+                    "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],
+                }
             if outcome.learned is not None:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
@@ -136,10 +148,18 @@ def train(
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, kept)
     except (DivergedError, PluginError) as error:
-        raise type(error)(f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}") from error
+        raise type(error)(
+            f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
+        ) from error
     finally:
         writer.close()
-    return Summary(steps=state.step, finished=state.step >= config.steps, metrics=latest, folder=folder.path, stopped_by=halt)
+    return Summary(
+        steps=state.step,
+        finished=state.step >= config.steps,
+        metrics=latest,
+        folder=folder.path,
+        stopped_by=halt,
+    )
 
 
 def _where(config: RunConfig, number: int) -> str:
@@ -150,24 +170,41 @@ def _where(config: RunConfig, number: int) -> str:
     return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
 
 
-def save(config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None) -> Path:
-    """Write a checkpoint of everything and return its folder; ``earlier`` is the one saved or restored before."""
+def save(
+    config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None
+) -> Path:
+    """Write a checkpoint of everything and return its folder.
+
+    ``earlier`` is the one saved or restored before.
+    """
 
     def write(target: Path) -> None:
         engine.save(target, earlier)
         state.save(target, **{SAVED: saved(config)})
 
-    path = checkpoint.save(folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier)
+    path = checkpoint.save(
+        folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier
+    )
     folder.settle()  # a run that this one replaces has lain aside until now
     return path
 
 
-def _restore(config: RunConfig, engine: Engine, folder: RunFolder, resume: bool) -> tuple[RunState, Path | None, tuple[str, ...]]:
+def _restore(
+    config: RunConfig, engine: Engine, folder: RunFolder, resume: bool
+) -> tuple[RunState, Path | None, tuple[str, ...]]:
     """Return the state to go on from, the checkpoint's folder if there is one, and notes."""
     found = checkpoint.load_latest(folder.path) if resume else None
     checkpoint.tidy(folder.path, found, config.checkpoint.keep)
     adopt(folder, config, found)
     if found is None:
-        return RunState(), None, ("No checkpoint yet: starting from the beginning.",) if resume else ()
+        return (
+            RunState(),
+            None,
+            ("No checkpoint yet: starting from the beginning.",) if resume else (),
+        )
     engine.restore(found.path)
-    return RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED})), found.path, found.notes
+    return (
+        RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED})),
+        found.path,
+        found.notes,
+    )

@@ -5,16 +5,20 @@ Metrics, all over the trained seats unless said otherwise:
     legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
     truncated_rate          share of replies that ran into the token limit
-    overlong_rate           share of turns that got no reply, as the conversation had outgrown model.context; they count as truncated too
+    overlong_rate           share of turns that got no reply, as the conversation had outgrown
+                            model.context; they count as truncated too
     reply_tokens            sampled tokens per turn
-    sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's entropy per token, nats
+    sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's
+                            entropy per token, nats
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that ended by an illegal reply
     cut_rate                share of games that rollout.max_turns cut; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
-    group_deviation         mean over groups (trajectories of one start and role) of the rewards' standard deviation
-    group_equal_share       share of the groups whose rewards are all equal; both only where groups have two or more
+    group_deviation         mean over groups (trajectories of one start and role) of the rewards'
+                            standard deviation
+    group_equal_share       share of the groups whose rewards are all equal; both only where groups
+                            have two or more
 """
 
 from __future__ import annotations
@@ -31,10 +35,12 @@ from sparring.types import Episode, TurnTable
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the figures listed above, but for those of groups, for a non-empty batch of episodes."""
+    """Return the figures listed above, those of groups left out, of at least one episode."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.turns) for episode in episodes) / len(episodes)
-    metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(episodes)
+    metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
+        episodes
+    )
     if any(episode.cut for episode in episodes):
         metrics["cut_rate"] = sum(episode.cut for episode in episodes) / len(episodes)
     returns: dict[tuple[str, str], list[float]] = {}
@@ -63,22 +69,42 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
                 legal[episode.game] += turn.event == "ok"
                 unparsable += turn.event == "unparsable"
                 truncated += turn.truncated
-                overlong += turn.truncated and bool(turn.segments) and not any(part.ids for part in turn.segments if part.kind == "sampled")
+                overlong += (
+                    turn.truncated
+                    and bool(turn.segments)
+                    and not any(part.ids for part in turn.segments if part.kind == "sampled")
+                )
                 for segment in turn.segments:
                     if segment.kind == "sampled":
                         tokens += len(segment.ids)
                         surprise -= sum(segment.logprobs)
-    sums = {"legal_rate": sum(legal.values()), "unparsable_rate": unparsable, "truncated_rate": truncated, "overlong_rate": overlong}
-    metrics = {name: value / max(sum(turns.values()), 1) for name, value in {**sums, "reply_tokens": tokens}.items()}
+    sums = {
+        "legal_rate": sum(legal.values()),
+        "unparsable_rate": unparsable,
+        "truncated_rate": truncated,
+        "overlong_rate": overlong,
+    }
+    metrics = {
+        name: value / max(sum(turns.values()), 1)
+        for name, value in {**sums, "reply_tokens": tokens}.items()
+    }
     metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
 
 
 def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[str, float]:
-    """Return per game with an oracle the share of best replies, the mean regret, and the share of turns judged."""
+    """Return per game with an oracle the share of best replies, the mean regret, and the share of
+    turns judged.
+    """
     metrics = {}
     for game in games:
-        turns = [turn for episode in episodes if episode.game == game for turn in episode.turns if episode.trained[turn.seat]]
+        turns = [
+            turn
+            for episode in episodes
+            if episode.game == game
+            for turn in episode.turns
+            if episode.trained[turn.seat]
+        ]
         best = [right for right in map(is_best, turns) if right is not None]
         lost = [value for value in map(regret, turns) if value is not None]
         if turns:

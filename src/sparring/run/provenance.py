@@ -1,8 +1,12 @@
-"""provenance.json: where and how a run was started, each time. It stands in no other file of a run folder.
+"""provenance.json: where and how a run was started, each time.
 
-Configuration, metrics, episodes and checkpoints are functions of configuration, seed and code; what is here is not.
+It stands in no other file of a run folder.
 
-    {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo", "after_step": 0, "commit": ..., ...}]}
+Configuration, metrics, episodes and checkpoints are functions of configuration, seed and code; what
+is here is not.
+
+    {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
+    "after_step": 0, "commit": ..., ...}]}
 """
 
 from __future__ import annotations
@@ -25,11 +29,22 @@ from sparring import outside
 from sparring.ops.files import write_json_atomic
 
 PROVENANCE = "provenance.json"
-PACKAGES = ("torch", "transformers", "tokenizers", "open_spiel", "numpy", "safetensors", "pyarrow", "peft")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "open_spiel",
+    "numpy",
+    "safetensors",
+    "pyarrow",
+    "peft",
+)
 
 
 def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
-    """Add a start to a run folder's provenance; what cannot be read of earlier starts is begun anew.
+    """Add a start to a run folder's provenance.
+
+    What cannot be read of earlier starts is begun anew.
 
     Args:
         path: the run folder, held by the caller.
@@ -42,15 +57,26 @@ def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
         "after_step": after_step,
         "commit": code_commit(),
         "host": socket.gethostname(),
-        "machine": {"kind": platform.machine(), "system": platform.system(), "cores": os.cpu_count()},
-        "versions": {"sparring": sparring.__version__, "python": platform.python_version(), **versions()},
+        "machine": {
+            "kind": platform.machine(),
+            "system": platform.system(),
+            "cores": os.cpu_count(),
+        },
+        "versions": {
+            "sparring": sparring.__version__,
+            "python": platform.python_version(),
+            **versions(),
+        },
         "plugins": outside.loaded(),
     }
     write_json_atomic(path / PROVENANCE, {"starts": [*starts(path), start]})
 
 
 def starts(path: Path) -> list[dict[str, Any]]:
-    """Return the starts that a run folder's provenance tells of, the first first; none where it tells nothing."""
+    """Return the starts that a run folder's provenance tells of, the first first.
+
+    None where it tells nothing.
+    """
     try:
         found = json.loads((path / PROVENANCE).read_bytes())["starts"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -70,16 +96,22 @@ def versions() -> dict[str, str]:
 
 
 def code_commit() -> str | None:
-    """Return the commit of the repository that this code is followed in, "-dirty" if a followed file differs, or None."""
+    """Return the commit of the repository that this code is followed in, "-dirty" if a followed
+    file differs, or None.
+    """
     folder = Path(__file__).parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(
+            ["git", *words], cwd=folder, check=True, capture_output=True, text=True, timeout=10
+        )
         return done.stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
-        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
+        return git("rev-parse", "HEAD") + (
+            "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
+        )
     except (OSError, subprocess.SubprocessError):
         return None
 

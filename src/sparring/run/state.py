@@ -1,8 +1,8 @@
 """What a run carries from step to step, apart from the models: one frozen record, named by owner.
 
-An owner is whoever remembers something over steps: the estimator, the curriculum, the replay buffer. What an owner
-remembers is a value. A step takes the state of all owners and gives it back as a whole, so a loop written by hand has
-one thing to pass on, and a new owner changes no loop.
+An owner is whoever remembers something over steps: the estimator, the curriculum, the replay
+buffer. What an owner remembers is a value. A step takes the state of all owners and gives it back
+as a whole, so a loop written by hand has one thing to pass on, and a new owner changes no loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATE = "state.json"
 
 
 class Kept(Protocol):
-    """What an owner remembers, where it is no JSON: it writes files of its own and reads them back."""
+    """What an owner remembers, where it is no JSON: it writes and reads files of its own."""
 
     def save(self, folder: Path) -> None:
         """Write everything into a checkpoint's folder; nothing where it is empty."""
@@ -37,7 +37,9 @@ class Kept(Protocol):
         ...
 
 
-FILED: Mapping[str, type[Kept]] = {"replay": ReplayBuffer}  # owners with files of their own; all others keep JSON
+FILED: Mapping[str, type[Kept]] = {
+    "replay": ReplayBuffer
+}  # owners with files of their own; all others keep JSON
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +48,8 @@ class RunState:
 
     Args:
         step: steps done.
-        owners: what each owner remembers, by the owner's name; one that is missing remembers nothing yet.
+        owners: what each owner remembers, by the owner's name; one that is missing remembers
+            nothing yet.
     """
 
     step: int = 0
@@ -67,7 +70,8 @@ class RunState:
         return RunState(step=self.step + 1, owners={**self.owners, **owners})
 
     def save(self, folder: Path, **more: Any) -> None:
-        """Write everything into a checkpoint's folder: ``state.json``, and the files of owners that have some.
+        """Write everything into a checkpoint's folder: ``state.json``, and the files of owners that
+        have some.
 
         Args:
             folder: of the checkpoint that is being written.
@@ -80,7 +84,14 @@ class RunState:
                 value.save(folder)
 
     @classmethod
-    def restored(cls, folder: Path, step: int, state: Mapping[str, Any], *, apart: frozenset[str] = frozenset()) -> RunState:
+    def restored(
+        cls,
+        folder: Path,
+        step: int,
+        state: Mapping[str, Any],
+        *,
+        apart: frozenset[str] = frozenset(),
+    ) -> RunState:
         """Return what ``save`` wrote.
 
         Args:
@@ -96,6 +107,10 @@ class RunState:
         for name, value in plain.items():
             if not isinstance(value, dict):
                 raise CheckpointError(
-                    f"The checkpoint {folder} holds no state of {name}; take another one, or start anew with --overwrite."
+                    f"The checkpoint {folder} holds no state of {name}; take another one, or "
+                    "start anew with --overwrite."
                 )
-        return cls(step=step, owners={**plain, **{name: kind.restored(folder) for name, kind in FILED.items()}})
+        return cls(
+            step=step,
+            owners={**plain, **{name: kind.restored(folder) for name, kind in FILED.items()}},
+        )

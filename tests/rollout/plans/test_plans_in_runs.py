@@ -21,8 +21,9 @@ from sparring.report.catalogue import glossary
 from sparring.rng import Stream
 from sparring.rollout.plans import base
 from sparring.rollout.play import RolloutCounts
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 
 BASE = {
     "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],

@@ -15,8 +15,9 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import turn_table
+from sparring.run.methods import Methods
 from sparring.run.state import RunState
-from sparring.run.step import Methods, play_round
+from sparring.run.step import play_round
 from sparring.selection.replay.base import FILE, ReplayBuffer, ReplayRequest, Stored, group_sizes
 from sparring.selection.replay.none import none
 from sparring.selection.replay.prioritised_replay import prioritised_replay

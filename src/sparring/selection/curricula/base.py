@@ -1,8 +1,9 @@
 """What a curriculum chooses from: arms, and what came of them so far.
 
-An arm is a game, or with ``rollout.starts`` one fixed deal of it. Every group of games that is played leaves a record with
-its arm; a curriculum looks at the records and says which arms the groups of the next step are to have. It keeps no state of
-its own: the records are the state, saved with every checkpoint.
+An arm is a game, or with ``rollout.starts`` one fixed deal of it. Every group of games that is
+played leaves a record with its arm; a curriculum looks at the records and says which arms the
+groups of the next step are to have. It keeps no state of its own: the records are the state, saved
+with every checkpoint.
 """
 
 from __future__ import annotations
@@ -65,19 +66,31 @@ class ArmBook:
     def __init__(self, arms: Sequence[Arm], state: Mapping[str, Any] | None = None) -> None:
         self.arms = tuple(arms)
         try:
-            self._records = {arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])] for arm in self.arms}
+            self._records = {
+                arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])]
+                for arm in self.arms
+            }
         except TypeError:
-            raise CheckpointError("The checkpoint's records of the curriculum cannot be read; start anew with --overwrite.") from None
+            raise CheckpointError(
+                "The checkpoint's records of the curriculum cannot be read; start anew with "
+                "--overwrite."
+            ) from None
 
     @property
     def state(self) -> dict[str, Any]:
         """Everything to be saved, as JSON takes it."""
-        return {name: [list(record) for record in records] for name, records in self._records.items() if records}
+        return {
+            name: [list(record) for record in records]
+            for name, records in self._records.items()
+            if records
+        }
 
     def request(self, groups: int, step: int, stream: Stream) -> CurriculumRequest:
         """Return the question for a step."""
         history = tuple(tuple(self._records[arm.name]) for arm in self.arms)
-        return CurriculumRequest(arms=self.arms, history=history, groups=groups, step=step, stream=stream)
+        return CurriculumRequest(
+            arms=self.arms, history=history, groups=groups, step=step, stream=stream
+        )
 
     def observe(self, turns: TurnTable, arm_of: Mapping[int, str], step: int) -> None:
         """Take note of the groups of a step.
@@ -117,8 +130,8 @@ def check_output(curriculum: Bound, chosen: Any, request: CurriculumRequest) -> 
     fits = numbers.shape == (request.groups,) and numbers.dtype.kind in "iu"
     if not fits or not ((numbers >= 0) & (numbers < len(request.arms))).all():
         raise PluginError(
-            f"The {curriculum} must give the number of an arm, 0 to {len(request.arms) - 1}, for each of {request.groups} groups; "
-            f"it gave {numbers.dtype} of shape {numbers.shape}."
+            f"The {curriculum} must give the number of an arm, 0 to {len(request.arms) - 1}, for "
+            f"each of {request.groups} groups; it gave {numbers.dtype} of shape {numbers.shape}."
         )
 
 

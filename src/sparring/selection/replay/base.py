@@ -1,9 +1,10 @@
 """A bounded buffer of finished games, and what a rule is asked about it in every step.
 
-A rule says which stored games join the step's batch, before credit, and what the buffer holds from then on. A stored game
-keeps the log-probabilities it was sampled with. As long as no plug-in NEEDS "old_logprobs", the losses compare the learner
-with them, so ratios are those of the policy that played, whatever its age; with ``truncated_is`` or ``masked_is`` the
-learner before the update stands in between and the rest of the ratio is that plug-in's weight.
+A rule says which stored games join the step's batch, before credit, and what the buffer holds from
+then on. A stored game keeps the log-probabilities it was sampled with. As long as no plug-in NEEDS
+"old_logprobs", the losses compare the learner with them, so ratios are those of the policy that
+played, whatever its age; with ``truncated_is`` or ``masked_is`` the learner before the update
+stands in between and the rest of the ratio is that plug-in's weight.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class ReplayRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayPlan:
-    """A rule's answer. A stored game joins at most once, under its own group id or that of a fresh group."""
+    """A rule's answer.
+
+    A stored game joins at most once, under its own group id or that of a fresh group.
+    """
 
     joining: tuple[tuple[Stored, int], ...] = ()  # with the group id it joins under
     buffer: tuple[Stored, ...] = ()
@@ -69,7 +73,9 @@ def check_output(rule: Bound, plan: Any, *asked: Any) -> None:
         PluginError: it gave something else.
     """
     if not isinstance(plan, ReplayPlan):
-        raise PluginError(f"The {rule} must return a ReplayPlan; it returned {type(plan).__name__}.")
+        raise PluginError(
+            f"The {rule} must return a ReplayPlan; it returned {type(plan).__name__}."
+        )
 
 
 class ReplayBuffer:
@@ -89,7 +95,9 @@ class ReplayBuffer:
         stream: Stream,
         progress: float,
     ) -> tuple[list[Episode], dict[str, float]]:
-        """Return the batch to learn from, stored games first, and figures; the buffer is then the rule's.
+        """Return the batch to learn from, stored games first, and figures.
+
+        The buffer is then the rule's.
 
         Args:
             rule: decides what joins and what is kept; None leaves everything as it is.
@@ -102,14 +110,25 @@ class ReplayBuffer:
         """
         if rule is None:
             return list(fresh), {}
-        asked = ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=self.stored, wanted=wanted, step=step, stream=stream)
+        asked = ReplayRequest(
+            fresh=tuple(fresh),
+            arm_of=arm_of,
+            buffer=self.stored,
+            wanted=wanted,
+            step=step,
+            stream=stream,
+        )
         plan: ReplayPlan = rule(asked, progress=progress)
         self.stored = plan.buffer
         joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
         batch = [replace(stored.episode, group_id=group) for stored, group in joining] + list(fresh)
         if not plan.buffer and not joining:
             return batch, {}
-        metrics = {"replayed_share": len(joining) / max(len(batch), 1), "buffer_size": float(len(plan.buffer)), **plan.metrics}
+        metrics = {
+            "replayed_share": len(joining) / max(len(batch), 1),
+            "buffer_size": float(len(plan.buffer)),
+            **plan.metrics,
+        }
         if joining:
             metrics["replay_age"] = sum(step - stored.step for stored, _ in joining) / len(joining)
         return batch, metrics
@@ -118,7 +137,10 @@ class ReplayBuffer:
         """Write everything into a checkpoint's folder; nothing if the buffer is empty."""
         if not self.stored:
             return
-        notes = {"arms": [stored.arm for stored in self.stored], "priorities": [stored.priority for stored in self.stored]}
+        notes = {
+            "arms": [stored.arm for stored in self.stored],
+            "priorities": [stored.priority for stored in self.stored],
+        }
         episodes = [(stored.step, stored.episode) for stored in self.stored]
         write_synced(folder / FILE, to_bytes(episodes))
         write_synced(folder / NOTES, json.dumps(notes).encode())
@@ -136,9 +158,14 @@ class ReplayBuffer:
             notes: dict[str, Any] = parse_json((folder / NOTES).read_bytes())
             episodes = from_bytes((folder / FILE).read_bytes())
             rows = zip(episodes, notes["arms"], notes["priorities"], strict=True)
-            return cls(Stored(episode, str(arm), step, float(priority)) for (step, episode), arm, priority in rows)
+            return cls(
+                Stored(episode, str(arm), step, float(priority))
+                for (step, episode), arm, priority in rows
+            )
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
-            raise CheckpointError(f"The replay buffer of {folder} cannot be loaded: {error!r}.") from error
+            raise CheckpointError(
+                f"The replay buffer of {folder} cannot be loaded: {error!r}."
+            ) from error
 
 
 def recent(buffer: Sequence[Stored], step: int, max_age: int) -> tuple[Stored, ...]:
@@ -147,18 +174,35 @@ def recent(buffer: Sequence[Stored], step: int, max_age: int) -> tuple[Stored, .
 
 
 def group_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
-    """Return the mean |A| over the trajectories of each group id, A = return minus its mean over (group, role); 0 up to rounding."""
+    """Return the mean |A| over the trajectories of each group id, A = return minus its mean over
+    (group, role); 0 up to rounding.
+    """
     found = trajectories(turn_table(fresh), "replay")
-    size = np.abs(centre(found.returns, found.groups, found.num_groups)) * (found.deviations() > 0)[found.groups]
+    size = (
+        np.abs(centre(found.returns, found.groups, found.num_groups))
+        * (found.deviations() > 0)[found.groups]
+    )
     ids, inverse = np.unique(found.turns.group[found.starts], return_inverse=True)
     means = np.bincount(inverse, weights=size) / np.maximum(np.bincount(inverse), 1)
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 
-def admitted(request: ReplayRequest, buffer: Sequence[Stored], sizes: Mapping[int, float], capacity: int) -> tuple[Stored, ...]:
-    """Return the buffer with the fresh groups of some |A| > 0, whole, as its newest; whole groups leave at the old end."""
-    fresh = [episode for episode in request.fresh if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0]
-    new = [Stored(episode, request.arm_of[episode.group_id], request.step, sizes[episode.group_id]) for episode in fresh]
+def admitted(
+    request: ReplayRequest, buffer: Sequence[Stored], sizes: Mapping[int, float], capacity: int
+) -> tuple[Stored, ...]:
+    """Return the buffer with the fresh groups of some |A| > 0, whole, as its newest.
+
+    Whole groups leave at the old end.
+    """
+    fresh = [
+        episode
+        for episode in request.fresh
+        if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0
+    ]
+    new = [
+        Stored(episode, request.arm_of[episode.group_id], request.step, sizes[episode.group_id])
+        for episode in fresh
+    ]
     groups, kept, room = by_group([*buffer, *new]), [], capacity
     for members in reversed(groups):
         if len(members) > room:
@@ -176,9 +220,16 @@ def by_group(buffer: Sequence[Stored]) -> list[list[Stored]]:
     return list(groups.values())
 
 
-def draw_groups(groups: Sequence[list[Stored]], weights: Sequence[float], wanted: int, stream: Stream) -> list[list[Stored]]:
-    """Return groups drawn by weight without replacement (Efraimidis and Spirakis, 2006) until ``wanted`` games are there."""
-    keys = [-np.log(1.0 - stream.uniform(number)) / max(weight, 1e-300) for number, weight in enumerate(weights)]
+def draw_groups(
+    groups: Sequence[list[Stored]], weights: Sequence[float], wanted: int, stream: Stream
+) -> list[list[Stored]]:
+    """Return groups drawn by weight without replacement (Efraimidis and Spirakis, 2006) until
+    ``wanted`` games are there.
+    """
+    keys = [
+        -np.log(1.0 - stream.uniform(number)) / max(weight, 1e-300)
+        for number, weight in enumerate(weights)
+    ]
     drawn: list[list[Stored]] = []
     for number in np.argsort(keys, kind="stable").tolist():
         if sum(map(len, drawn)) >= wanted:

@@ -1,0 +1,47 @@
+"""The plug-ins of a run, bound to their options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sparring.config import RunConfig
+from sparring.games.base import Game
+from sparring.oracles.base import Oracle
+from sparring.oracles.judge import configured_oracles
+from sparring.registry import Bound, bind
+from sparring.rewards.base import WeightedReward, prepared
+from sparring.schedule import parse
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Methods:
+    """The plug-ins of a run that the loop calls itself."""
+
+    matchmaker: Bound
+    curriculum: Bound
+    selection: Bound
+    credit: Bound
+    rewards: tuple[WeightedReward, ...] = ()
+    replay: Bound | None = None
+    plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
+    oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
+
+    @classmethod
+    def of(cls, config: RunConfig, games: Sequence[Game] = ()) -> Methods:
+        """Bind the plug-ins that a configuration names; oracles are made for the run's games."""
+        return cls(
+            matchmaker=config.matchmaker.bind("league.matchmakers"),
+            curriculum=config.curriculum.bind("selection.curricula"),
+            selection=config.selection.bind("selection"),
+            credit=config.credit.bind("credit"),
+            rewards=prepared(
+                [
+                    WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
+                    for reward in config.rewards
+                ]
+            ),
+            replay=config.replay.bind("selection.replay"),
+            plan=config.rollout.plan.bind("rollout.plans"),
+            oracles=configured_oracles(config.games, games) if games else {},
+        )

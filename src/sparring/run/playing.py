@@ -1,0 +1,174 @@
+"""The games of a step: seated, played, judged, shaped, and what is kept of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from sparring.config import RunConfig
+from sparring.engine.base import Engine
+from sparring.errors import RolloutError
+from sparring.league.starts import starts, turn_limit
+from sparring.oracles.judge import judge_episodes
+from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rollout.plans.base import play_planned
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.playouts import with_playouts
+from sparring.rollout.table import turn_table
+from sparring.run.measures import group_metrics
+from sparring.run.methods import Methods
+from sparring.schedule import parse
+from sparring.selection.curricula.base import ArmBook
+from sparring.types import Episode
+
+
+@dataclass(kw_only=True, slots=True)
+class Played:
+    """The games of a step: all of them, those that are trained on, and figures of both."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    kept: list[Episode] = field(default_factory=list)
+    metrics: dict[str, float] = field(default_factory=dict)
+    counts: RolloutCounts = field(default_factory=RolloutCounts)
+    judging: float = 0.0  # seconds
+    arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
+
+
+def play_step(
+    config: RunConfig, engine: Engine, methods: Methods, step: int, book: ArmBook
+) -> Played:
+    """Play a step's games, shape their rewards and select what is trained on.
+
+    Play more in place of what is dropped, if asked.
+    """
+    rollout, progress, played = config.rollout, step / config.steps, Played()
+    tables = []
+    for refill in range(rollout.refills + 1):
+        specs = starts(
+            step,
+            games=engine.games,
+            rollout=rollout,
+            matchmaker=methods.matchmaker,
+            members=engine.members,
+            root=engine.root,
+            progress=progress,
+            curriculum=methods.curriculum,
+            book=book,
+            refill=refill,
+        )
+        episodes, planned = play_planned(
+            methods.plan,
+            specs,
+            engine.play,
+            played.counts,
+            group_size=rollout.group_size,
+            progress=progress,
+        )
+        played.judging -= time.perf_counter()
+        episodes = judge_episodes(
+            episodes, {game.name: game for game, _ in engine.games}, methods.oracles
+        )
+        played.judging += time.perf_counter()
+        if rollout.playouts:
+            episodes = _played_on(episodes, config, engine, step, refill)
+        episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
+        if not episodes:
+            raise RolloutError("No game of this step could be played; the log says why.")
+        turns = turn_table(episodes)
+        arm_of = {spec.group_id: spec.arm for spec in specs}
+        played.arm_of.update(arm_of)
+        book.observe(turns, arm_of, step)
+        mask = methods.selection(
+            turns, engine.root.child("selection").child(step).child(refill), progress=progress
+        )
+        alive = set(turns.episode[mask].tolist())
+        played.kept += (
+            episodes
+            if mask.all()
+            else [episode for episode in episodes if episode.episode_id in alive]
+        )
+        played.episodes += episodes
+        figures = {
+            **planned,
+            **shaping,
+            **group_metrics(turns),
+            "kept_share": float(mask.mean()) if len(mask) else 1.0,
+        }
+        tables.append((len(episodes), figures))
+        if len(played.kept) >= rollout.games_per_step:
+            break
+    played.kept = _whole_groups(played.kept, rollout.games_per_step)
+    played.metrics = (
+        {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
+        if rollout.refills
+        else tables[0][1]
+    )
+    return played
+
+
+def _played_on(
+    episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
+) -> list[Episode]:
+    """Return the episodes with values of their turns, from games played on after them."""
+    games = {game.name: game for game, _ in engine.games}
+    stream = engine.root.child("playouts").child(step).child(refill)
+    limit = turn_limit(config.rollout, step / config.steps)
+    return with_playouts(
+        episodes, games, engine.play, count=config.rollout.playouts, stream=stream, max_turns=limit
+    )
+
+
+def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:
+    """Return the first episodes, at least as many as wanted, no group of them cut."""
+    if len(episodes) <= wanted:
+        return episodes
+    groups = {episode.group_id for episode in episodes[:wanted]}
+    return [episode for episode in episodes if episode.group_id in groups]
+
+
+def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    """Return the means of metrics over parts of so many games.
+
+    A part that lacks one does not count for it.
+    """
+    names = {name: None for _, metrics in parts for name in metrics}
+    own = {
+        name: [(games, metrics[name]) for games, metrics in parts if name in metrics]
+        for name in names
+    }
+    return {
+        name: sum(games * value for games, value in found) / sum(games for games, _ in found)
+        for name, found in own.items()
+    }
+
+
+def _shape(
+    episodes: list[Episode],
+    config: RunConfig,
+    engine: Engine,
+    rewards: tuple[WeightedReward, ...],
+    progress: float,
+) -> tuple[list[Episode], dict[str, float]]:
+    """Return the episodes with the run's rewards added, its penalties for illegal replies bounded,
+    and the metrics of it.
+    """
+    fined = any(game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.games)
+    scales = {section.known_as: section.scale for section in config.games}
+    if not rewards and not fined and config.outcome_weight == 1.0 and set(scales.values()) == {1.0}:
+        return episodes, {}
+    games = {game.name: game for game, _ in engine.games}
+    gaps = {
+        name: section.outcome_gap or outcome_gap(game)
+        for section, (name, game) in zip(config.games, games.items(), strict=True)
+    }
+    weight = parse(config.outcome_weight)(progress)
+    return apply_rewards(
+        episodes,
+        rewards,
+        progress,
+        gaps=gaps,
+        games=games,
+        outcome_weight=weight,
+        scales=scales,
+        reorder_outcomes=config.reorder_outcomes,
+    )

@@ -13,16 +13,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparring.api import Run, advantages, evaluate, load_run, loss, make_environment, play, train, turn_table
+    from sparring.api import (
+        Run,
+        advantages,
+        evaluate,
+        load_run,
+        loss,
+        make_environment,
+        play,
+        train,
+        turn_table,
+    )
 
 __version__ = "0.1.0"
-__all__ = ["Run", "advantages", "evaluate", "load_run", "loss", "make_environment", "play", "train", "turn_table"]
+__all__ = [
+    "Run",
+    "advantages",
+    "evaluate",
+    "load_run",
+    "loss",
+    "make_environment",
+    "play",
+    "train",
+    "turn_table",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Return a name of the public API."""
     if name not in __all__:
-        raise AttributeError(f"module 'sparring' has no attribute {name!r}; its names are {', '.join(__all__)}")
+        raise AttributeError(
+            f"module 'sparring' has no attribute {name!r}; its names are {', '.join(__all__)}"
+        )
     from sparring import api
 
     return getattr(api, name)

@@ -1,6 +1,9 @@
-"""What the sections of the configuration are made of: numbers with limits, plug-ins with options, errors on one line.
+"""What the sections of the configuration are made of.
 
-Limits of sizes are far beyond any use; they turn slips of the keyboard into one line instead of hours or gigabytes.
+Numbers with limits, plug-ins with options, errors on one line.
+
+Limits of sizes are far beyond any use; they turn slips of the keyboard into one line instead of
+hours or gigabytes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ LARGEST_COUNT = 10**9  # of anything that is counted
 
 
 def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
-    """Return a check that a value is a number or a schedule, nowhere below ``low``; what is written is kept, to be quoted."""
+    """Return a check that a value is a number or a schedule, nowhere below ``low``.
+
+    What is written is kept, to be quoted.
+    """
 
     def check(value: Any) -> Any:
         try:
@@ -39,15 +45,20 @@ NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
 FromOne = Annotated[Any, AfterValidator(_number(1.0))]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
-Some = Annotated[int, Field(ge=1, le=10**6)]  # of what is held in memory all at once: games, tokens of a reply
+# of what is held in memory all at once: games, tokens of a reply
+Some = Annotated[int, Field(ge=1, le=10**6)]
 SomeOrNone = Annotated[int, Field(ge=0, le=10**6)]
-Few = Annotated[int, Field(ge=1, le=10**4)]  # of what is done over and over before anything is quoted or saved
+# of what is done over and over before anything is quoted or saved
+Few = Annotated[int, Field(ge=1, le=10**4)]
 FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
 
 
 class Strict(BaseModel):
-    """Base of all sections: unknown keys are errors, values are fixed after reading, numbers are finite."""
+    """Base of all sections.
+
+    Unknown keys are errors, values are fixed after reading, numbers are finite.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -74,25 +85,36 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     try:
         name, *pairs = shlex.split(text)
     except ValueError as error:
-        raise ConfigError(f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}.") from None
+        raise ConfigError(
+            f"{what} {quoted(text)} cannot be read ({error}); write for example {example!r}."
+        ) from None
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise ConfigError(f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for example {example!r}.")
+            raise ConfigError(
+                f"{what} {quoted(text)}: {quoted(pair)} is no option; write key=value, for "
+                f"example {example!r}."
+            )
         options[key] = parse_value(value, f"{what} {quoted(text)}", key)
     return name, options
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Return name, preset and options of a text ``NAME[:PRESET] key=value ...``; see ``parse_named``."""
+    """Return name, preset and options of a text ``NAME[:PRESET] key=value ...``.
+
+    See ``parse_named``.
+    """
     label, options = parse_named(text, what, example)
     name, _, preset = label.partition(":")
     return name, preset or None, options
 
 
 class PluginConfig(BaseModel):
-    """A plug-in by name; every further key is one of its options. A text says the same: ``NAME[:PRESET] key=value ...``."""
+    """A plug-in by name; every further key is one of its options.
+
+    A text says the same: ``NAME[:PRESET] key=value ...``.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
     name: str = Field(description="the plug-in's name")
@@ -105,7 +127,9 @@ class PluginConfig(BaseModel):
             return data
         name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
         if options.keys() & ({"name", "preset"} if preset else {"name"}):
-            raise ValueError(f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options")
+            raise ValueError(
+                f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options"
+            )
         return {"name": name, **({"preset": preset} if preset else {}), **options}
 
     @property
@@ -121,8 +145,9 @@ class PluginConfig(BaseModel):
 def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
     """Refuse an estimator without what its REQUIRES says must stand beside it.
 
-    REQUIRES has "losses", names of which one at least must be a loss of the run; and "components", options of the estimator that
-    name components of the reward, each of which must be one of the run.
+    REQUIRES has "losses", names of which one at least must be a loss of the run; and "components",
+    options of the estimator that name components of the reward, each of which must be one of the
+    run.
 
     Raises:
         MissingError: something is missing; the message says the line to add.
@@ -131,19 +156,23 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
     wanted = sorted(requires.get("losses", ()))
     if wanted and not set(wanted) & set(losses):
         raise MissingError(
-            f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses the line - {{name: {wanted[0]}}}."
+            f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
+            f"the line - {{name: {wanted[0]}}}."
         )
     for option in sorted(requires.get("components", ())):
         default = credit.plugin.options[option].default
         named = credit.options.get(option, default)
         if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
             raise MissingError(
-                f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its option {option}), and no reward "
-                f"of this run gives it; add to rewards the line - {{name: {named}}}, or name another component."
+                f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its "
+                f"option {option}), and no reward of this run gives it; add to rewards the line - "
+                f"{{name: {named}}}, or name another component."
             )
 
 
-def config_error(found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = "") -> ConfigError:
+def config_error(
+    found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
+) -> ConfigError:
     """Return the error of the first thing that pydantic found wrong, on one line.
 
     Args:
@@ -160,7 +189,8 @@ def config_error(found: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable
         return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
     message = first["msg"].removeprefix("Value error, ").rstrip(".")
     given = first.get("input")
-    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"  # a section, of which the message names a part
+    # a section, of which the message names a part
+    whole = isinstance(given, (dict, BaseModel)) and first["type"] == "value_error"
     if first["type"] != "missing" and not whole and quoted(given) not in message:
         message += f", got {quoted(given)}"
         if first["type"] == "string_type" and isinstance(given, (int, float)):

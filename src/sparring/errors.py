@@ -3,7 +3,7 @@
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
 │   ├── MissingError       a method stands without what it REQUIRES beside it
-│   └── UnknownNameError   a name that no plug-in, game, recipe or option has (carries the nearest right one)
+│   └── UnknownNameError   a name that no plug-in, game, recipe or option has (carries the nearest)
 ├── GameError              a game cannot do what was asked of it
 │   └── TooLargeError      exact evaluation of a game with too many states
 ├── ModelError             a model folder, tokenizer or template cannot be used
@@ -33,7 +33,10 @@ _WORD, _MESSAGE = 400, 2500  # characters of a message's longest word, and of al
 
 
 class _Short(reprlib.Repr):
-    """Values as messages quote them: a few parts of a few levels, and never the whole of a large one."""
+    """Values as messages quote them.
+
+    A few parts of a few levels, and never the whole of a large one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,15 +52,25 @@ _SHORT = _Short()
 
 
 def quoted(value: Any, limit: int = _LONGEST) -> str:
-    """Return a value as a message quotes it: like ``repr``, on one line, cut in the middle where it is long."""
+    """Return a value as a message quotes it.
+
+    Like ``repr``, on one line, cut in the middle where it is long.
+    """
     text = _SHORT.repr(value)
     half = limit // 2 - 2
     return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
 
 
 def _readable(message: str) -> str:
-    """Return a message, cut in the middle where a value made a word of it, or all of it, longer than anyone reads."""
-    text = re.sub(rf"\S{{{_WORD + 1},}}", lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}", message)
+    """Return a message, cut in the middle where it is longer than anyone reads.
+
+    A value may have made a word of it, or all of it, that long.
+    """
+    text = re.sub(
+        rf"\S{{{_WORD + 1},}}",
+        lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}",
+        message,
+    )
     half = _MESSAGE // 2 - 3
     return text if len(text) <= _MESSAGE else f"{text[:half]} ... {text[-half:]}"
 
@@ -66,7 +79,8 @@ class SparringError(ValueError):
     """Base of every error that a user can cause and mend.
 
     Args:
-        message: what, the value, where, and what to write instead; it is cut where a value made it longer than 2,500 characters.
+        message: what, the value, where, and what to write instead; it is cut where a value made it
+            longer than 2,500 characters.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -143,7 +157,10 @@ class CreditError(SparringError):
 
 
 class DivergedError(SparringError):
-    """Training met a loss, gradient, weight or probability that is not finite; nothing of it was saved."""
+    """Training met a loss, gradient, weight or probability that is not finite.
+
+    Nothing of it was saved.
+    """
 
 
 class PluginError(SparringError):
@@ -163,4 +180,7 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     by_lower = {item.lower(): item for item in known}
     if len(name) > _LONGEST:
         return []
-    return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    return [
+        by_lower[match]
+        for match in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    ]

@@ -1,14 +1,16 @@
 """Calls of plug-ins: what they raise names them, and a call that does not come back is noticed.
 
-A call is put on a list while it lasts, which costs two moves of a pointer. While a ``Watch`` is on, a thread looks at the list
-once a second. A call that has lasted longer than the limit is interrupted: the main thread gets a signal, whose handler raises
-``HungError`` inside the call. Python code and waiting (sleep, sockets, locks) are interrupted so. Code that catches the error
-and goes on, or code in C that gives Python no turn, is not: after a further ``GRACE`` seconds the process ends with exit code
-``EXIT``, by the thread with a message, or by Python's faulthandler with the trace of all threads where not even the thread gets
-a turn. Ending so is a kill like any other: the last checkpoint is good, and --resume goes on.
+A call is put on a list while it lasts, which costs two moves of a pointer. While a ``Watch`` is on,
+a thread looks at the list once a second. A call that has lasted longer than the limit is
+interrupted: the main thread gets a signal, whose handler raises ``HungError`` inside the call.
+Python code and waiting (sleep, sockets, locks) are interrupted so. Code that catches the error and
+goes on, or code in C that gives Python no turn, is not: after a further ``GRACE`` seconds the
+process ends with exit code ``EXIT``, by the thread with a message, or by Python's faulthandler with
+the trace of all threads where not even the thread gets a turn. Ending so is a kill like any other:
+the last checkpoint is good, and --resume goes on.
 
-The watch works in the main thread of Linux and macOS; elsewhere nothing is watched. Time in which the process is stopped, as by
-Ctrl-Z, does not count.
+The watch works in the main thread of Linux and macOS; elsewhere nothing is watched. Time in which
+the process is stopped, as by Ctrl-Z, does not count.
 """
 
 from __future__ import annotations
@@ -45,10 +47,13 @@ _watches: list[Watch] = []  # the last one is in force
 
 
 class Call:
-    """A call of a plug-in, as a context. ``now`` is what it works on; setting it to another object starts its time anew.
+    """A call of a plug-in, as a context.
+
+    ``now`` is what it works on; setting it to another object starts its time anew.
 
     Args:
-        who: what is called; its text names it, such as "oracle 'minimax' (games.N.oracle)". A function is asked for it, given ``now``.
+        who: what is called; its text names it, such as "oracle 'minimax' (games.N.oracle)". A
+            function is asked for it, given ``now``.
 
     Raises:
         PluginError: on leaving, in place of an exception that is none of Sparring's.
@@ -65,7 +70,12 @@ class Call:
             _calls.append(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if _calls and _calls[-1] is self:
             _calls.pop()
         if isinstance(error, Exception) and not isinstance(error, SparringError):
@@ -80,7 +90,9 @@ def failed(call: Call, error: Exception) -> PluginError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     said = f": {error}" if str(error) else ""
-    return PluginError(f"The {call} failed{place}: {type(error).__name__}{said}. SPARRING_DEBUG=1 shows the trace.")
+    return PluginError(
+        f"The {call} failed{place}: {type(error).__name__}{said}. SPARRING_DEBUG=1 shows the trace."
+    )
 
 
 def limit() -> float:
@@ -89,7 +101,10 @@ def limit() -> float:
 
 
 class Watch:
-    """Context in which calls that last longer than so many seconds are interrupted; 0 watches nothing. The innermost is in force."""
+    """Context in which calls that last longer than so many seconds are interrupted.
+
+    It is 0 watches nothing. The innermost is in force.
+    """
 
     def __init__(self, seconds: float = LIMIT, *, grace: float = GRACE, tick: float = TICK) -> None:
         self.seconds, self.grace, self.tick = seconds, grace, tick
@@ -118,7 +133,10 @@ class Watch:
         _watches.remove(self)
 
     def _look(self) -> None:
-        """Look at the innermost call once per tick; interrupt it when it has lasted too long, and then end the process."""
+        """Look at the innermost call once per tick.
+
+        Interrupt it when it has lasted too long, and then end the process.
+        """
         seen: tuple[Call, Any] | None = None
         lasted, last = 0.0, time.monotonic()
         while not self._end.wait(self.tick):
@@ -127,13 +145,18 @@ class Watch:
             if call is None or seen is None or seen[0] is not call or seen[1] is not call.now:
                 seen, lasted = None if call is None else (call, call.now), 0.0
             else:
-                lasted += min(last - before, 2 * self.tick)  # the rest of a longer pause was not its own
+                # the rest of a longer pause was not its own
+                lasted += min(last - before, 2 * self.tick)
             self._arm(seen is not None)
-            if seen is not None and lasted >= self.seconds and self._hung != seen:  # once: what cleans up is let do so
+            # once: what cleans up is let do so
+            if seen is not None and lasted >= self.seconds and self._hung != seen:
                 self._hung = seen
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
             if seen is not None and lasted >= self.seconds + self.grace:
-                log.critical("%s The process ends here; its last checkpoint is good: go on with --resume.", self._said(seen[0]))
+                log.critical(
+                    "%s The process ends here; its last checkpoint is good: go on with --resume.",
+                    self._said(seen[0]),
+                )
                 os._exit(EXIT)
         self._arm(False)
 
@@ -143,7 +166,9 @@ class Watch:
             return
         faulthandler.cancel_dump_traceback_later()
         if on:
-            faulthandler.dump_traceback_later(self.seconds + 2 * self.grace, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(
+                self.seconds + 2 * self.grace, exit=True, file=sys.__stderr__
+            )
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         """Raise in the main thread, if the call that was seen to hang is still going on."""

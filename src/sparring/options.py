@@ -14,7 +14,9 @@ from sparring.errors import ConfigError, quoted
 from sparring.schedule import Schedule
 
 
-def hints_of(function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], where: str) -> dict[str, Any]:
+def hints_of(
+    function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter], where: str
+) -> dict[str, Any]:
     """Return the annotations of a plug-in's function.
 
     Args:
@@ -28,15 +30,23 @@ def hints_of(function: Callable[..., Any], parameters: Mapping[str, inspect.Para
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation is any expression
-        raise ConfigError(f"{where}: the annotations of its function cannot be read: {type(error).__name__}: {error}.") from error
+        raise ConfigError(
+            f"{where}: the annotations of its function cannot be "
+            f"read: {type(error).__name__}: {error}."
+        ) from error
     for key in parameters:
         if key not in hints:
-            raise ConfigError(f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say.")
+            raise ConfigError(
+                f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say."
+            )
     return hints
 
 
 def is_float(hint: Any) -> bool:
-    """Return whether an annotation is float, with or without limits, or such a float that may be None."""
+    """Return whether an annotation is float, with or without limits.
+
+    Such a float may also be None.
+    """
     if typing.get_origin(hint) is typing.Annotated:
         return is_float(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -45,13 +55,18 @@ def is_float(hint: Any) -> bool:
 
 
 def check_limits(schedule: Schedule, hint: Any, where: str) -> None:
-    """Raise ConfigError if a value of a schedule is outside the option's limits; between its ends a ramp is monotone."""
+    """Raise ConfigError if a value of a schedule is outside the option's limits.
+
+    Between its ends a ramp is monotone.
+    """
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for value in schedule.values:
         try:
             adapter.validate_python(value)
         except pydantic.ValidationError as error:
-            raise ConfigError(f"{where}: {error.errors()[0]['msg']}, got {quoted(value)} in its schedule.") from None
+            raise ConfigError(
+                f"{where}: {error.errors()[0]['msg']}, got {quoted(value)} in its schedule."
+            ) from None
 
 
 def checked(
@@ -61,7 +76,10 @@ def checked(
     scheduled: Mapping[str, Any],
     where: str,
 ) -> dict[str, Any]:
-    """Return options with defaults filled in and types checked by pydantic, scheduled ones left out."""
+    """Return options with defaults filled in and types checked by pydantic.
+
+    Scheduled ones are left out.
+    """
     fields: dict[str, Any] = {}
     for key, parameter in parameters.items():
         if key not in scheduled:
@@ -74,4 +92,6 @@ def checked(
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}.") from None
+        raise ConfigError(
+            f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
+        ) from None

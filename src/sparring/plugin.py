@@ -51,6 +51,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
     "rollout.plans": "rollout.plan",
 }
 
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plugin:
     """One plug-in: its slot, its name, its entry function and the module that declares the rest."""
@@ -80,7 +81,9 @@ class Plugin:
     def options(self) -> dict[str, inspect.Parameter]:
         """Keyword-only parameters of the entry function: the plug-in's whole configuration."""
         parameters = inspect.signature(self.function).parameters
-        return {name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        return {
+            name: p for name, p in parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY
+        }
 
     @property
     def summary(self) -> str:
@@ -90,7 +93,10 @@ class Plugin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bound:
-    """A plug-in with checked options; numbers that were given as schedules are resolved by ``at``."""
+    """A plug-in with checked options.
+
+    Numbers that were given as schedules are resolved by ``at``.
+    """
 
     plugin: Plugin
     options: Mapping[str, Any]
@@ -105,13 +111,17 @@ class Bound:
 
     def at(self, progress: float) -> dict[str, Any]:
         """Return the options at ``progress`` in [0, 1]."""
-        return {**self.options, **{name: schedule(progress) for name, schedule in self.schedules.items()}}
+        return {
+            **self.options,
+            **{name: schedule(progress) for name, schedule in self.schedules.items()},
+        }
 
     def __call__(self, *args: Any, progress: float = 0.0) -> Any:
         """Call the plug-in with these positional arguments and its options at ``progress``.
 
         Raises:
-            PluginError: it raised an exception that is none of Sparring's, or gave what ``check_output`` of its slot refuses.
+            PluginError: it raised an exception that is none of Sparring's, or gave what
+                ``check_output`` of its slot refuses.
         """
         with Call(self):
             given = _entry(self.plugin)(*args, **self.at(progress))
@@ -133,8 +143,9 @@ def named(slot: str, name: str) -> str:
 def of_base(slot: str, name: str) -> Any:
     """Return what a slot's base module has under a name, or None.
 
-    It may have ``check_output(bound, given, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS may name, each with what it is),
-    ``NEEDS_FROM`` (slots whose plug-ins' names NEEDS may name), and ``RENAMED`` (names in NEEDS of before -> those of now).
+    It may have ``check_output(bound, given, *args)``, ``adapted(plugin)``, ``GIVEN`` (what NEEDS
+    may name, each with what it is), ``NEEDS_FROM`` (slots whose plug-ins' names NEEDS may name),
+    and ``RENAMED`` (names in NEEDS of before -> those of now).
     """
     base = f"sparring.{slot}.base"
     if importlib.util.find_spec(base) is None:
@@ -149,7 +160,10 @@ def _output_check(slot: str) -> Callable[..., None] | None:
 
 
 def _entry(plugin: Plugin) -> Callable[..., Any]:
-    """Return what is called of a plug-in: its function, or that with what its slot lets it leave out."""
+    """Return what is called of a plug-in.
+
+    Its function, or that with what its slot lets it leave out.
+    """
     adapted: Callable[[Plugin], Callable[..., Any]] | None = of_base(plugin.slot, "adapted")
     return plugin.function if adapted is None else adapted(plugin)
 

@@ -1,4 +1,7 @@
-"""Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides; ``config.resolve`` checks the result."""
+"""Recipes: YAML by name or path, laid over one another, with ``a.b=c`` overrides.
+
+``config.resolve`` checks the result.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,22 @@ FOLDER = Path(__file__).parent / "recipes"
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Return the names of the recipes in the package, FOLDER/NAME for those in folders; what others extend begins with _."""
-    names = [path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.yaml") if not path.name.startswith("_")]
+    """Return the names of the recipes in the package, FOLDER/NAME for those in folders.
+
+    What others extend begins with _.
+    """
+    names = [
+        path.relative_to(FOLDER).with_suffix("").as_posix()
+        for path in FOLDER.rglob("*.yaml")
+        if not path.name.startswith("_")
+    ]
     return tuple(sorted(names))
 
 
 def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
-    """Return a recipe by name, or a YAML file by path, as a plain mapping; ``extends``, a name or a list of them, is followed.
+    """Return a recipe by name, or a YAML file by path, as a plain mapping.
+
+    ``extends``, a name or a list of them, is followed.
 
     Args:
         name: of a recipe in the package, or the path of a YAML file.
@@ -37,17 +49,27 @@ def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
 
 
 def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
-    """Return a recipe, or a ``part`` of one; ``extending`` are those that extend it, the first one first."""
+    """Return a recipe, or a ``part`` of one.
+
+    ``extending`` are those that extend it, the first one first.
+    """
     what = f"Recipe {quoted(name)}"
     if name in extending:
-        raise ConfigError(f"{what} extends itself: {' -> '.join([*extending, name])}. Leave one `extends` out.")
+        raise ConfigError(
+            f"{what} extends itself: {' -> '.join([*extending, name])}. Leave one `extends` out."
+        )
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
         built_in = FOLDER / f"{name}.yaml"
         if name not in recipe_names() and not (part and _is_part(built_in)):
             if path.suffix in (".yaml", ".yml"):
                 raise _no_file(name)
-            raise UnknownNameError("recipe", name, recipe_names(), "See `sparring list recipes`, or give the path of a YAML file.")
+            raise UnknownNameError(
+                "recipe",
+                name,
+                recipe_names(),
+                "See `sparring list recipes`, or give the path of a YAML file.",
+            )
         path = built_in
     return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
 
@@ -70,7 +92,10 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
-        raise ConfigError(f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; write extends: kuhn-tiny.")
+        raise ConfigError(
+            f"{what}: extends must be a recipe's name or a list of names, got {quoted(bases)}; "
+            "write extends: kuhn-tiny."
+        )
     result: dict[str, Any] = {}
     for base in bases:
         result = merge(result, _load(base, extending, True))
@@ -83,8 +108,9 @@ def _no_file(name: str) -> ConfigError:
     meant = f" Did you mean the recipe {near[0]!r}?" if near else ""
     lines = r"extends: kuhn-tiny\nsteps: 200\n"
     return ConfigError(
-        f"There is no file {quoted(name)}.{meant} To write one, begin from a recipe and change keys: "
-        f"printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; `sparring list recipes` names all."
+        f"There is no file {quoted(name)}.{meant} To write one, begin from a recipe and change "
+        f"keys: printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; "
+        "`sparring list recipes` names all."
     )
 
 
@@ -94,16 +120,26 @@ def _is_part(path: Path) -> bool:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` laid over it; mappings merge, everything else is replaced."""
+    """Return ``base`` with ``changes`` laid over it.
+
+    Mappings merge, everything else is replaced.
+    """
     result = dict(copy.deepcopy(dict(base)))
     for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping) and "name" not in value and "schedule" not in value
+        both = (
+            isinstance(value, Mapping)
+            and isinstance(result.get(key), Mapping)
+            and "name" not in value
+            and "schedule" not in value
+        )
         result[key] = merge(result[key], value) if both else copy.deepcopy(value)
     return result
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Return ``data`` with ``a.b=c`` overrides applied; values are YAML, list items are addressed by number.
+    """Return ``data`` with ``a.b=c`` overrides applied.
+
+    Values are YAML, list items are addressed by number.
 
     Raises:
         ConfigError: an override without '=', or a path through something that has no parts.
@@ -127,7 +163,9 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
         last = depth + 1 == len(path)
         if isinstance(target, list):
             if not part.isdecimal() or len(part) > 9 or int(part) >= len(target):
-                raise ConfigError(f"{what}: {quoted(part)} is not an index of a list of {len(target)} items.")
+                raise ConfigError(
+                    f"{what}: {quoted(part)} is not an index of a list of {len(target)} items."
+                )
             index: Any = int(part)
         elif isinstance(target, dict):
             index = part

@@ -1,15 +1,18 @@
 """Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
 
-A slot is a package; each public module in it is a plug-in; the module's function of the same name is its
-entry; the function's keyword-only parameters are its options. Adding a plug-in edits no existing file. Plug-ins
-of other packages are found too: names with a dot, and entry points (``outside.py``).
+A slot is a package; each public module in it is a plug-in; the module's function of the same name
+is its entry; the function's keyword-only parameters are its options. Adding a plug-in edits no
+existing file. Plug-ins of other packages are found too: names with a dot, and entry points
+(``outside.py``).
 
 A plug-in module may also declare:
-    NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn table
+    NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
+               table
     NEEDS_BY   option -> value -> names of what it wants besides, where that depends on an option
     REQUIRES   what must stand beside it in a configuration; see ``config_parts.check_requires``
     PRESETS    name -> options that reproduce a published variant
-    TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the critic's
+    TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the
+               critic's
     SUMMARY    one line for lists (otherwise the first line of the docstring)
 """
 
@@ -55,7 +58,10 @@ SUPPORT = "SUPPORT"  # a module that defines it is a helper of its slot, not a p
 
 @cache
 def names(slot: str) -> tuple[str, ...]:
-    """Return the names of all plug-ins of a slot, sorted: Sparring's own (whose errors see), and entry points of installed packages."""
+    """Return the names of all plug-ins of a slot, sorted.
+
+    Sparring's own (whose errors see), and entry points of installed packages.
+    """
     return tuple(sorted({*built_in(slot), *entry_points(slot)}))
 
 
@@ -80,25 +86,42 @@ def built_in(slot: str) -> tuple[str, ...]:
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
     package = importlib.import_module(f"sparring.{slot}")
-    found = [m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_") and not m.ispkg]
+    found = [
+        m.name
+        for m in pkgutil.iter_modules(package.__path__)
+        if not m.name.startswith("_") and not m.ispkg
+    ]
     return tuple(sorted(name for name in found if not _is_support(slot, name)))
 
 
 def _is_support(slot: str, name: str) -> bool:
-    """Return whether a module of a slot declares itself a helper (read from its text, without importing it)."""
+    """Return whether a module of a slot declares itself a helper.
+
+    This is read from its text, without importing it.
+    """
     spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
     loader = getattr(spec, "loader", None)
-    source = loader.get_source(f"sparring.{slot}.{name}") if loader and hasattr(loader, "get_source") else None
+    source = (
+        loader.get_source(f"sparring.{slot}.{name}")
+        if loader and hasattr(loader, "get_source")
+        else None
+    )
     return f"\n{SUPPORT} = True" in (source or "")
 
 
 def offering(slot: str, function: str) -> tuple[str, ...]:
-    """Return the names of the plug-ins of a slot whose file has a function of this name too, sorted."""
+    """Return the names, sorted, of the plug-ins of a slot with such a function.
+
+    Their file has a function of this name too.
+    """
     return tuple(plugin.name for plugin in loadable(slot) if hasattr(plugin.module, function))
 
 
 def loadable(slot: str) -> list[Plugin]:
-    """Return the plug-ins of a slot; an entry point of another package that cannot be imported is left out, with a warning."""
+    """Return the plug-ins of a slot.
+
+    An entry point of another package that cannot be imported is left out, with a warning.
+    """
     found = []
     for name in names(slot):
         try:
@@ -119,17 +142,23 @@ def _check_needs(plugin: Plugin) -> Plugin:
     given: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
     sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
     further: Mapping[str, Mapping[Any, set[str]]] = getattr(plugin.module, "NEEDS_BY", {})
-    wanted = plugin.needs.union(*(named_now(plugin.slot, names) for values in further.values() for names in values.values()))
+    wanted = plugin.needs.union(
+        *(named_now(plugin.slot, names) for values in further.values() for names in values.values())
+    )
     for need in sorted(wanted):
         if need not in given and not any(known(slot, need) for slot in sources):
             there = {*given, *(name for slot in sources for name in names(slot))}
-            raise UnknownNameError(f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, there)
+            raise UnknownNameError(
+                f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, there
+            )
     return plugin
 
 
 @cache
 def load(slot: str, name: str) -> Plugin:
-    """Return a plug-in by slot and name; where an entry point has the name of one of Sparring's own, that one is meant.
+    """Return a plug-in by slot and name.
+
+    Where an entry point has the name of one of Sparring's own, that one is meant.
 
     Raises:
         UnknownNameError: the slot has no plug-in of this name.
@@ -143,13 +172,25 @@ def load(slot: str, name: str) -> Plugin:
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
-        raise UnknownNameError(SLOTS[slot], name, names(slot), f"See `sparring list {slot}`; others are named package.module.")
+        raise UnknownNameError(
+            SLOTS[slot],
+            name,
+            names(slot),
+            f"See `sparring list {slot}`; others are named package.module.",
+        )
     return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
 
 
 def asks(bound: Bound) -> frozenset[str]:
-    """Return the parts of a run that it takes to compute a plug-in's columns: "critic", "reference", "process", "tree"."""
-    columns = ordered(bound.needs) if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()) else ()
+    """Return the parts of a run that it takes to compute a plug-in's columns.
+
+    "critic", "reference", "process", "tree".
+    """
+    columns = (
+        ordered(bound.needs)
+        if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ())
+        else ()
+    )
     modules = (bound.plugin.module, *(load("columns", name).module for name in columns))
     return frozenset().union(*(getattr(module, "ASKS", ()) for module in modules))
 
@@ -167,19 +208,25 @@ def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ..
     found: dict[str, None] = {}
     for name in sorted(needs):
         if name in within:
-            raise ConfigError(f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of NEEDS.")
+            raise ConfigError(
+                f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of "
+                "NEEDS."
+            )
         if name not in found:
             found |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
     return tuple(found)
 
 
-def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:
+def bind(
+    slot: str, name: str, options: Mapping[str, Any] | None = None, *, preset: str | None = None
+) -> Bound:
     """Return a plug-in with its options checked against its signature.
 
     Args:
         slot: one of ``SLOTS``.
         name: the plug-in's name.
-        options: values for its keyword-only parameters; floats may be schedules, whose values keep the option's limits.
+        options: values for its keyword-only parameters; floats may be schedules, whose values keep
+            the option's limits.
         preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
 
     Raises:
@@ -189,8 +236,13 @@ def bind(slot: str, name: str, options: Mapping[str, Any] | None = None, *, pres
     return with_options(load(slot, name), options, preset=preset)
 
 
-def with_options(plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None) -> Bound:
-    """Return a plug-in that is at hand with its options checked; as ``bind``, whose errors it raises."""
+def with_options(
+    plugin: Plugin, options: Mapping[str, Any] | None = None, *, preset: str | None = None
+) -> Bound:
+    """Return a plug-in that is at hand with its options checked.
+
+    As ``bind``, whose errors it raises.
+    """
     where = f"{plugin.slot} {plugin.name!r}"
     merged: dict[str, Any] = {}
     if preset is not None:
@@ -209,4 +261,8 @@ def with_options(plugin: Plugin, options: Mapping[str, Any] | None = None, *, pr
             check_limits(schedules[key], hints[key], f"{where}, option {key!r}")
         else:
             plain[key] = value
-    return Bound(plugin=plugin, options=checked(plugin.options, hints, plain, schedules, where), schedules=schedules)
+    return Bound(
+        plugin=plugin,
+        options=checked(plugin.options, hints, plain, schedules, where),
+        schedules=schedules,
+    )

@@ -1,8 +1,8 @@
 """Named, splittable random streams: the only module that makes generators.
 
-A stream is a 64-bit key. Children are derived by name or number, draws by counter, so a stream holds no
-state: what a run draws is a function of (seed, names, counters), a checkpoint has nothing to save, and the
-order in which games finish changes nothing.
+A stream is a 64-bit key. Children are derived by name or number, draws by counter, so a stream
+holds no state: what a run draws is a function of (seed, names, counters), a checkpoint has nothing
+to save, and the order in which games finish changes nothing.
 """
 
 from __future__ import annotations
@@ -44,19 +44,28 @@ class Stream:
         """Return the root stream of a run.
 
         Raises:
-            ConfigError: the seed is no number of 64 bits, so that another seed would give the same stream.
+            ConfigError: the seed is no number of 64 bits, so that another seed would give the same
+                stream.
         """
         if not 0 <= seed <= _MASK:
-            raise ConfigError(f"seed={seed!r:.40} is no number of 64 bits; write one from 0 to {_MASK}.")
+            raise ConfigError(
+                f"seed={seed!r:.40} is no number of 64 bits; write one from 0 to {_MASK}."
+            )
         return cls(_mix((seed * _GAMMA + _GAMMA) & _MASK))
 
     def child(self, name: str | int) -> Stream:
-        """Return the stream of this name (or number) below this one; different names give unrelated streams."""
+        """Return the stream of this name (or number) below this one.
+
+        Different names give unrelated streams.
+        """
         if isinstance(name, str):
-            digest = hashlib.blake2b(name.encode(), digest_size=8, key=self.key.to_bytes(8, "little")).digest()
+            digest = hashlib.blake2b(
+                name.encode(), digest_size=8, key=self.key.to_bytes(8, "little")
+            ).digest()
             return Stream(int.from_bytes(digest, "little"))
         value = ((self.key ^ _SALT) + (name + 1) * _GAMMA) & _MASK
-        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK  # _mix, inlined: this runs once per turn of every game
+        # _mix, inlined: this runs once per turn of every game
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
         child = object.__new__(Stream)
         child.key = value ^ (value >> 31)

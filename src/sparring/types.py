@@ -1,6 +1,7 @@
 """Every record that crosses a layer: frozen, made by keyword, shapes beside the fields, no logic.
 
-Records that are made at every turn of every game are named tuples, which cost a third of a frozen dataclass.
+Records that are made at every turn of every game are named tuples, which cost a third of a frozen
+dataclass.
 
 Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens of a batch,
 S training sequences, V vocabulary entries.
@@ -24,14 +25,18 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What an oracle says of one decision: the worth of every legal action to the seat that acts, in the game's units."""
+    """What an oracle says of one decision.
+
+    The worth of every legal action to the seat that acts, in the game's units.
+    """
 
     actions: tuple[str, ...]  # the legal actions
     values: tuple[float, ...]  # expected return after each
     best: frozenset[str]  # the actions of the largest value
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # how far a value may be from the truth, in the game's units
-    entropy: float | None = None  # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
+    # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
+    entropy: float | None = None
 
 
 SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
@@ -42,9 +47,10 @@ TurnEvent = Literal["ok", "illegal", "unparsable"]
 class Observation(NamedTuple):
     """What one seat is told at its turn.
 
-    ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the seat's
-    information state: two states have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat can see
-    of the position now, without its memory of how it came about: equal views may have different keys.
+    ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the
+    seat's information state: two states have the same key exactly when the seat cannot tell them
+    apart. ``view`` is what the seat can see of the position now, without its memory of how it came
+    about: equal views may have different keys.
     """
 
     text: str
@@ -56,9 +62,10 @@ class Observation(NamedTuple):
 class Segment:
     """A run of token ids of one seat's conversation, of one kind.
 
-    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the distribution
-    actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss. ``kept`` holds, per sampled id,
-    the ids that truncation (top-p, top-k) left to choose from; it is empty when nothing was truncated.
+    ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
+    distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
+    ``kept`` holds, per sampled id, the ids that truncation (top-p, top-k) left to choose from; it
+    is empty when nothing was truncated.
     """
 
     kind: SegmentKind
@@ -70,9 +77,10 @@ class Segment:
 class Turn(NamedTuple):
     """One decision of one seat.
 
-    ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the conversations of
-    the seat within its episode, each one sequence to train on: it grows where a renderer edits history and lays it out anew.
-    A turn may hold several sampled segments, with what its seat was told in between.
+    ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the
+    conversations of the seat within its episode, each one sequence to train on: it grows where a
+    renderer edits history and lays it out anew. A turn may hold several sampled segments, with what
+    its seat was told in between.
     """
 
     seat: int
@@ -83,25 +91,34 @@ class Turn(NamedTuple):
     reply: str  # what the agent said, as text
     action: str | None  # what was played; None when the turn forfeits or is to be retried
     event: TurnEvent
-    rewards: Mapping[str, float]  # named components earned by this seat from this turn to its next one
+    # named components earned by this seat from this turn to its next one
+    rewards: Mapping[str, float]
     segments: tuple[Segment, ...] = ()
     conversation: int = 0
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0
     view: str = ""  # Observation.view
-    told: str = ""  # what the seat was told at this turn: news, and a word about its last reply if that was not legal
+    # what the seat was told at this turn: news, and a word about its last reply if that was not
+    # legal
+    told: str = ""
     moment: int = 0  # number of the decision in the play, from 0
-    verdict: Verdict | None = None  # on the state before the turn; None where no oracle judged, or it abstained
-    playout: float | None = None  # mean return to the seat of games played on from after the turn; None where none were
+    # on the state before the turn; None where no oracle judged, or it abstained
+    verdict: Verdict | None = None
+    # mean return to the seat of games played on from after the turn; None where none were
+    playout: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentSpec:
-    """An environment as a value: ``games.catalogue.from_spec`` makes it again, anywhere, the same. It goes to JSON and back."""
+    """An environment as a value: ``games.catalogue.from_spec`` makes it again, anywhere, the same.
+
+    It goes to JSON and back.
+    """
 
     name: str  # of the plug-in
     options: Mapping[str, Any] = field(default_factory=dict)  # of the plug-in; values of JSON
-    illegal: Mapping[str, Any] = field(default_factory=dict)  # the rule for replies that are no legal action
+    # the rule for replies that are no legal action
+    illegal: Mapping[str, Any] = field(default_factory=dict)
     label: str = ""  # its name in metrics and records; "" is ``name``
     version: int = 1  # of its rules and wording: another one may play otherwise
 
@@ -121,16 +138,18 @@ class Episode:
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
     forfeited_by: int | None = None
     cut: bool = False  # rollout.max_turns ended it, not its rules
-    environment: EnvironmentSpec | None = None  # what ``game`` was made from; None in files of before, and for unnamed rules
+    # what ``game`` was made from; None in files of before, and for unnamed rules
+    environment: EnvironmentSpec | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnTable:
-    """Columns over turns, sorted by (episode, seat, turn_index): what credit works on. All arrays have shape [N]
-    but ``token_value``.
+    """Columns over turns, sorted by (episode, seat, turn_index): what credit works on.
 
-    A *trajectory* is the run of turns of one seat in one episode: rows with equal ``trajectory`` are
-    contiguous and in order of play.
+    All arrays have shape [N] but ``token_value``.
+
+    A *trajectory* is the run of turns of one seat in one episode: rows with equal ``trajectory``
+    are contiguous and in order of play.
     """
 
     episode: IntArray
@@ -141,18 +160,26 @@ class TurnTable:
     seat: IntArray
     agent: IntArray  # index into agent_names
     turn_index: IntArray
-    reward: FloatArray  # sum of the turn's reward components, in the game's units times its scale (games.N.scale)
+    # sum of the turn's reward components, in the game's units times its scale (games.N.scale)
+    reward: FloatArray
     done: BoolArray  # last turn of its trajectory
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
-    cut: BoolArray | None = None  # last turn of its trajectory in a game that was cut (rollout.max_turns); present if any was
-    action: IntArray | None = None  # index into action_names of what was played; -1 where nothing was
-    view: IntArray | None = None  # index into view_names: equal exactly when the seat saw the same, within a game
-    logprob: FloatArray | None = None  # sum of the sampler's log-probabilities over the turn's sampled tokens, nats
-    components: Mapping[str, FloatArray] = field(default_factory=dict)  # the turn's named rewards; they sum to ``reward``
-    judged: BoolArray | None = None  # whether the oracle gave a verdict on the turn; present if it did on any
-    value: FloatArray | None = None  # from here on: present if the estimator NEEDS them; see the slot columns/
+    # last turn of its trajectory in a game that was cut (rollout.max_turns); present if any was
+    cut: BoolArray | None = None
+    # index into action_names of what was played; -1 where nothing was
+    action: IntArray | None = None
+    # index into view_names: equal exactly when the seat saw the same, within a game
+    view: IntArray | None = None
+    # sum of the sampler's log-probabilities over the turn's sampled tokens, nats
+    logprob: FloatArray | None = None
+    # the turn's named rewards; they sum to ``reward``
+    components: Mapping[str, FloatArray] = field(default_factory=dict)
+    # whether the oracle gave a verdict on the turn; present if it did on any
+    judged: BoolArray | None = None
+    # from here on: present if the estimator NEEDS them; see the slot columns/
+    value: FloatArray | None = None
     value_after: FloatArray | None = None
     token_value: FloatArray | None = None  # [sum of n_tokens]
     old_logprob: FloatArray | None = None
@@ -161,7 +188,8 @@ class TurnTable:
     action_value: FloatArray | None = None
     state_value: FloatArray | None = None
     default_value: FloatArray | None = None
-    extra: Mapping[str, FloatArray] = field(default_factory=dict)  # columns of plug-ins that have no field here
+    # columns of plug-ins that have no field here
+    extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()
     role_names: tuple[str, ...] = ()
     agent_names: tuple[str, ...] = ()
@@ -176,7 +204,10 @@ class TurnTable:
         """
         found: FloatArray | None = self.extra.get(name, getattr(self, name, None))
         if found is None:
-            raise CreditError(f"The turn table has no column {name!r}; declare NEEDS = {{{name!r}}} in the module, so that it is computed.")
+            raise CreditError(
+                f"The turn table has no column {name!r}; declare NEEDS = {{{name!r}}} in the "
+                "module, so that it is computed."
+            )
         return found
 
 
@@ -184,11 +215,13 @@ class TurnTable:
 class Credit:
     """What an advantage estimator returns.
 
-    ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its turn's value),
-    or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the estimator's running state to be
-    saved with a checkpoint (JSON-serialisable). When a critic is to be fitted, ``value_targets`` has shape [N]: before the turns, or
-    after them if the plug-in NEEDS "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
-    ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is recorded, and nothing reads it.
+    ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its
+    turn's value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
+    estimator's running state to be saved with a checkpoint (JSON-serialisable). When a critic is to
+    be fitted, ``value_targets`` has shape [N]: before the turns, or after them if the plug-in NEEDS
+    "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
+    ``baselines`` [N] is what was subtracted from what followed each turn, before any scaling: it is
+    recorded, and nothing reads it.
     """
 
     advantages: FloatArray
@@ -201,7 +234,10 @@ class Credit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplingParams:
-    """The distribution replies are drawn from. ``top_k == 0`` and ``top_p == 1`` switch truncation off."""
+    """The distribution replies are drawn from.
+
+    ``top_k == 0`` and ``top_p == 1`` switch truncation off.
+    """
 
     max_new_tokens: int
     temperature: float = 1.0
@@ -211,10 +247,12 @@ class SamplingParams:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRequest:
-    """One reply to be sampled: the exact ids the model must see, and the key of the stream to draw from.
+    """One reply to be sampled.
 
-    ``known`` is the length of the prefix the sampler has seen in this conversation (0 when unsure): a hint where to
-    look for cached keys and values, never a promise.
+    The exact ids the model must see, and the key of the stream to draw from.
+
+    ``known`` is the length of the prefix the sampler has seen in this conversation (0 when unsure):
+    a hint where to look for cached keys and values, never a promise.
     """
 
     ids: tuple[int, ...]
@@ -234,7 +272,10 @@ class SampleResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """A point estimate with the ends of its confidence interval and the number of observations behind it."""
+    """A point estimate with the ends of its confidence interval.
+
+    The number of observations behind it comes with it.
+    """
 
     mean: float
     low: float

@@ -1,4 +1,7 @@
-"""What sits in a seat: the pending turn it is shown, the reply it gives, and the protocol of an agent."""
+"""What sits in a seat.
+
+The pending turn it is shown, the reply it gives, and the protocol of an agent.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 class PendingTurn(NamedTuple):
     """One decision that is due.
 
-    ``ids`` are the exact token ids of the seat's conversation so far, for agents with a renderer, else empty.
-    ``stream`` belongs to this turn alone: draws never depend on what other games do.
+    ``ids`` are the exact token ids of the seat's conversation so far, for agents with a renderer,
+    else empty. ``stream`` belongs to this turn alone: draws never depend on what other games do.
     """
 
     state: State
@@ -44,7 +47,10 @@ class Reply(NamedTuple):
 
 
 class Agent(Protocol):
-    """Anything that can sit in a seat. ``renderer`` is None for agents that do not speak in tokens."""
+    """Anything that can sit in a seat.
+
+    ``renderer`` is None for agents that do not speak in tokens.
+    """
 
     name: str
     renderer: Any
@@ -77,10 +83,17 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
             if lacking is None:
                 raise
             raise lacking from error
-    wrong = [reply for reply in said if not isinstance(reply, Reply)] if isinstance(said, list | tuple) else [said]
+    wrong = (
+        [reply for reply in said if not isinstance(reply, Reply)]
+        if isinstance(said, list | tuple)
+        else [said]
+    )
     if wrong or len(said) != len(turns):
         given = f"{type(wrong[0]).__name__}" if wrong else f"{len(said)}"
-        raise PluginError(f"The {call} must give a list of one Reply per turn, {len(turns)} here; it gave {given}.")
+        raise PluginError(
+            f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
+            f"gave {given}."
+        )
     return said
 
 

@@ -18,7 +18,10 @@ _SOLVERS = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
 
 
 class CfrAgent(TextAgent):
-    """Samples from the average policy; a game is solved at the agent's first decision in it, then looked up."""
+    """Samples from the average policy.
+
+    A game is solved at the agent's first decision in it, then looked up.
+    """
 
     def __init__(self, iterations: int, variant: Variant, max_histories: int) -> None:
         super().__init__("cfr")
@@ -38,21 +41,28 @@ class CfrAgent(TextAgent):
             solver = _SOLVERS[self.variant](game.spiel)
             for _ in range(self.iterations):
                 solver.evaluate_and_update_policy()
-            self._policies[name] = solver.tabular_average_policy()  # a copy: average_policy() dangles without its solver
+            # a copy: average_policy() dangles without its solver
+            self._policies[name] = solver.tabular_average_policy()
         return self._policies[name]
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
         probabilities = self.policy(state.game).action_probabilities(state.spiel)
-        return state.game.word_of(state, seat, pick(sorted(probabilities.items()), stream.uniform(0)))
+        return state.game.word_of(
+            state, seat, pick(sorted(probabilities.items()), stream.uniform(0))
+        )
 
     def _check(self, game: Game) -> None:
         """Refuse games that cannot be solved here."""
         if not game.spiel.get_type().provides_information_state_string:
-            raise GameError(f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; write agent random there.")
+            raise GameError(
+                f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "
+                "write agent random there."
+            )
         if not fits(game.spiel, self.max_histories):
             raise TooLargeError(
-                f"Agent 'cfr': the tree of {game.name!r} has over max_histories={self.max_histories} histories; write agent mcts there."
+                f"Agent 'cfr': the tree of {game.name!r} has over "
+                f"max_histories={self.max_histories} histories; write agent mcts there."
             )
 
 
@@ -75,7 +85,9 @@ def cfr(
     variant: Variant = "cfr_plus",
     max_histories: int = 500_000,
 ) -> Agent:
-    """Average policy after a number of CFR or CFR+ iterations, sampled: near-equilibrium play where the tree is small.
+    """Average policy after a number of CFR or CFR+ iterations, sampled.
+
+    Near-equilibrium play where the tree is small.
 
     Args:
         iterations: passes over the game tree, at least 1. NashConv after 400 (default) of CFR+ is

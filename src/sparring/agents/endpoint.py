@@ -14,12 +14,17 @@ from sparring.errors import SparringError
 from sparring.games.options import check_range
 
 ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
-SYSTEM = "You are playing a game. Decide on one of the legal actions and end your reply with that action."
+SYSTEM = (
+    "You are playing a game. Decide on one of the legal actions and end your reply with that "
+    "action."
+)
 _SEED_BITS = 31
 
 
 class EndpointAgent:
-    """Sends one stateless request per turn, several at a time; ``counters`` says what was asked and spent.
+    """Sends one stateless request per turn, several at a time.
+
+    ``counters`` says what was asked and spent.
 
     Args:
         account: at the endpoint: what may be spent, what was, and the answers kept.
@@ -61,10 +66,16 @@ class EndpointAgent:
         """
         if not turns:
             return []
-        requests = [self._request(turn) for turn in turns]  # here, not in the threads: game states are no shared ground
+        # here, not in the threads: game states are no shared ground
+        requests = [self._request(turn) for turn in turns]
         failed = Event()
-        with ThreadPoolExecutor(min(self.concurrency, len(turns)), thread_name_prefix="endpoint") as pool:
-            futures = [pool.submit(self._unless, failed, request, turn.stream.key) for request, turn in zip(requests, turns, strict=True)]
+        with ThreadPoolExecutor(
+            min(self.concurrency, len(turns)), thread_name_prefix="endpoint"
+        ) as pool:
+            futures = [
+                pool.submit(self._unless, failed, request, turn.stream.key)
+                for request, turn in zip(requests, turns, strict=True)
+            ]
             try:
                 wait(futures)
             finally:
@@ -72,18 +83,26 @@ class EndpointAgent:
         for future in futures:
             if (error := future.exception()) is not None:
                 raise error
-        return [Reply(text=answer.text, truncated=answer.truncated) for answer in (future.result() for future in futures)]
+        return [
+            Reply(text=answer.text, truncated=answer.truncated)
+            for answer in (future.result() for future in futures)
+        ]
 
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         """Return the fields of the request for a turn."""
         messages = [{"role": "system", "content": self.system}] if self.system else []
         told = turn.state.observe(turn.seat, 0).text
-        messages.append({"role": "user", "content": f"{told}\n\n{turn.notice}" if turn.notice else told})
+        messages.append(
+            {"role": "user", "content": f"{told}\n\n{turn.notice}" if turn.notice else told}
+        )
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
 
     def _unless(self, failed: Event, request: Mapping[str, Any], stream: int) -> Answer:
-        """Return the answer to a request; ask nothing after a failure, which is what is then reported."""
+        """Return the answer to a request.
+
+        Ask nothing after a failure, which is what is then reported.
+        """
         if failed.is_set():
             return Answer("")
         try:
@@ -177,10 +196,17 @@ def endpoint(
         price_out=price_out,
         cache=cache,
     )
-    options = {"temperature": temperature, "top_p": top_p, account.client.limit_name: max_new_tokens}
+    options = {
+        "temperature": temperature,
+        "top_p": top_p,
+        account.client.limit_name: max_new_tokens,
+    }
     return EndpointAgent(
         account=account,
-        fields={"model": model, **{name: value for name, value in options.items() if value is not None}},
+        fields={
+            "model": model,
+            **{name: value for name, value in options.items() if value is not None},
+        },
         system=system,
         seed_requests=seed_requests,
         concurrency=concurrency,

@@ -38,11 +38,19 @@ class Budget:
     price_out: float = 0.0
 
     def __post_init__(self) -> None:
-        options = {"budget_tokens": self.tokens, "budget_cost": self.cost, "price_in": self.price_in, "price_out": self.price_out}
+        options = {
+            "budget_tokens": self.tokens,
+            "budget_cost": self.cost,
+            "price_in": self.price_in,
+            "price_out": self.price_out,
+        }
         for name, value in options.items():
             check_range(f"endpoint: {name}", value, 0)
         if self.cost and not (self.price_in or self.price_out):
-            raise ConfigError(f"endpoint: budget_cost={self.cost:g} needs prices; write price_in and price_out, per million tokens.")
+            raise ConfigError(
+                f"endpoint: budget_cost={self.cost:g} needs prices; write price_in and price_out, "
+                "per million tokens."
+            )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -58,7 +66,9 @@ class Counters:
     @property
     def cost(self) -> float:
         """Money spent, in the currency of the prices."""
-        return (self.tokens_in * self.budget.price_in + self.tokens_out * self.budget.price_out) / _MILLION
+        return (
+            self.tokens_in * self.budget.price_in + self.tokens_out * self.budget.price_out
+        ) / _MILLION
 
     @property
     def spent(self) -> str:
@@ -86,13 +96,18 @@ def open_account(
     """Return an account at an endpoint from the options that all who ask one share.
 
     Raises:
-        ConfigError: a number out of range, a budget without a price, no key, no address or file that may be used, or the package
-            openai is missing.
+        ConfigError: a number out of range, a budget without a price, no key, no address or file
+            that may be used, or the package openai is missing.
         RunError: the file of answers cannot be written.
     """
     budget = Budget(tokens=budget_tokens, cost=budget_cost, price_in=price_in, price_out=price_out)
     client = Client(base_url=base_url, key_variable=key_variable, timeout=timeout, retries=retries)
-    return Account(who=who, client=client, budget=budget, cache=None if cache is None else AnswerCache(cache_file(cache)))
+    return Account(
+        who=who,
+        client=client,
+        budget=budget,
+        cache=None if cache is None else AnswerCache(cache_file(cache)),
+    )
 
 
 class Account:
@@ -105,7 +120,9 @@ class Account:
         cache: answers to be used and added to, or None.
     """
 
-    def __init__(self, *, who: str, client: Client, budget: Budget, cache: AnswerCache | None) -> None:
+    def __init__(
+        self, *, who: str, client: Client, budget: Budget, cache: AnswerCache | None
+    ) -> None:
         self.who, self.client, self.budget, self.cache = who, client, budget, cache
         self.counters = Counters(budget=budget)
         self._lock = Lock()
@@ -122,7 +139,9 @@ class Account:
             RolloutError: the endpoint failed.
             RunError: the cache cannot be written.
         """
-        digest = hashlib.sha256(json.dumps([self.client.base_url, request, stream], sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(
+            json.dumps([self.client.base_url, request, stream], sort_keys=True).encode()
+        ).hexdigest()
         known = self.cache.get(digest) if self.cache is not None else None
         with self._lock:
             if known is not None:
@@ -145,23 +164,33 @@ class Account:
             self.counters.requests += 1
             self.counters.tokens_in += answer.tokens_in or 0
             self.counters.tokens_out += answer.tokens_out or 0
-        if (self.budget.tokens or self.budget.cost) and (answer.tokens_in is None or answer.tokens_out is None):
+        if (self.budget.tokens or self.budget.cost) and (
+            answer.tokens_in is None or answer.tokens_out is None
+        ):
             raise BudgetError(
-                f"Endpoint {self.client.base_url} reports no token counts, so that no budget can be kept; "
-                f"write budget_tokens=0 and budget_cost=0. {self._kept()}"
+                f"Endpoint {self.client.base_url} reports no token counts, so that no budget can "
+                f"be kept; write budget_tokens=0 and budget_cost=0. {self._kept()}"
             )
 
     def _spent(self) -> str:
         """Return what was spent and how to go on."""
         counters, name = self.counters, self.counters.spent
-        cost = f", {counters.cost:.6g} in money" if self.budget.price_in or self.budget.price_out else ""
+        cost = (
+            f", {counters.cost:.6g} in money"
+            if self.budget.price_in or self.budget.price_out
+            else ""
+        )
         return (
-            f"{self.who}: {name} is spent: {counters.requests} requests took {counters.tokens_in} tokens in and "
-            f"{counters.tokens_out} out{cost}. To go on, write a larger {name.partition('=')[0]}. {self._kept()}"
+            f"{self.who}: {name} is spent: {counters.requests} requests took {counters.tokens_in} "
+            f"tokens in and {counters.tokens_out} out{cost}. To go on, write a "
+            f"larger {name.partition('=')[0]}. {self._kept()}"
         )
 
     def _kept(self) -> str:
         """Return what becomes of the answers so far."""
         if self.cache is None:
             return "Write cache=NAME.jsonl, and answers are kept for the next run."
-        return f"Every answer so far is in {self.cache.path}: run again with this cache and only the rest is asked."
+        return (
+            f"Every answer so far is in {self.cache.path}: run again with this cache and only the "
+            "rest is asked."
+        )

@@ -1,4 +1,7 @@
-"""Answers of an endpoint, kept in a file of JSON lines, so that what was paid for once is never asked again."""
+"""Answers of an endpoint, kept in a file of JSON lines.
+
+What was paid for once is never asked again.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,17 @@ class Answer(NamedTuple):
 
 
 class AnswerCache:
-    """A file with one answered request per line: the request's digest, the reply and its token counts.
+    """A file with one answered request per line.
 
-    Lines are appended in one write each and flushed. A line that a crash cut short is passed over and begins no other.
-    Several agents and processes may share a file; each sees what was in it when it was made, and its own answers.
+    The request's digest, the reply and its token counts.
+
+    Lines are appended in one write each and flushed. A line that a crash cut short is passed over
+    and begins no other. Several agents and processes may share a file; each sees what was in it
+    when it was made, and its own answers.
 
     Args:
-        path: the file; it and its folder are made when missing. Where it may be is said in ``endpoint_trust``.
+        path: the file; it and its folder are made when missing. Where it may be is said in
+            ``endpoint_trust``.
 
     Raises:
         ConfigError: the path is a folder or a device, or a file of something else.
@@ -47,7 +54,10 @@ class AnswerCache:
         self._lock = Lock()
         if self.path.exists() and not self.path.is_file():
             kind = "a folder" if self.path.is_dir() else "no regular file"
-            raise ConfigError(f"endpoint: cache={str(path)!r} is {kind}; write the path of a file, such as answers.jsonl.")
+            raise ConfigError(
+                f"endpoint: cache={str(path)!r} is {kind}; write the path of a file, such as "
+                "answers.jsonl."
+            )
         with disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(self.path, "a+b") as file:
@@ -70,7 +80,8 @@ class AnswerCache:
             self._answers[digest] = answer
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else b"\n" + line  # the last line was cut short
+                # the last line was cut short
+                line = line if file.read(1) == b"\n" else b"\n" + line
             file.write(line)
 
     def _read(self, lines: list[bytes]) -> None:
@@ -79,9 +90,24 @@ class AnswerCache:
         for line in written:
             try:
                 record = json.loads(line)
-                answer = Answer(str(record["text"]), record["truncated"] is True, record["tokens_in"], record["tokens_out"])
+                answer = Answer(
+                    str(record["text"]),
+                    record["truncated"] is True,
+                    record["tokens_in"],
+                    record["tokens_out"],
+                )
                 self._answers[record["request"]] = answer
             except (ValueError, KeyError, TypeError, RecursionError):
-                log.warning("Cache %s: a damaged line was passed over; its request will be asked again.", self.path)
-        if written and not self._answers and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)])):
-            raise ConfigError(f"endpoint: cache={str(self.path)!r} holds no answers but something else; write the path of a new file.")
+                log.warning(
+                    "Cache %s: a damaged line was passed over; its request will be asked again.",
+                    self.path,
+                )
+        if (
+            written
+            and not self._answers
+            and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)]))
+        ):
+            raise ConfigError(
+                f"endpoint: cache={str(self.path)!r} holds no answers but something else; write "
+                "the path of a new file."
+            )

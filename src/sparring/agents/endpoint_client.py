@@ -1,4 +1,7 @@
-"""Talks to an OpenAI-compatible chat endpoint: the key, one request with its retries, and what can go wrong."""
+"""Talks to an OpenAI-compatible chat endpoint.
+
+The key, one request with its retries, and what can go wrong.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ _PART = 4  # characters of the key in a row that are not quoted
 _LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies
 _MOST_TOKENS = 10**9  # that one answer may claim to have taken
 _ADVICE = {
-    400: "It may not know an option that was sent: see its words, and try seed_requests=false, temperature=null or top_p=null.",
+    400: (
+        "It may not know an option that was sent: see its words, and try seed_requests=false, "
+        "temperature=null or top_p=null."
+    ),
     402: "The account has no credit left.",
     404: "Check base_url and model.",
     413: "The request is too large for it.",
@@ -29,30 +35,47 @@ _ADVICE = {
 
 
 class Client:
-    """One endpoint, ready to be asked from many threads. The key stays in here: no message contains it.
+    """One endpoint, ready to be asked from many threads.
+
+    The key stays in here: no message contains it.
 
     Args:
         base_url: http(s) address of the API, up to and without "/chat/completions".
-        key_variable: name of the environment variable that holds the key; a loopback address may do without.
-        timeout: seconds that one try may take as a whole, from the connection to the last byte of the answer.
-        retries: tries after the first one, with exponential back-off (time-outs, lost connections, status 408, 409, 429, 5xx).
+        key_variable: name of the environment variable that holds the key; a loopback address may do
+            without.
+        timeout: seconds that one try may take as a whole, from the connection to the last byte of
+            the answer.
+        retries: tries after the first one, with exponential back-off (time-outs, lost connections,
+            status 408, 409, 429, 5xx).
 
     Raises:
-        ConfigError: the package openai is missing, the address is none or one that the user has not named, a number is out of
-            range, or there is no usable key.
+        ConfigError: the package openai is missing, the address is none or one that the user has not
+            named, a number is out of range, or there is no usable key.
     """
 
     def __init__(self, *, base_url: str, key_variable: str, timeout: float, retries: int) -> None:
         check_range("endpoint: timeout", timeout, 0.001)
         check_range("endpoint: retries", retries, 0)
-        self.base_url, self.key_variable, self.timeout, self.retries = base_url, key_variable, timeout, retries
+        self.base_url, self.key_variable, self.timeout, self.retries = (
+            base_url,
+            key_variable,
+            timeout,
+            retries,
+        )
         asked = address(base_url)
         check_host(asked, key_variable)
         self._openai = openai = _library()
         self._key = _key(key_variable, needed=not asked.loopback)
         client = http_client(openai, timeout=timeout, host=asked.host)
-        self._api = openai.OpenAI(api_key=self._key or "none", base_url=base_url, timeout=timeout, max_retries=retries, http_client=client)
-        self.limit_name = "max_completion_tokens" if asked.host == OPENAI else "max_tokens"  # OpenAI's new models refuse the old name
+        self._api = openai.OpenAI(
+            api_key=self._key or "none",
+            base_url=base_url,
+            timeout=timeout,
+            max_retries=retries,
+            http_client=client,
+        )
+        # OpenAI's new models refuse the old name
+        self.limit_name = "max_completion_tokens" if asked.host == OPENAI else "max_tokens"
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """Return the answer to one request (the fields of a chat completion).
@@ -63,20 +86,36 @@ class Client:
         openai, where = self._openai, f"Endpoint {self.base_url} (model {request['model']!r})"
         try:
             answer = _answer(self._api.chat.completions.with_raw_response.create(**request).text)
-            return answer if len(self._key) < _LONG else answer._replace(text=answer.text.replace(self._key, "***"))
+            return (
+                answer
+                if len(self._key) < _LONG
+                else answer._replace(text=answer.text.replace(self._key, "***"))
+            )
         except openai.APIStatusError as error:
-            problem = f"{where} answered with status {error.status_code}{self._words(error)} {self._advice(error.status_code)}"
+            problem = (
+                f"{where} answered with "
+                f"status {error.status_code}{self._words(error)} {self._advice(error.status_code)}"
+            )
         except openai.APITimeoutError:
             problem = (
-                f"{where} did not answer within timeout={self.timeout:g} seconds, {self._tries}. Write a larger timeout or more retries."
+                f"{where} did not answer within timeout={self.timeout:g} seconds, {self._tries}. "
+                "Write a larger timeout or more retries."
             )
         except openai.APIConnectionError as error:
-            problem = f"{where} could not be reached, {self._tries}: {self._clean(str(error.__cause__ or error))}. Check base_url."
+            problem = (
+                f"{where} could not be "
+                f"reached, {self._tries}: {self._clean(str(error.__cause__ or error))}. Check "
+                "base_url."
+            )
         except openai.OpenAIError as error:
             problem = f"{where} could not be asked: {self._clean(str(error))}."
         except _MalformedError as error:
-            problem = f"{where} answered with status 200 but not with a chat completion: {self._clean(str(error))}. Check base_url."
-        raise RolloutError(problem)  # outside of the handlers: their exceptions hold the request's headers
+            problem = (
+                f"{where} answered with status 200 but not with a chat "
+                f"completion: {self._clean(str(error))}. Check base_url."
+            )
+        # outside of the handlers: their exceptions hold the request's headers
+        raise RolloutError(problem)
 
     @property
     def _tries(self) -> str:
@@ -86,11 +125,20 @@ class Client:
     def _advice(self, status: int) -> str:
         """Return what to do about a status."""
         if status in (401, 403):
-            return f"It refuses the key in the environment variable {self.key_variable}; set that to a valid key."
-        return _ADVICE.get(400 if status == 422 else status, "Run again later or write more retries." if status >= 500 else "")
+            return (
+                f"It refuses the key in the environment variable {self.key_variable}; set that to "
+                "a valid key."
+            )
+        return _ADVICE.get(
+            400 if status == 422 else status,
+            "Run again later or write more retries." if status >= 500 else "",
+        )
 
     def _words(self, error: Any) -> str:
-        """Return the endpoint's own words about a status, but not where they may repeat a part of the key."""
+        """Return the endpoint's own words about a status.
+
+        They are left out where they may repeat a part of the key.
+        """
         words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
         return f": {words}." if words else "."
 
@@ -107,7 +155,10 @@ class Client:
         for at in range(len(text) - _PART + 1):
             if text[at : at + _PART].casefold() in parts:
                 hidden[at : at + _PART] = [True] * _PART
-        shown = [("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at] for at in range(len(text))]
+        shown = [
+            ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
+            for at in range(len(text))
+        ]
         return "".join(shown)
 
 
@@ -121,21 +172,28 @@ def _library() -> Any:
         import openai
     except ImportError:
         raise ConfigError(
-            "Agent 'endpoint' needs the package openai, which is not installed; run pip install 'sparring[endpoint]'."
+            "Agent 'endpoint' needs the package openai, which is not installed; run pip install "
+            "'sparring[endpoint]'."
         ) from None
     return openai
 
 
 def _key(variable: str, *, needed: bool) -> str:
-    """Return the key in an environment variable, "" if there is none and none is needed; never show what may be a key."""
+    """Return the key in an environment variable, "" if there is none and none is needed.
+
+    Never show what may be a key.
+    """
     key = os.environ.get(variable, "").strip()
     if needed and not key:
         raise ConfigError(
-            f"endpoint: the environment variable {variable} is not set; put the key into it (any word if the endpoint wants none), "
-            "or name another one by key_variable."
+            f"endpoint: the environment variable {variable} is not set; put the key into it (any "
+            "word if the endpoint wants none), or name another one by key_variable."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise ConfigError(f"endpoint: the environment variable {variable} holds characters that no key has; set it to the key alone.")
+        raise ConfigError(
+            f"endpoint: the environment variable {variable} holds characters that no key has; set "
+            "it to the key alone."
+        )
     return key
 
 
@@ -149,12 +207,17 @@ def _answer(body: str) -> Answer:
         truncated = choice.get("finish_reason") == "length"
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise _MalformedError(body.strip() or "an empty body") from None
-    tokens_in, tokens_out = (count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts)
+    tokens_in, tokens_out = (
+        count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts
+    )
     return Answer(text=text, truncated=truncated, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
 def _text(content: Any) -> str:
-    """Return a message's content as text that any file can hold; it may come in parts, of which some are no text."""
+    """Return a message's content as text that any file can hold.
+
+    It may come in parts, of which some are no text.
+    """
     if content is None:
         return ""
     if isinstance(content, list):

@@ -1,12 +1,14 @@
 """Where an endpoint may be, which key it may be sent, and where its answers may be kept.
 
-Recipes, suites and run folders come from strangers too. So they may name an endpoint, but not where secrets go:
+Recipes, suites and run folders come from strangers too. So they may name an endpoint, but not where
+secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
-- A host is this machine, the provider that the key belongs to, or one that the user named: in the environment variable
-  ``SPARRING_ENDPOINT_HOSTS``, or by typing ``base_url=`` on the command line.
-- Answers are kept in files that end in ``.jsonl``: a plain name in ``answers/`` of the cache folder, a path only where the user
-  named it or a folder above it: in the environment variable ``SPARRING_ENDPOINT_FILES``, or by typing ``cache=`` on the command line.
+- A host is this machine, the provider that the key belongs to, or one that the user named: in the
+  environment variable ``SPARRING_ENDPOINT_HOSTS``, or by typing ``base_url=`` on the command line.
+- Answers are kept in files that end in ``.jsonl``: a plain name in ``answers/`` of the cache
+  folder, a path only where the user named it or a folder above it: in the environment variable
+  ``SPARRING_ENDPOINT_FILES``, or by typing ``cache=`` on the command line.
 """
 
 from __future__ import annotations
@@ -67,16 +69,25 @@ def address(base_url: str) -> Address:
     """
     try:
         parts = urlsplit(base_url)
-        host = (parts.hostname or "").lower().rstrip(".") if parts.scheme in ("http", "https") and parts.port != 0 else ""
-        port, secret = parts.port, bool(parts.query or parts.fragment)  # port: ValueError beyond 65535
+        host = (
+            (parts.hostname or "").lower().rstrip(".")
+            if parts.scheme in ("http", "https") and parts.port != 0
+            else ""
+        )
+        # port: ValueError beyond 65535
+        port, secret = parts.port, bool(parts.query or parts.fragment)
     except ValueError:
         host, port, secret, parts = "", None, False, urlsplit("")
     if secret or "@" in base_url:
         raise ConfigError(
-            "endpoint: base_url must hold no user, password or query; write the plain address and name the key by key_variable."
+            "endpoint: base_url must hold no user, password or query; write the plain address and "
+            "name the key by key_variable."
         )
     if not _HOST.fullmatch(host) or re.search(r"[\s\x00-\x1f\\]", base_url):
-        raise ConfigError(f"endpoint: base_url={base_url!r} is no http address; write one such as http://127.0.0.1:8000/v1.")
+        raise ConfigError(
+            f"endpoint: base_url={base_url!r} is no http address; write one such as "
+            "http://127.0.0.1:8000/v1."
+        )
     return Address(parts.scheme, host, port)
 
 
@@ -84,20 +95,26 @@ def check_host(found: Address, key_variable: str) -> None:
     """Check that an address may be asked, with the key in this variable.
 
     Raises:
-        ConfigError: the variable's name is no key's, or neither is the host this machine or the provider of the key, nor has the
-            user named it.
+        ConfigError: the variable's name is no key's, or neither is the host this machine or the
+            provider of the key, nor has the user named it.
     """
     if not _KEY.fullmatch(key_variable):
         raise ConfigError(
-            "endpoint: key_variable must be the name of an environment variable that ends in _API_KEY (capitals, digits, underscores), "
-            "never the key; write key_variable=OPENAI_API_KEY and put the key into the environment."
+            "endpoint: key_variable must be the name of an environment variable that ends in "
+            "_API_KEY (capitals, digits, underscores), never the key; write "
+            "key_variable=OPENAI_API_KEY and put the key into the environment."
         )
-    at_provider = found.scheme == "https" and found.port in (None, 443) and PROVIDERS.get(key_variable) == found.host
+    at_provider = (
+        found.scheme == "https"
+        and found.port in (None, 443)
+        and PROVIDERS.get(key_variable) == found.host
+    )
     if found.loopback or at_provider or named_hosts() & {found.host, f"{found.host}:{found.port}"}:
         return
     raise ConfigError(
-        f"endpoint: nothing is sent to {found.host} over {found.scheme}: it is neither this machine nor the provider of {key_variable}, "
-        f"and you have not named it. If you trust it with that key, write {HOSTS}={found.host} before the command."
+        f"endpoint: nothing is sent to {found.host} over {found.scheme}: it is neither this "
+        f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
+        f"with that key, write {HOSTS}={found.host} before the command."
     )
 
 
@@ -108,7 +125,9 @@ def cache_file(cache: str) -> Path:
         ConfigError: it is no file of JSON lines, or in a place that the user has not named.
     """
     if not cache.endswith(".jsonl"):
-        raise ConfigError(f"endpoint: cache={cache!r} must end in .jsonl; write for example cache=answers.jsonl.")
+        raise ConfigError(
+            f"endpoint: cache={cache!r} must end in .jsonl; write for example cache=answers.jsonl."
+        )
     path = Path(cache).expanduser()
     if path.name == cache and _is_file_name(cache):
         return cache_folder() / "answers" / cache
@@ -116,9 +135,10 @@ def cache_file(cache: str) -> Path:
     if _within(path, [*named_files(), cache_folder() / "answers"]):
         return path
     raise ConfigError(
-        f"endpoint: cache={cache!r} is a place that you have not named, and nothing is written there. Write a plain name such as "
-        f"cache={path.name if _is_file_name(path.name) else 'answers.jsonl'}, which is kept in {cache_folder() / 'answers'}, "
-        f"or {FILES}={path.parent} before the command."
+        f"endpoint: cache={cache!r} is a place that you have not named, and nothing is written "
+        "there. Write a plain name such as "
+        f"cache={path.name if _is_file_name(path.name) else 'answers.jsonl'}, which is kept "
+        f"in {cache_folder() / 'answers'}, or {FILES}={path.parent} before the command."
     )
 
 
@@ -129,11 +149,17 @@ def named_hosts() -> set[str]:
 
 def named_files() -> list[Path]:
     """Return the files and folders that the user named for answers."""
-    return [Path(place).expanduser().absolute() for place in os.environ.get(FILES, "").split(os.pathsep) if place]
+    return [
+        Path(place).expanduser().absolute()
+        for place in os.environ.get(FILES, "").split(os.pathsep)
+        if place
+    ]
 
 
 def trust_typed(texts: Iterable[str | None]) -> None:
-    """Count what the user typed, addresses and files for answers, as named by the user, here and in processes started from here.
+    """Count what the user typed as named by the user, here and in processes started from here.
+
+    What is typed are addresses and files for answers.
 
     Args:
         texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.

@@ -21,27 +21,48 @@ class MctsAgent(TextAgent):
 
     def __init__(self, simulations: int, uct_c: float, rollouts: int, solve: bool) -> None:
         super().__init__("mcts")
-        self.simulations, self.uct_c, self.rollouts, self.solve = simulations, uct_c, rollouts, solve
+        self.simulations, self.uct_c, self.rollouts, self.solve = (
+            simulations,
+            uct_c,
+            rollouts,
+            solve,
+        )
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return the action that the search visits most.
 
         Raises:
-            GameError: the game hides something from the seats, so a search over its states would peek.
+            GameError: the game hides something from the seats, so a search over its states would
+                peek.
         """
         game = state.game
         if game.spiel.get_type().information != pyspiel.GameType.Information.PERFECT_INFORMATION:
             raise GameError(
-                f"Agent 'mcts' searches over full states and would see what is hidden in {game.name!r}; write agent cfr or random there."
+                "Agent 'mcts' searches over full states and would see what is hidden "
+                f"in {game.name!r}; write agent cfr or random there."
             )
         return game.word_of(state, seat, self.search(state, stream).best_child().action)
 
     def search(self, state: State, stream: Stream) -> Any:
-        """Return the root of a search from a state in which nothing is hidden (a ``pyspiel.SearchNode``)."""
+        """Return the root of a search from a state in which nothing is hidden.
+
+        It is a ``pyspiel.SearchNode``.
+        """
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
         evaluator = pyspiel.RandomRolloutEvaluator(self.rollouts, seeds[0])
-        bot = pyspiel.MCTSBot(state.game.spiel, evaluator, self.uct_c, self.simulations, _MEMORY_MB, self.solve, seeds[1], False)
-        return bot.mcts_search(state.spiel)  # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
+        bot = pyspiel.MCTSBot(
+            state.game.spiel,
+            evaluator,
+            self.uct_c,
+            self.simulations,
+            _MEMORY_MB,
+            self.solve,
+            seeds[1],
+            False,
+        )
+        # what bot.step does, but step gives up Python's lock, and rules written in Python then
+        # crash
+        return bot.mcts_search(state.spiel)
 
 
 def mcts(
@@ -51,7 +72,9 @@ def mcts(
     rollouts: int = 1,
     solve: bool = False,
 ) -> Agent:
-    """Monte Carlo tree search (UCT) for games of perfect information, with a set number of simulations per move.
+    """Monte Carlo tree search (UCT) for games of perfect information.
+
+    The number of simulations per move is set.
 
     Args:
         simulations: simulations per decision, at least 1.

@@ -15,7 +15,8 @@ from sparring.rng import Stream
 class MinimaxAgent(TextAgent):
     """Plays an action of the best exact value, drawn uniformly among the best.
 
-    Positions are told apart by OpenSpiel's printed board, so a position reached by two move orders is solved once.
+    Positions are told apart by OpenSpiel's printed board, so a position reached by two move orders
+    is solved once.
     """
 
     def __init__(self, max_states: int, random_moves: float) -> None:
@@ -43,23 +44,32 @@ class MinimaxAgent(TextAgent):
         game = state.game
         if unfit(game):
             raise GameError(
-                f"Agent 'minimax' needs two opposed seats, no chance and nothing hidden, unlike {game.name!r}; write agent mcts or cfr."
+                "Agent 'minimax' needs two opposed seats, no chance and nothing hidden, "
+                f"unlike {game.name!r}; write agent mcts or cfr."
             )
         search = self._searches.setdefault(str(game.spiel), Search(game, self.max_states))
         sign = 1.0 if state.seat == 0 else -1.0
         legal = zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
-        return {action: sign * self._value(state.spiel.child(index), search, game.name) for action, index in legal}
+        return {
+            action: sign * self._value(state.spiel.child(index), search, game.name)
+            for action, index in legal
+        }
 
     def _value(self, spiel: Any, search: Search, name: str) -> float:
         """Return the value of a position for seat 0."""
         low, high = search.bounds(spiel)
         if low < high:
-            raise TooLargeError(f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; write agent mcts there.")
+            raise TooLargeError(
+                f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; "
+                "write agent mcts there."
+            )
         return low
 
 
 def minimax(*, max_states: int = 200_000, random_moves: float = 0.0) -> Agent:
-    """Perfect play in small two-seat games without chance or hidden information, uniform among the best actions.
+    """Perfect play in small two-seat games without chance or hidden information.
+
+    It is uniform among the best actions.
 
     Args:
         max_states: most positions that are looked at and remembered, at least 1. A game with more

@@ -8,7 +8,10 @@ from sparring.rng import Stream
 
 
 class ScriptedAgent(TextAgent):
-    """Says ``moves`` one per own turn, as written; afterwards the first legal action of ``preference``, else the first legal one."""
+    """Says ``moves`` one per own turn, as written.
+
+    Afterwards it is the first legal action of ``preference``, else the first legal one.
+    """
 
     def __init__(self, moves: tuple[str, ...], preference: tuple[str, ...]) -> None:
         super().__init__("scripted")

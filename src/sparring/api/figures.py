@@ -27,11 +27,14 @@ def evaluate(
     exact: bool = True,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Measure a run or a bot, as `sparring evaluate` does; return figures, matches with intervals, and notes.
+    """Measure a run or a bot as `sparring evaluate` does; return figures, matches and notes.
+
+    Matches come with intervals.
 
     Args:
         what: a run or its folder, or a bot as on the command line, e.g. "mcts simulations=100".
-        environments: by name, with options as on the command line, e.g. "sudoku blanks=6"; none: those of the run.
+        environments: by name, with options as on the command line, e.g. "sudoku blanks=6"; none:
+            those of the run.
         opponents: bots as on the command line.
         games_per_seat: plays against each of them from each seat.
         exact: whether to compute exact figures where the environment is small enough.
@@ -40,13 +43,18 @@ def evaluate(
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
     """
-    names, bots = texts(environments, "environments", "['kuhn_poker']"), texts(opponents, "opponents", "['random']")
+    names, bots = (
+        texts(environments, "environments", "['kuhn_poker']"),
+        texts(opponents, "opponents", "['random']"),
+    )
     whole(games_per_seat, "games_per_seat", 1)
     whole(seed, "seed", 0)
     run = what if isinstance(what, Run) else _run_at(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
-        raise ConfigError(f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}.")
+        raise ConfigError(
+            f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}."
+        )
     return measured(
         run.path if run else None,
         None if run else str(what),
@@ -68,24 +76,33 @@ def _run_at(what: Any) -> Run | None:
     return Run(folder_of(what))
 
 
-def advantages(estimator: str, turns: TurnTable, state: Mapping[str, Any] | None = None, **options: Any) -> Credit:
+def advantages(
+    estimator: str, turns: TurnTable, state: Mapping[str, Any] | None = None, **options: Any
+) -> Credit:
     """Return the advantages of an estimator on a turn table.
 
     Args:
-        estimator: its name, with a preset if wanted: "mars", "mars:as_released", "my_package.my_estimator".
+        estimator: its name, with a preset if wanted: "mars", "mars:as_released",
+            "my_package.my_estimator".
         turns: the turn table.
         state: what the call before returned as its state, for estimators that keep one.
         options: of the estimator.
 
     Raises:
         UnknownNameError: no such estimator, preset or option.
-        CreditError: it cannot work on this table, e.g. for want of a column that a critic would fill.
+        CreditError: it cannot work on this table, e.g. for want of a column that a critic would
+            fill.
     """
     if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
         given = f"{quoted(estimator)} and a {type(turns).__name__}"
-        raise ConfigError(f"advantages() wants an estimator's name and a turn table, not {given}; write advantages('mars', turns).")
+        raise ConfigError(
+            f"advantages() wants an estimator's name and a turn table, not {given}; write "
+            "advantages('mars', turns)."
+        )
     name, _, preset = estimator.partition(":")
-    credit: Credit = registry.bind("credit", name, options, preset=preset or None)(turns, dict(state or {}))
+    credit: Credit = registry.bind("credit", name, options, preset=preset or None)(
+        turns, dict(state or {})
+    )
     return credit
 
 

@@ -16,6 +16,10 @@ def whole(value: Any, what: str, least: int) -> None:
 
 def texts(value: Any, what: str, example: str) -> list[str]:
     """Return a list of texts, or raise ConfigError: a single text is none."""
-    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence)
+        or not all(isinstance(one, str) for one in value)
+    ):
         raise ConfigError(f"{what}={quoted(value)} is no list of texts; write {what}={example}.")
     return list(value)

@@ -21,12 +21,18 @@ from sparring.rollout.table import turn_table as table_of
 from sparring.types import EnvironmentSpec, Episode, TurnTable
 
 
-def make_environment(name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any) -> Game:
-    """Return an environment by name: a plug-in, one from outside, or any turn-based game of OpenSpiel.
+def make_environment(
+    name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any
+) -> Game:
+    """Return an environment by name: a plug-in, one from outside, or any game of OpenSpiel.
+
+    The game of OpenSpiel must be turn-based.
 
     Args:
-        name: as `sparring list games` has it, or package.module; or an episode's ``environment``, which alone says everything.
-        illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries": 2}.
+        name: as `sparring list games` has it, or package.module; or an episode's ``environment``,
+            which alone says everything.
+        illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries":
+            2}.
         options: of the environment; `sparring explain NAME` tells them.
 
     Raises:
@@ -36,10 +42,16 @@ def make_environment(name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] 
     """
     if isinstance(name, EnvironmentSpec):
         if illegal is not None or options:
-            raise ConfigError("make_environment: an EnvironmentSpec says its options and rule itself; leave the others out.")
+            raise ConfigError(
+                "make_environment: an EnvironmentSpec says its options and rule itself; leave the "
+                "others out."
+            )
         return from_spec(name)
     if not isinstance(name, str):
-        raise ConfigError(f"{quoted(name)} is no name of an environment; write e.g. make_environment('kuhn_poker').")
+        raise ConfigError(
+            f"{quoted(name)} is no name of an environment; write e.g. "
+            "make_environment('kuhn_poker')."
+        )
     return make_game(name, options=options, illegal=illegal)
 
 
@@ -57,7 +69,8 @@ def play(
 
     Args:
         environment: one that was made, or its name.
-        players: one per seat: a bot as on the command line ("random", "mcts simulations=100"), a run, or an agent.
+        players: one per seat: a bot as on the command line ("random", "mcts simulations=100"), a
+            run, or an agent.
         plays: how many.
         group_size: plays that share a start.
         trained: seats whose turns ``turn_table`` shall hold; None: all.
@@ -72,16 +85,30 @@ def play(
     whole(seed, "seed", 0)
     game = make_game(environment) if isinstance(environment, str) else environment
     if not hasattr(game, "num_seats"):
-        raise ConfigError(f"{quoted(environment)} is no environment; write a name, or what make_environment returned.")
+        raise ConfigError(
+            f"{quoted(environment)} is no environment; write a name, or what make_environment "
+            "returned."
+        )
     if isinstance(players, str) or not isinstance(players, Sequence):
-        raise ConfigError(f"players={quoted(players)} is no list; name one player per seat, e.g. ['random', 'random'].")
+        raise ConfigError(
+            f"players={quoted(players)} is no list; name one player per seat, e.g. ['random', "
+            "'random']."
+        )
     if len(players) != game.num_seats:
-        raise ConfigError(f"{game.name} has {game.num_seats} seats, and there are {len(players)} players; name one per seat.")
+        raise ConfigError(
+            f"{game.name} has {game.num_seats} seats, and there are {len(players)} players; name "
+            "one per seat."
+        )
     agents: dict[str, Agent] = {}
     seats = tuple(_seat(player, agents) for player in players)
     wanted = range(game.num_seats) if trained is None else trained
-    if not isinstance(wanted, Sequence) or not all(seat in range(game.num_seats) for seat in wanted):
-        raise ConfigError(f"trained={quoted(trained)} is no list of seats; {game.name} has 0 to {game.num_seats - 1}.")
+    if not isinstance(wanted, Sequence) or not all(
+        seat in range(game.num_seats) for seat in wanted
+    ):
+        raise ConfigError(
+            f"trained={quoted(trained)} is no list of seats; {game.name} has 0 "
+            f"to {game.num_seats - 1}."
+        )
     root = Stream.from_seed(seed).child("api")
     specs = [
         EpisodeSpec(
@@ -99,29 +126,46 @@ def play(
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Return the name of a player, who is among the agents now; what is named twice is one agent."""
+    """Return the name of a player, who is among the agents now.
+
+    What is named twice is one agent.
+    """
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()
         return player
     agent = player.policy if isinstance(player, Run) else player
     if not hasattr(agent, "act"):
-        raise ConfigError(f"{quoted(player)} is no player; write a bot's name, a run (sparring.load_run(PATH)) or an agent.")
+        raise ConfigError(
+            f"{quoted(player)} is no player; write a bot's name, a run (sparring.load_run(PATH)) "
+            "or an agent."
+        )
     for name, known in agents.items():
         if known is agent:
             return name
     base = LEARNER if isinstance(player, Run) else type(player).__name__
-    name = next(name for name in (base, *(f"{base}-{number}" for number in range(1, len(agents) + 1))) if name not in agents)
+    name = next(
+        name
+        for name in (base, *(f"{base}-{number}" for number in range(1, len(agents) + 1)))
+        if name not in agents
+    )
     agents[name] = agent
     return name
 
 
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
-    """Return the turns of the trained seats as columns: what advantage estimators work on, sorted by episode, seat and turn.
+    """Return the turns of the trained seats as columns, what advantage estimators work on.
+
+    They are sorted by episode, seat and turn.
 
     Raises:
         ConfigError: these are no episodes.
     """
-    if not isinstance(episodes, Sequence) or not all(isinstance(episode, Episode) for episode in episodes):
-        raise ConfigError(f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; write turn_table(play(...)).")
+    if not isinstance(episodes, Sequence) or not all(
+        isinstance(episode, Episode) for episode in episodes
+    ):
+        raise ConfigError(
+            f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; "
+            "write turn_table(play(...))."
+        )
     return table_of(episodes)

@@ -38,7 +38,9 @@ STORES: Mapping[str, Callable[[Path], Parts]] = {"episodes": EpisodeStore, "cred
 
 
 class Run:
-    """A run folder with its newest checkpoint, or that of a step; the model is loaded when it is first asked for.
+    """A run folder with its newest checkpoint, or that of a step.
+
+    The model is loaded when it is first asked for.
 
     Attributes:
         path: the folder.
@@ -77,21 +79,29 @@ class Run:
         return list(EpisodeStore(self.path / "episodes").episodes())
 
     def table(self, kind: str = "episodes") -> Any:
-        """Return the stored turns as a pyarrow table, in the columns of docs/records.md; ``.to_pandas()`` makes it a data frame.
+        """Return the stored turns as a pyarrow table, in the columns of docs/records.md.
+
+        ``.to_pandas()`` makes it a data frame.
 
         Args:
-            kind: "episodes", a row per turn of every seat; or "credit", what was learned from each turn of a trained seat.
+            kind: "episodes", a row per turn of every seat; or "credit", what was learned from each
+                turn of a trained seat.
 
         Raises:
             ConfigError: there is no such table.
             RunError: it was written by a newer Sparring.
         """
         if not isinstance(kind, str) or kind not in STORES:
-            raise ConfigError(f"{quoted(kind)} is no table of a run; write {' or '.join(map(repr, STORES))}.")
+            raise ConfigError(
+                f"{quoted(kind)} is no table of a run; write {' or '.join(map(repr, STORES))}."
+            )
         return STORES[kind](self.path / kind).read()
 
     def export(self, folder: str | Path) -> Path:
-        """Write the policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads; return the folder."""
+        """Write the policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
+
+        Return the folder.
+        """
         export(self._loaded[1], folder_of(folder), step=self.step)
         return Path(folder)
 
@@ -121,21 +131,39 @@ def train(
         ConfigError: the recipe or a change is wrong.
         RunError: the folder cannot be used.
         DivergedError: training met what is no finite number; the last checkpoint is good.
-        KeyboardInterrupt: it was interrupted; what was done is saved. A health rule that stops the run warns instead.
+        KeyboardInterrupt: it was interrupted; what was done is saved. A health rule that stops the
+            run warns instead.
     """
     if not isinstance(recipe, str | Path | Mapping):
-        raise ConfigError(f"{quoted(recipe)} is no recipe; write a name, a path or a mapping, e.g. sparring.train('kuhn-tiny').")
+        raise ConfigError(
+            f"{quoted(recipe)} is no recipe; write a name, a path or a mapping, e.g. "
+            "sparring.train('kuhn-tiny')."
+        )
     texts(changes, "changes", "'seed=1', 'steps=60'")
-    found = laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
+    found = (
+        laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
+    )
     config = resolve(apply_overrides(found, changes))
     path = default_folder(config) if run is None else folder_of(run)
     words = ["sparring.train", "{...}" if isinstance(recipe, Mapping) else str(recipe), *changes]
-    summary, _ = train_run(config, path, words, resume=resume, overwrite=overwrite, stream=sys.stderr if progress else None)
+    summary, _ = train_run(
+        config,
+        path,
+        words,
+        resume=resume,
+        overwrite=overwrite,
+        stream=sys.stderr if progress else None,
+    )
     if summary.stopped_by:
-        warnings.warn(f"A health rule stopped the run after step {summary.steps}: {summary.stopped_by}", stacklevel=2)
+        warnings.warn(
+            f"A health rule stopped the run after step {summary.steps}: {summary.stopped_by}",
+            stacklevel=2,
+        )
     elif not summary.finished:
         saved = f"after step {summary.steps} and saved; resume=True goes on from there"
-        raise KeyboardInterrupt(f"stopped {saved if summary.steps else 'before the first step was done'}")
+        raise KeyboardInterrupt(
+            f"stopped {saved if summary.steps else 'before the first step was done'}"
+        )
     return Run(path)
 
 
@@ -167,7 +195,13 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def train_run(
-    config: RunConfig, path: Path, words: Sequence[str], *, resume: bool, overwrite: bool, stream: TextIO | None
+    config: RunConfig,
+    path: Path,
+    words: Sequence[str],
+    *,
+    resume: bool,
+    overwrite: bool,
+    stream: TextIO | None,
 ) -> tuple[Summary, Path]:
     """Train in a run folder; return how the run ended, and its report.
 
@@ -197,5 +231,7 @@ def train_run(
             summary = run_training(config, engine, folder, resume=resume, stop=stop)
         else:
             with Watcher(config, path, stream=stream) as watcher:
-                summary = run_training(config, engine, folder, resume=resume, watch=watcher, stop=stop)
+                summary = run_training(
+                    config, engine, folder, resume=resume, watch=watcher, stop=stop
+                )
         return summary, write_report(path)

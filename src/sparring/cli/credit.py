@@ -27,7 +27,11 @@ from sparring.report.credit_race import race as run_race
 from sparring.report.terminal import PlainConsole
 
 WIDTH = 200  # of the table where no terminal says so
-app = typer.Typer(help="Measure advantage estimators against exact policy gradients.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(
+    help="Measure advantage estimators against exact policy gradients.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 
 @app.callback()
@@ -37,27 +41,71 @@ def credit() -> None:
 
 @app.command("compare")
 def compare(
-    game: Annotated[list[str] | None, typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated.")] = None,
-    policy: Annotated[str, typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder.")] = "random",
-    estimators: Annotated[str, typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'.")] = "all",
-    episodes: Annotated[int, typer.Option(min=1, help="Games played, rounded up to whole batches.")] = 20_000,
-    group_size: Annotated[int, typer.Option(min=1, help="Games that share a deal; divides --batch.")] = 8,
-    batch: Annotated[int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")] = 64,
-    critic: Annotated[Literal["exact", "noisy", "zero"], typer.Option(help="What estimators with a critic are given.")] = "exact",
-    burn_in: Annotated[float, typer.Option(min=0, help="Share of the batches that estimators see before figures count.")] = 0.0,
+    game: Annotated[
+        list[str] | None,
+        typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder."),
+    ] = "random",
+    estimators: Annotated[
+        str,
+        typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
+    ] = "all",
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Games played, rounded up to whole batches.")
+    ] = 20_000,
+    group_size: Annotated[
+        int, typer.Option(min=1, help="Games that share a deal; divides --batch.")
+    ] = 8,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
+    ] = 64,
+    critic: Annotated[
+        Literal["exact", "noisy", "zero"],
+        typer.Option(help="What estimators with a critic are given."),
+    ] = "exact",
+    burn_in: Annotated[
+        float,
+        typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the policy and the games.")] = 0,
-    max_states: Annotated[int, typer.Option(min=1, help="Information states up to which a game is enumerated.")] = 50_000,
-    timed: Annotated[bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")] = True,
-    plot: Annotated[Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")] = None,
+    max_states: Annotated[
+        int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
+    ] = 50_000,
+    timed: Annotated[
+        bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")
+    ] = True,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
-    """Run every estimator on the same episodes; report bias, variance and cosine to the exact policy gradient."""
-    plan = LabPlan(episodes=episodes, group_size=group_size, batch_size=batch, critic=critic, burn_in=burn_in, seed=seed, timed=timed)
+    """Run every estimator on the same episodes.
+
+    Report bias, variance and cosine to the exact policy gradient.
+    """
+    plan = LabPlan(
+        episodes=episodes,
+        group_size=group_size,
+        batch_size=batch,
+        critic=critic,
+        burn_in=burn_in,
+        seed=seed,
+        timed=timed,
+    )
     if plot is not None and len(game or ()) > 1:
-        raise ConfigError(f"--plot {plot} draws one game, not {len(game or ())}; use --page for a chart of each.")
+        raise ConfigError(
+            f"--plot {plot} draws one game, not {len(game or ())}; use --page for a chart of each."
+        )
     names = estimator_names(estimators)
-    result = compare_estimators(game or [], policy, names, plan, max_states=max_states, watch=complain)
+    result = compare_estimators(
+        game or [], policy, names, plan, max_states=max_states, watch=complain
+    )
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
@@ -66,24 +114,56 @@ def compare(
     if plot is not None:
         _plot(result, plot)
     if page is not None:
-        chosen = [*(("game", text) for text in game or ()), ("policy", policy), ("estimators", estimators)]
-        files = write_page(result, page, _command([*chosen, *_options(plan), ("max-states", max_states), ("page", page)], timed))
+        chosen = [
+            *(("game", text) for text in game or ()),
+            ("policy", policy),
+            ("estimators", estimators),
+        ]
+        files = write_page(
+            result,
+            page,
+            _command([*chosen, *_options(plan), ("max-states", max_states), ("page", page)], timed),
+        )
         complain(f"Wrote {', '.join(map(str, files))}.")
 
 
 @app.command("race")
 def race(
-    overrides: Annotated[list[str] | None, typer.Argument(help="Changes to the recipe, e.g. steps=200 rollout.group_size=8.")] = None,
-    recipe: Annotated[str, typer.Option(help="Trained with each estimator; its game must be small enough for exact values.")] = "kuhn-tiny",
-    estimators: Annotated[str, typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'.")] = "all",
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Changes to the recipe, e.g. steps=200 rollout.group_size=8."),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="Trained with each estimator; its game must be small enough for exact values."
+        ),
+    ] = "kuhn-tiny",
+    estimators: Annotated[
+        str,
+        typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
+    ] = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each estimator.")] = 3,
-    folder: Annotated[Path, typer.Option(help="The runs are kept here: a race that stopped goes on.")] = Path("runs/race"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time, one thread each; default one per core.")] = None,
-    lab: Annotated[Path | None, typer.Option(help="Output of `sparring credit compare --json`, to be set beside.")] = None,
-    page: Annotated[Path | None, typer.Option(help="Write a page in Markdown, with its charts.")] = None,
+    folder: Annotated[
+        Path, typer.Option(help="The runs are kept here: a race that stopped goes on.")
+    ] = Path("runs/race"),
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
+    ] = None,
+    lab: Annotated[
+        Path | None,
+        typer.Option(help="Output of `sparring credit compare --json`, to be set beside."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write a page in Markdown, with its charts.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
-    """Train one recipe with every estimator, equal games and several seeds; report how far play ends from the best."""
+    """Train one recipe with every estimator, equal games and several seeds.
+
+    Report how far play ends from the best.
+    """
     figures = None if lab is None else race_page.lab_rows(_read_json(lab))
     trust_typed(overrides or ())
     plan = RacePlan(
@@ -98,12 +178,22 @@ def race(
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
-        table = Table("estimator", "final distance", "mean distance", title=f"Race over {recipe}", box=SIMPLE)
+        table = Table(
+            "estimator", "final distance", "mean distance", title=f"Race over {recipe}", box=SIMPLE
+        )
         for row in result["rows"]:
-            table.add_row(row["estimator"], *(["refused", ""] if "refused" in row else race_page.cells(row)))
+            table.add_row(
+                row["estimator"], *(["refused", ""] if "refused" in row else race_page.cells(row))
+            )
         PlainConsole(width=None if sys.stdout.isatty() else WIDTH).print(table)
     if page is not None:
-        options = [("recipe", recipe), ("estimators", estimators), ("seeds", seeds), *([("lab", lab)] if lab else []), ("page", page)]
+        options = [
+            ("recipe", recipe),
+            ("estimators", estimators),
+            ("seeds", seeds),
+            *([("lab", lab)] if lab else []),
+            ("page", page),
+        ]
         command = _command([*options], True, verb="race", rest=overrides or ())
         files = race_page.write_page(result, page, command, figures)
         complain(f"Wrote {', '.join(map(str, files))}.")
@@ -118,7 +208,10 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--lab {path} cannot be read ({error}); write `sparring credit compare ... --json > {path}` first.") from None
+        raise ConfigError(
+            f"--lab {path} cannot be read ({error}); write `sparring credit compare ... --json "
+            f"> {path}` first."
+        ) from None
 
 
 def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -126,7 +219,9 @@ def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
     on_terminal = sys.stdout.isatty()
     console = PlainConsole(width=None if on_terminal else WIDTH)
     measured = [row for row in report["rows"] if "refused" not in row]
-    columns = (Column(head, no_wrap=not (number and on_terminal)) for number, head in enumerate(HEADS))
+    columns = (
+        Column(head, no_wrap=not (number and on_terminal)) for number, head in enumerate(HEADS)
+    )
     table = Table(*columns, title=report["game"], box=SIMPLE)
     for row in measured:
         table.add_row(row["estimator"], *cells(row))
@@ -140,7 +235,10 @@ def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
 def _plot(result: dict[str, Any], path: Path) -> None:
     """Write the chart of the one game that was compared."""
     if len(result["games"]) > 1:
-        raise ConfigError(f"--plot {path} draws one game and the run has {len(result['games'])}; name one of them by --game.")
+        raise ConfigError(
+            f"--plot {path} draws one game and the run has {len(result['games'])}; name one of "
+            "them by --game."
+        )
     try:
         path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")
     except OSError as error:
@@ -150,11 +248,22 @@ def _plot(result: dict[str, Any], path: Path) -> None:
 
 def _options(plan: LabPlan) -> list[tuple[str, Any]]:
     """Return the options of the command that make this plan."""
-    sizes = [("episodes", plan.episodes), ("group-size", plan.group_size), ("batch", plan.batch_size)]
+    sizes = [
+        ("episodes", plan.episodes),
+        ("group-size", plan.group_size),
+        ("batch", plan.batch_size),
+    ]
     return [*sizes, ("critic", plan.critic), ("burn-in", plan.burn_in), ("seed", plan.seed)]
 
 
-def _command(options: list[tuple[str, Any]], timed: bool, *, verb: str = "compare", rest: Sequence[str] = ()) -> str:
+def _command(
+    options: list[tuple[str, Any]], timed: bool, *, verb: str = "compare", rest: Sequence[str] = ()
+) -> str:
     """Return the command line of a comparison or a race."""
-    written = " ".join([*(f"--{name} {shlex.quote(str(value))}" for name, value in options), *map(shlex.quote, rest)])
+    written = " ".join(
+        [
+            *(f"--{name} {shlex.quote(str(value))}" for name, value in options),
+            *map(shlex.quote, rest),
+        ]
+    )
     return f"sparring credit {verb} {written}" + ("" if timed else " --no-time")

@@ -32,39 +32,89 @@ OUTCOMES = ("wins", "draws", "losses")
 
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
-    suite: Annotated[str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'.")] = None,
-    game: Annotated[list[str] | None, typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'.")] = None,
-    games: Annotated[int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")] = None,
-    opponent: Annotated[list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")] = None,
-    exact: Annotated[bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")] = True,
+    suite: Annotated[
+        str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'."),
+    ] = None,
+    game: Annotated[
+        list[str] | None,
+        typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'."),
+    ] = None,
+    games: Annotated[
+        int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
+    ] = None,
+    opponent: Annotated[
+        list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")
+    ] = True,
     oracle: Annotated[
         str | None,
-        typer.Option(help="Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, the suite's, else exact."),
+        typer.Option(
+            help=(
+                "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, "
+                "the suite's, else exact."
+            )
+        ),
     ] = None,
-    oracle_turns: Annotated[int | None, typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000.")] = None,
-    checkpoint: Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Of sampling, with --suite; default that of training.")] = None,
-    league: Annotated[bool, typer.Option("--league", help="Also rate the run's past selves, the policy and the bots.")] = False,
+    oracle_turns: Annotated[
+        int | None,
+        typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000."),
+    ] = None,
+    checkpoint: Annotated[
+        int | None, typer.Option(help="Step of the checkpoint; default the newest.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
+    ] = None,
+    league: Annotated[
+        bool,
+        typer.Option("--league", help="Also rate the run's past selves, the policy and the bots."),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
-    """Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite."""
+    """Measure a policy by exploitability, matches, regret, a league table or a suite.
+
+    Exploitability is exact; matches are seat-balanced with 95 % intervals.
+    """
     if (run is None) == (agent is None):
-        raise ConfigError("Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`.")
+        raise ConfigError(
+            "Name either a run folder or --agent, e.g. `sparring evaluate runs/demo --suite mars`."
+        )
     trust_typed([agent, *(opponent or ())])
     bots = [parse_agent(text) for text in opponent or ()]
     wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
-        only = {"--agent": agent if not game else None, "--temperature": temperature, "--workers": workers, "--out": out}
+        only = {
+            "--agent": agent if not game else None,
+            "--temperature": temperature,
+            "--workers": workers,
+            "--out": out,
+        }
         for option, value in only.items():
             if value is not None:
-                more = " or to games; add --suite mars or --game kuhn_poker" if option == "--agent" else "; add --suite mars"
+                more = (
+                    " or to games; add --suite mars or --game kuhn_poker"
+                    if option == "--agent"
+                    else "; add --suite mars"
+                )
                 raise ConfigError(f"{option} belongs to a suite{more}, say.")
         if league and (game or agent):
-            raise ConfigError("--league rates a run's past selves at the run's own games; leave --game and --agent out.")
+            raise ConfigError(
+                "--league rates a run's past selves at the run's own games; leave --game and "
+                "--agent out."
+            )
         result = measured(
             run,
             agent,
@@ -86,19 +136,32 @@ def evaluate(
         return
     if game or oracle_turns:
         raise ConfigError(
-            "--game and --oracle-turns do not go with --suite, which names its games and has all turns judged; leave them or --suite out."
+            "--game and --oracle-turns do not go with --suite, which names its games and has all "
+            "turns judged; leave them or --suite out."
         )
     if league or not exact:
-        raise ConfigError("--league and --no-exact do not go with --suite: the suite says what is measured.")
+        raise ConfigError(
+            "--league and --no-exact do not go with --suite: the suite says what is measured."
+        )
     if run is not None:
         player = run_player(run, checkpoint, temperature)
     elif temperature is not None or checkpoint is not None:
-        raise ConfigError("--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME temperature=0.6'.")
+        raise ConfigError(
+            "--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME "
+            "temperature=0.6'."
+        )
     else:
         player = agent_player(parse_agent(str(agent)))
     folder = out or run or Path()
     evaluation = SuiteEvaluation(
-        suite, player, opponents=bots, games=games, seed=seed, folder=folder, oracle=wanted, judged=oracle != NO_ORACLE
+        suite,
+        player,
+        opponents=bots,
+        games=games,
+        seed=seed,
+        folder=folder,
+        oracle=wanted,
+        judged=oracle != NO_ORACLE,
     )
     try:
         report = evaluation.run(workers=workers, watch=complain)
@@ -127,9 +190,16 @@ def _show_games(result: dict[str, Any]) -> None:
     if judged is not None:
         console.print(judged)
     for entry in result.get("league", []):
-        ratings = Table("player", "rating", "95 % interval", title=f"League: {entry['game']}, {entry['starts']} starts")
+        ratings = Table(
+            "player",
+            "rating",
+            "95 % interval",
+            title=f"League: {entry['game']}, {entry['starts']} starts",
+        )
         for row in entry["rows"]:
-            ratings.add_row(row["name"], f"{row['rating']:.0f}", f"{row['low']:.0f} .. {row['high']:.0f}")
+            ratings.add_row(
+                row["name"], f"{row['rating']:.0f}", f"{row['low']:.0f} .. {row['high']:.0f}"
+            )
         console.print(ratings)
     for line in result["verdicts"]:
         console.print(line)
@@ -138,10 +208,16 @@ def _show_games(result: dict[str, Any]) -> None:
 def _show_suite(report: dict[str, Any], path: Path) -> None:
     """Show a suite's report as tables."""
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
-    player = ", ".join(f"{key} {value}" for key, value in report["player"].items() if value not in (None, {}))
+    player = ", ".join(
+        f"{key} {value}" for key, value in report["player"].items() if value not in (None, {})
+    )
     title = f"Suite {report['suite']}: {player}. 95 % intervals"
     heads = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
-    table = Table(*(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads), title=title, box=SIMPLE)
+    table = Table(
+        *(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads),
+        title=title,
+        box=SIMPLE,
+    )
     exact = Table("row", "measure", "value", title="Exact")
     for row in report["rows"]:
         starts = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
@@ -169,7 +245,9 @@ def _show_suite(report: dict[str, Any], path: Path) -> None:
     for row in report["rows"]:
         for note in row["notes"]:
             console.print(f"{row['name']}: {note}", style="yellow")
-    console.print(f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md.")
+    console.print(
+        f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md."
+    )
 
 
 def _cells(found: dict[str, Any]) -> list[str]:
@@ -178,9 +256,22 @@ def _cells(found: dict[str, Any]) -> list[str]:
     mean, illegal = found["return"], found["illegal"]["mean"]
     margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
     score = "-" if found["score"] is None else interval_text(found["score"], 1)
-    return [str(found["games"]), outcomes, f"{mean['mean']:.2f}{margin}", "-" if illegal is None else f"{illegal:.1%}", score]
+    return [
+        str(found["games"]),
+        outcomes,
+        f"{mean['mean']:.2f}{margin}",
+        "-" if illegal is None else f"{illegal:.1%}",
+        score,
+    ]
 
 
 def _by_seat(seats: list[dict[str, Any]]) -> str:
     """Return the mean scores of the seats."""
-    return " / ".join(f"{seat['role']} {seat['score']['mean']:.1f}" for seat in seats if seat["score"] is not None) or "-"
+    return (
+        " / ".join(
+            f"{seat['role']} {seat['score']['mean']:.1f}"
+            for seat in seats
+            if seat["score"] is not None
+        )
+        or "-"
+    )

@@ -10,6 +10,8 @@ from sparring.cli.text import say
 from sparring.report.catalogue import explanation
 
 
-def explain(name: Annotated[str, typer.Argument(help="A plug-in, game, recipe or metric.")]) -> None:
+def explain(
+    name: Annotated[str, typer.Argument(help="A plug-in, game, recipe or metric.")],
+) -> None:
     """Explain a method, game, recipe or metric: what it does, its options and their defaults."""
     say(explanation(name))

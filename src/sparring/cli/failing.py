@@ -1,4 +1,7 @@
-"""How a verb ends when something fails: one line, whatever it was; SPARRING_DEBUG=1 shows where it came from."""
+"""How a verb ends when something fails: one line, whatever it was.
+
+SPARRING_DEBUG=1 shows where it came from.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +41,29 @@ def translated() -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:
         if not _is_full(error):
             raise
-        advice = "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
+        advice = (
+            "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
+        )
         raise RunError(f"The memory is full ({_line(error, 200)}); {advice}.") from error
 
 
 def _is_full(error: Exception) -> bool:
-    """Return whether an error says that there is no memory left: Python's, numpy's, or torch's of a CPU or GPU."""
-    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    """Return whether an error says that there is no memory left.
+
+    Python's, numpy's, or torch's of a CPU or GPU.
+    """
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
 
 
 def message_of(error: Exception) -> str:
-    """Return the line that tells a user of an error; with SPARRING_DEBUG=1 the trace comes before it, on the error stream."""
+    """Return the line that tells a user of an error.
+
+    With SPARRING_DEBUG=1 the trace comes before it, on the error stream.
+    """
     if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     if isinstance(error, SparringError):
@@ -57,8 +72,8 @@ def message_of(error: Exception) -> str:
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     said = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
     return (
-        f"error: something unexpected failed{where}: {said}. This is a fault of Sparring or of a plug-in. "
-        f"{DEBUG}=1 shows the whole trace; please report it with the command."
+        f"error: something unexpected failed{where}: {said}. This is a fault of Sparring or of a "
+        f"plug-in. {DEBUG}=1 shows the whole trace; please report it with the command."
     )
 
 
@@ -78,7 +93,10 @@ def let_go() -> None:
 
 
 def _drop(stream: Any) -> None:
-    """Let what is left of a stream go nowhere, so that the end of the program does not stumble over it."""
+    """Let what is left of a stream go nowhere.
+
+    The end of the program does not stumble over it then.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())

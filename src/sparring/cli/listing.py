@@ -15,10 +15,16 @@ from sparring.report.terminal import PlainConsole
 
 
 def listing(
-    what: Annotated[str, typer.Argument(help="games, methods, recipes, suites, or a slot such as credit or losses.")],
+    what: Annotated[
+        str,
+        typer.Argument(help="games, methods, recipes, suites, or a slot such as credit or losses."),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List games, methods, recipes or suites: a table, or where it is piped a line each with tabs between."""
+    """List games, methods, recipes or suites.
+
+    A table, or where it is piped a line each with tabs between.
+    """
     if what not in KINDS:
         raise UnknownNameError("kind of thing", what, KINDS)
     rows = entries(what)

@@ -13,10 +13,20 @@ from sparring.scaffold import write_package
 
 def new(
     kind: Annotated[str, typer.Argument(help="environment, reward, estimator or matchmaker.")],
-    name: Annotated[str, typer.Argument(help="Of the plug-in and its module: small letters, digits and _, e.g. short_replies.")],
-    folder: Annotated[Path | None, typer.Option(help="Where; default a new folder NAME here.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Of the plug-in and its module: small letters, digits and _, e.g. short_replies."
+        ),
+    ],
+    folder: Annotated[
+        Path | None, typer.Option(help="Where; default a new folder NAME here.")
+    ] = None,
 ) -> None:
     """Write a small package with a plug-in of your own, its test and a recipe."""
     made = write_package(kind, name, folder)
-    say(f"Written to {made}: {name}.py is the {kind}, test_{name}.py its test, recipe.yaml trains with it.")
+    say(
+        f"Written to {made}: {name}.py is the {kind}, test_{name}.py its test, recipe.yaml trains "
+        "with it."
+    )
     say(f"Next: cd {made}; pip install -e . ; python -m pytest ; sparring train recipe.yaml")

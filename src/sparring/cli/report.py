@@ -13,7 +13,9 @@ from sparring.report.html import write_chart, write_report
 
 def report(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    svg: Annotated[Path | None, typer.Option(help="Also write the first chart to this file.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="Also write the first chart to this file.")
+    ] = None,
 ) -> None:
     """Write report.html, the curves of a run on one page."""
     say(f"Wrote {write_report(run)}.")

@@ -19,10 +19,16 @@ from sparring.types import Episode
 def show(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     step: Annotated[int | None, typer.Option(help="A stored step; default the newest.")] = None,
-    episode: Annotated[int | None, typer.Option(help="Its number; default the step's first.")] = None,
+    episode: Annotated[
+        int | None, typer.Option(help="Its number; default the step's first.")
+    ] = None,
     every: Annotated[bool, typer.Option("--list", help="List the episodes of the step.")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Tokens as ids, without loading the model's tokenizer.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The record as one JSON document.")] = False,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Tokens as ids, without loading the model's tokenizer.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The record as one JSON document.")
+    ] = False,
 ) -> None:
     """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
     stored = Stored(run)
@@ -31,13 +37,21 @@ def show(
         rows = listing_rows(stored.episodes(number))
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         for row in rows:
-            say("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+            say(
+                "  ".join(
+                    f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
+                ).rstrip()
+            )
         return
     found = stored.episode(number, episode)
     credit = stored.credit(number, found)
     if as_json:
         rows_of_credit = list(credit.values())
-        record = {"step": number, "episode": asdict(found) | {"turns": _turns(found)}, "credit": rows_of_credit}
+        record = {
+            "step": number,
+            "episode": asdict(found) | {"turns": _turns(found)},
+            "credit": rows_of_credit,
+        }
         print(json.dumps(_finite(record), allow_nan=False))
         return
     for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
@@ -49,13 +63,19 @@ def _turns(episode: Episode) -> list[dict[str, Any]]:
     """Return the turns of an episode as mappings."""
     return [
         turn._asdict()
-        | {"segments": [asdict(part) for part in turn.segments], "verdict": None if turn.verdict is None else asdict(turn.verdict)}
+        | {
+            "segments": [asdict(part) for part in turn.segments],
+            "verdict": None if turn.verdict is None else asdict(turn.verdict),
+        }
         for turn in episode.turns
     ]
 
 
 def _decoder(run: Path) -> Decode | None:
-    """Return what gives the text of a token of a run's model, or None where its tokenizer is not on this machine."""
+    """Return what gives the text of a token of a run's model.
+
+    None where its tokenizer is not on this machine.
+    """
     from sparring.experiments.load import load_tokenizer
 
     try:
@@ -71,7 +91,10 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _finite(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_finite(part) for part in (sorted(value) if isinstance(value, set | frozenset) else value)]
+        return [
+            _finite(part)
+            for part in (sorted(value) if isinstance(value, set | frozenset) else value)
+        ]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

@@ -14,7 +14,10 @@ __all__ = ["PlainFormatter", "complain", "fitted", "say", "shown"]
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
-    """Print a text, its control characters escaped; use this wherever a word may be a stranger's."""
+    """Print a text, its control characters escaped.
+
+    Use this wherever a word may be a stranger's.
+    """
     print(shown(text), file=file, flush=file is not None)
 
 

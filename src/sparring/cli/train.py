@@ -26,13 +26,32 @@ from sparring.yaml_text import dump_yaml
 
 
 def train(
-    recipe: Annotated[str | None, typer.Argument(help="A recipe's name or the path of a YAML file; may be left out with --resume.")] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(help="Changes to the recipe, e.g. seed=1 learner.learning_rate=0.001.")] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Argument(
+            help="A recipe's name or the path of a YAML file; may be left out with --resume."
+        ),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Changes to the recipe, e.g. seed=1 learner.learning_rate=0.001."),
+    ] = None,
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/NAME-seedN.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the folder's last good checkpoint.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run there once the new one has a checkpoint.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the configuration; do nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the final figures, or the plan, as JSON.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the folder's last good checkpoint.")
+    ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the run there once the new one has a checkpoint."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and the configuration; do nothing.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the final figures, or the plan, as JSON.")
+    ] = False,
 ) -> None:
     """Train a language model by play."""
     trust_typed([recipe, *(overrides or ())])
@@ -41,7 +60,9 @@ def train(
         _show_plan(config, as_json)
         return
     path = run or default_folder(config)
-    summary, page = train_run(config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr)
+    summary, page = train_run(
+        config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr
+    )
     _finish(summary, page, as_json)
 
 
@@ -57,7 +78,9 @@ def _show_plan(config: RunConfig, as_json: bool) -> None:
 def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
     """Return the configuration that the command line asks for."""
     if recipe is None and resumed is None:
-        raise ConfigError("Name a recipe, e.g. `sparring train demo`; `sparring list recipes` shows them.")
+        raise ConfigError(
+            "Name a recipe, e.g. `sparring train demo`; `sparring list recipes` shows them."
+        )
     if resumed is not None and (recipe is None or "=" in recipe):
         overrides = [recipe, *overrides] if recipe else overrides
         return resolve(apply_overrides(RunFolder.open(resumed).config(), overrides))
@@ -68,14 +91,26 @@ def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> R
 def _finish(summary: Summary, page: Path, as_json: bool) -> None:
     """Say how the run ended."""
     if as_json:
-        print(json.dumps({**dataclasses.asdict(summary), "folder": str(summary.folder)}, sort_keys=True))
+        print(
+            json.dumps(
+                {**dataclasses.asdict(summary), "folder": str(summary.folder)}, sort_keys=True
+            )
+        )
         return
     if summary.finished:
         say(f"Done: {summary.steps} steps in {summary.folder}; curves in {page}.")
-        say(f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}")
+        say(
+            f"Next: sparring evaluate {summary.folder}   or play it: sparring play {summary.folder}"
+        )
     elif not summary.steps:
-        say(f"Stopped before the first step was done: {summary.folder} holds what it held. Give the same command again.")
+        say(
+            f"Stopped before the first step was done: {summary.folder} holds what it held. Give "
+            "the same command again."
+        )
     else:
         if summary.stopped_by:
             say(f"A health rule stopped the run: {summary.stopped_by}")
-        say(f"Stopped after step {summary.steps} and saved. Go on with: sparring train --run {summary.folder} --resume")
+        say(
+            f"Stopped after step {summary.steps} and saved. Go on with: sparring train "
+            f"--run {summary.folder} --resume"
+        )

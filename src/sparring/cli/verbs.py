@@ -1,4 +1,7 @@
-"""The verbs, each imported when it is called: `sparring --help` waits for no library of models or games."""
+"""The verbs, each imported when it is called.
+
+`sparring --help` waits for no library of models or games.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,15 @@ from sparring.guard import watched
 
 VERBS = {  # verb -> its line in the help
     "train": "Train a language model by play.",
-    "evaluate": "Measure a policy: exact exploitability, seat-balanced matches with 95 % intervals, regret, a league table, or a suite.",
+    "evaluate": "Measure a policy by exploitability, matches, regret, a league table or a suite.",
     "play": "Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves.",
-    "show": "Show a stored episode: what each seat was told and said, legal actions, tokens, credit.",
-    "list": "List games, methods, recipes or suites: a table, or where it is piped a line each with tabs between.",
-    "explain": "Explain a method, game, recipe or metric: what it does, its options and their defaults.",
+    "show": (
+        "Show a stored episode: what each seat was told and said, legal actions, tokens, credit."
+    ),
+    "list": "List games, methods, recipes or suites.",
+    "explain": (
+        "Explain a method, game, recipe or metric: what it does, its options and their defaults."
+    ),
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
     "report": "Write report.html, the curves of a run on one page.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
@@ -32,7 +39,10 @@ GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
 
 
 class Verbs(TyperGroup):
-    """The verbs. What the disk, the network or the memory refuses is an error of the run, in each of them."""
+    """The verbs.
+
+    What the disk, the network or the memory refuses is an error of the run, in each of them.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

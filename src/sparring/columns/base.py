@@ -1,10 +1,10 @@
 """What a column is computed from, and what it must be.
 
-A column's function takes a ``Source`` and returns its numbers: one per turn [N], or one per sampled token where its module says
-``PER = "token"``. The module declares what it takes to have it:
+A column's function takes a ``Source`` and returns its numbers: one per turn [N], or one per sampled
+token where its module says ``PER = "token"``. The module declares what it takes to have it:
 
-    ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made from), "process" (the
-             process model), "tree" (exact evaluation of every game)
+    ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made
+             from), "process" (the process model), "tree" (exact evaluation of every game)
     NEEDS    other columns, which are computed before
 """
 
@@ -38,11 +38,17 @@ class Source(Protocol):
     episodes: Sequence[Episode]
 
     def critic(self, at: Place) -> FloatArray:
-        """Return the critic's values: [N] before or after the turns, or one before each sampled token."""
+        """Return the critic's values.
+
+        [N] before or after the turns, or one before each sampled token.
+        """
         ...
 
     def logprobs(self, of: Literal["learner", "reference", "process"]) -> FloatArray:
-        """Return the sum of a model's log-probabilities over the sampled tokens of each turn, [N], nats."""
+        """Return the sum of a model's log-probabilities over the sampled tokens of each turn.
+
+        Its shape is [N], in nats.
+        """
         ...
 
     def exact(self) -> Mapping[str, FloatArray]:
@@ -52,7 +58,9 @@ class Source(Protocol):
 
 def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
     """Return the table with a column more."""
-    given: Mapping[str, Any] = {name: column} if name in FIELDS else {"extra": {**turns.extra, name: column}}
+    given: Mapping[str, Any] = (
+        {name: column} if name in FIELDS else {"extra": {**turns.extra, name: column}}
+    )
     return replace(turns, **given)
 
 
@@ -64,7 +72,18 @@ def check_output(column: Bound, given: Any, source: Source) -> None:
     """
     turns, by_token = source.turns, getattr(column.plugin.module, "PER", "turn") == "token"
     length = int(turns.n_tokens.sum()) if by_token else len(turns.reward)
-    if not isinstance(given, np.ndarray) or given.shape != (length,) or given.dtype.kind not in "fiub":
-        found = f"shape {given.shape} of {given.dtype}" if isinstance(given, np.ndarray) else type(given).__name__
+    if (
+        not isinstance(given, np.ndarray)
+        or given.shape != (length,)
+        or given.dtype.kind not in "fiub"
+    ):
+        found = (
+            f"shape {given.shape} of {given.dtype}"
+            if isinstance(given, np.ndarray)
+            else type(given).__name__
+        )
         what = "sampled token" if by_token else "turn"
-        raise PluginError(f"The {column} must give one number per {what}, an array of shape ({length},); it gave {found}.")
+        raise PluginError(
+            f"The {column} must give one number per {what}, an array of shape ({length},); it "
+            f"gave {found}."
+        )

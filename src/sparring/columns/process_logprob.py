@@ -12,7 +12,8 @@ NEEDS = {"old_logprob"}  # what the process model is trained against
 def process_logprob(source: Source) -> FloatArray:
     """Say how probable the process model holds the turn's reply, after its training in this step.
 
-    What: the sum over the turn's sampled tokens of log pi_process(token), [N], nats. The process model is trained on pairs of
-    plays at the estimator's option ``beta``; see the configuration's section ``process``.
+    What: the sum over the turn's sampled tokens of log pi_process(token), [N], nats. The process
+    model is trained on pairs of plays at the estimator's option ``beta``; see the configuration's
+    section ``process``.
     """
     return source.logprobs("process")

@@ -9,8 +9,11 @@ ASKS = {"critic"}
 
 
 def value(source: Source) -> FloatArray:
-    """Say what the critic expects before the turn, where the seat has been told and has said nothing yet.
+    """Say what the critic expects before the turn.
 
-    What: the value head at the last token that the seat was given, [N], in the environment's units times its scale.
+    The seat has been told and has said nothing yet.
+
+    What: the value head at the last token that the seat was given, [N], in the environment's units
+    times its scale.
     """
     return source.critic("before")

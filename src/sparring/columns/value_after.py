@@ -11,6 +11,7 @@ ASKS = {"critic"}
 def value_after(source: Source) -> FloatArray:
     """Say what the critic expects after the turn's last sampled token, before anybody answers.
 
-    What: the value head at the last token of the reply, [N]; at the last token before it where the reply is empty.
+    What: the value head at the last token of the reply, [N]; at the last token before it where the
+    reply is empty.
     """
     return source.critic("after")

@@ -22,7 +22,9 @@ def a_grae(
     alpha: Annotated[float, Field(gt=0)] = 1.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Move weight from easy to hard tasks, and from failures to successes, as the batch succeeds more.
+    """Move weight from easy to hard tasks, and from failures to successes.
+
+    The more the batch succeeds, the more is moved.
 
     What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
     of the batch (omega). While omega is small, easy groups (large p) weigh more and positive
@@ -61,7 +63,11 @@ def a_grae(
     mixed = (rate > 1e-9) & (rate < 1 - 1e-9)
     omega = float(rate.mean()) if count else 0.0
     safe = np.where(mixed, rate, 0.5)
-    weight = np.where(mixed, 0.5 * (omega / np.sqrt(safe) + (1.0 - omega) / np.sqrt(1.0 - safe)), 0.0)
+    weight = np.where(
+        mixed, 0.5 * (omega / np.sqrt(safe) + (1.0 - omega) / np.sqrt(1.0 - safe)), 0.0
+    )
     advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
     advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)
-    return Credit(advantages=spread(advantages, turns), state=dict(state), metrics={"success_rate": omega})
+    return Credit(
+        advantages=spread(advantages, turns), state=dict(state), metrics={"success_rate": omega}
+    )

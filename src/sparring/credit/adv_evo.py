@@ -56,7 +56,11 @@ def adv_evo(
     check(turns, "adv_evo")
     returns, starts = trajectory_returns(turns)
     team = _teams(turns, starts, teams)
-    keys = (turns.game[starts], team) if over == "batch" else (turns.group[starts], turns.game[starts], team)
+    keys = (
+        (turns.game[starts], team)
+        if over == "batch"
+        else (turns.group[starts], turns.game[starts], team)
+    )
     groups, count = group_ids(*keys)
     advantages = spread(centre(returns, groups, count), turns)
     if whiten and len(advantages) > 1:
@@ -72,7 +76,12 @@ def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) 
     missing = sorted({turns.role_names[role] for role in np.unique(roles).tolist()} - set(teams))
     if missing:
         known = ", ".join(f"{role}: {team}" for role, team in teams.items())
-        raise CreditError(f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{known}}}; write {missing[0]}: TEAM as well.")
+        raise CreditError(
+            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{known}}}; "
+            f"write {missing[0]}: TEAM as well."
+        )
     number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
-    of_role = np.array([number.get(teams.get(name, ""), 0) for name in turns.role_names], dtype=np.int64)
+    of_role = np.array(
+        [number.get(teams.get(name, ""), 0) for name in turns.role_names], dtype=np.int64
+    )
     return of_role[roles]

@@ -25,7 +25,9 @@ def advantage_alignment(
     baseline: Literal["turn", "start"] = "turn",
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Favour what helps an opponent one is ahead with, so that learners find cooperation that opponents will return.
+    """Favour what helps an opponent one is ahead with, so that learners find cooperation.
+
+    It is cooperation that opponents will return.
 
     What: The seat's own advantage, plus the opponents' advantage weighted by the seat's own
     advantages so far.
@@ -75,7 +77,14 @@ def advantage_alignment(
         own = returns - spread(leave_one_out_mean(returns[starts], groups, count), turns)
     times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
     others = group_sum(own, times, num_times)[times] - own
-    advantages = aligned(own, others, turns.trajectory, beta=beta, gamma=gamma, extra_discount=variant == "as_released")
+    advantages = aligned(
+        own,
+        others,
+        turns.trajectory,
+        beta=beta,
+        gamma=gamma,
+        extra_discount=variant == "as_released",
+    )
     return Credit(advantages=advantages, state=dict(state))
 
 
@@ -86,9 +95,17 @@ def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArra
 
 
 def aligned(
-    own: FloatArray, others: FloatArray, trajectory: IntArray, *, beta: float, gamma: float, extra_discount: bool = False
+    own: FloatArray,
+    others: FloatArray,
+    trajectory: IntArray,
+    *,
+    beta: float,
+    gamma: float,
+    extra_discount: bool = False,
 ) -> FloatArray:
-    """Return A*_t = own_t + beta * (sum over k < t of gamma^(t-k) own_k) * others_t inside each trajectory, [N].
+    """Return A*_t, own advantages aligned with those of the others, [N].
+
+    A*_t = own_t + beta * (sum over k < t of gamma^(t-k) own_k) * others_t inside each trajectory.
 
     Args:
         own: the seat's advantages [N].
@@ -98,6 +115,7 @@ def aligned(
         gamma: discount per turn.
         extra_discount: multiply the sum once more by gamma.
     """
-    until_now = backward_recurrence(own[::-1], gamma, trajectory[::-1])[::-1]  # sum over k <= t of gamma^(t-k) own_k
+    # sum over k <= t of gamma^(t-k) own_k
+    until_now = backward_recurrence(own[::-1], gamma, trajectory[::-1])[::-1]
     before = until_now - own
     return own + beta * (gamma if extra_discount else 1.0) * before * others

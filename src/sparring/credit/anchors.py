@@ -1,4 +1,7 @@
-"""Which turns of a group meet: in the same view or information state, after the same recent views, with the same action."""
+"""Which turns of a group meet.
+
+In the same view or information state, after the same recent views, with the same action.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,19 @@ SUPPORT = True
 Anchor = Literal["view", "state_key"]
 
 
-def anchor_groups(turns: TurnTable, method: str, anchor: Anchor, similarity: float | None = None) -> tuple[IntArray, int]:
-    """Return the id [N] of what each turn met, equal exactly where group, role, game and anchor are, and the number of ids.
+def anchor_groups(
+    turns: TurnTable, method: str, anchor: Anchor, similarity: float | None = None
+) -> tuple[IntArray, int]:
+    """Return the id [N] of what each turn met, and the number of ids.
+
+    Ids are equal exactly where group, role, game and anchor are.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
         anchor: the column that tells what a turn met.
-        similarity: put texts of one group together whose likeness to the first of their cluster is at least this; None asks
-            for equality.
+        similarity: put texts of one group together whose likeness to the first of their cluster is
+            at least this; None asks for equality.
 
     Raises:
         CreditError: the column is missing.
@@ -37,12 +44,17 @@ def anchor_groups(turns: TurnTable, method: str, anchor: Anchor, similarity: flo
     if similarity is None:
         return group_ids(turns.group, turns.role, turns.game, column)
     if anchor != "view":
-        raise ConfigError(f"credit {method!r}: similarity={similarity} needs texts, which {anchor!r} lacks; write anchor: view.")
+        raise ConfigError(
+            f"credit {method!r}: similarity={similarity} needs texts, which {anchor!r} lacks; "
+            "write anchor: view."
+        )
     return group_ids(_clusters(turns, column, similarity))
 
 
 def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray, int]:
-    """Return one id [N] per action taken at each of ``met`` [N], and their number; turns without an action meet nobody.
+    """Return one id [N] per action taken at each of ``met`` [N], and their number.
+
+    Turns without an action meet nobody.
 
     Raises:
         CreditError: the column of actions is missing.
@@ -57,11 +69,17 @@ def node_groups(turns: TurnTable, method: str, met: IntArray) -> tuple[IntArray,
 def positions(trajectory: IntArray) -> IntArray:
     """Return each row's number within its trajectory, from 0, [N]."""
     starts = trajectory_starts(trajectory)
-    return np.arange(len(trajectory)) - np.repeat(starts, np.diff(np.append(starts, len(trajectory))))
+    return np.arange(len(trajectory)) - np.repeat(
+        starts, np.diff(np.append(starts, len(trajectory)))
+    )
 
 
-def mean_over_trajectories(values: FloatArray, ids: IntArray, count: int, trajectory: IntArray) -> FloatArray:
-    """Return the mean of a trajectory's value over the trajectories of each id, [count]; a repeated id counts once per trajectory.
+def mean_over_trajectories(
+    values: FloatArray, ids: IntArray, count: int, trajectory: IntArray
+) -> FloatArray:
+    """Return the mean of a trajectory's value over the trajectories of each id, [count].
+
+    A repeated id counts once per trajectory.
 
     Args:
         values: float64 [N], equal over the rows of a trajectory.
@@ -74,14 +92,21 @@ def mean_over_trajectories(values: FloatArray, ids: IntArray, count: int, trajec
 
 
 def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
-    """Return one row per (id, trajectory): all rows, but for those that a trajectory meets again."""
-    order = np.argsort(ids, kind="stable")  # within an id the rows keep their order, hence trajectories do
+    """Return one row per (id, trajectory).
+
+    All rows, but for those that a trajectory meets again.
+    """
+    # within an id the rows keep their order, hence trajectories do
+    order = np.argsort(ids, kind="stable")
     again = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
     return order[np.append(True, ~again)] if len(order) else order
 
 
 def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
-    """Return an id [N] per cluster of similar views of a group: greedy, in the order of the texts, each against first members."""
+    """Return an id [N] per cluster of similar views of a group.
+
+    Greedy, in the order of the texts, each against first members.
+    """
     starts, _ = start_groups(turns)
     plays, num_plays = group_ids(starts, turns.game)
     pairs, count = group_ids(plays, view)
@@ -95,7 +120,10 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):
-            found = next((leader for other, leader in leaders if _similar(text, other, similarity, known)), None)
+            found = next(
+                (leader for other, leader in leaders if _similar(text, other, similarity, known)),
+                None,
+            )
             if found is None:
                 leaders.append((text, pair))
             else:
@@ -108,6 +136,7 @@ def _similar(text: str, other: str, similarity: float, known: dict[tuple[str, st
     answer = known.get((text, other))
     if answer is None:
         matcher = SequenceMatcher(None, text, other)
-        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # ever closer bounds from above
+        # ever closer bounds from above
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
         answer = known[text, other] = all(bound() >= similarity for bound in bounds)
     return answer

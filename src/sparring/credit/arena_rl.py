@@ -66,12 +66,19 @@ def arena_rl(
     groups, count = start_groups(turns)
     ids = groups[starts]
     placed = _placed(returns, ids, count, scheme)
-    advantages = standardise(placed, ids, count, epsilon=epsilon) if divide_by_std else centre(placed, ids, count)
+    advantages = (
+        standardise(placed, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(placed, ids, count)
+    )
     return Credit(advantages=spread(advantages, turns), state=dict(state))
 
 
 def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one: one tournament per size and pattern of ties."""
+    """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one.
+
+    One tournament per size and pattern of ties.
+    """
     placed = np.zeros(len(returns))
     for rows in equal_sized(ids, num_groups):
         if rows.shape[1] < 2:
@@ -85,7 +92,10 @@ def _placed(returns: FloatArray, ids: IntArray, num_groups: int, scheme: Scheme)
 
 
 def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) by place, for members in order of their returns, best first, [n]."""
+    """Return 1 - rank / (n - 1) by place, [n].
+
+    Members are in order of their returns, best first.
+    """
     level = -np.append(0, np.cumsum(differ)).astype(np.float64)
     ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
     placed: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)

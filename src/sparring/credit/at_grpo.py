@@ -68,8 +68,16 @@ def at_grpo(
         CreditError: a reward is not finite.
     """
     check(turns, "at_grpo")
-    values = turns.reward if value == "reward" else discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    values = (
+        turns.reward
+        if value == "reward"
+        else discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
+    )
     keys = (turns.group, turns.role, turns.turn_index)
     ids, count = group_ids(*keys, turns.game, turns.state_key) if same_state else group_ids(*keys)
-    advantages = standardise(values, ids, count, epsilon=epsilon) if scale == "std" else centre(values, ids, count)
+    advantages = (
+        standardise(values, ids, count, epsilon=epsilon)
+        if scale == "std"
+        else centre(values, ids, count)
+    )
     return Credit(advantages=advantages, state=dict(state))

@@ -30,7 +30,9 @@ RENAMED = {  # names in NEEDS before the columns were plug-ins
 LARGEST = 1e30  # advantages beyond it leave no room in float32
 
 
-def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()) -> None:
+def check(
+    turns: TurnTable, method: str, *, needs_value: bool = False, columns: Sequence[str] = ()
+) -> None:
     """Check that an estimator can work on this table.
 
     Args:
@@ -40,37 +42,53 @@ def check(turns: TurnTable, method: str, *, needs_value: bool = False, columns: 
         columns: optional columns of the table that must be there, and be finite.
 
     Raises:
-        CreditError: a reward or needed column is not finite, a needed column is missing, or a group mixes games.
+        CreditError: a reward or needed column is not finite, a needed column is missing, or a group
+            mixes games.
     """
     _check_groups(turns, method)
     for name in columns:
         column = turns.extra.get(name, getattr(turns, name, None))
         if column is None:
-            raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table; declare NEEDS = {{{name!r}}} in its module.")
+            raise CreditError(
+                f"credit {method!r} needs the column {name!r} of the turn table; declare NEEDS = "
+                f"{{{name!r}}} in its module."
+            )
         wrong = np.flatnonzero(~np.isfinite(column))
         if len(wrong):
-            raise CreditError(f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite.")
+            raise CreditError(
+                f"credit {method!r}: {name} {column[wrong[0]]} in row {wrong[0]} is not finite."
+            )
     bad = np.flatnonzero(~np.isfinite(turns.reward))
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
-        raise CreditError(f"credit {method!r}: {where} is not finite; mend the game or reward that gave it.")
+        raise CreditError(
+            f"credit {method!r}: {where} is not finite; mend the game or reward that gave it."
+        )
     if not needs_value:
         return
     if turns.value is None:
-        raise CreditError(f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the critic is asked.")
+        raise CreditError(
+            f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the "
+            "critic is asked."
+        )
     bad = np.flatnonzero(~np.isfinite(turns.value))
     if len(bad):
-        raise CreditError(f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the learning rate.")
+        raise CreditError(
+            f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the "
+            "learning rate."
+        )
 
 
 def adapted(plugin: Plugin) -> Callable[..., Credit]:
     """Return an estimator as the loop calls it: with the table and a state, giving a Credit.
 
-    One without a state may be a function of the table alone that returns its advantages, [N], or one per sampled token where its
-    module says ``LEVEL = "token"``.
+    One without a state may be a function of the table alone that returns its advantages, [N], or
+    one per sampled token where its module says ``LEVEL = "token"``.
     """
     given = inspect.signature(plugin.function).parameters.values()
-    positional = [one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        one for one in given if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
     if len(positional) != 1:
         return plugin.function
 
@@ -78,7 +96,11 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
         found = plugin.function(turns, **options)
         if isinstance(found, Credit):
             return replace(found, state=dict(state))
-        return Credit(advantages=np.asarray(found), state=dict(state), level=getattr(plugin.module, "LEVEL", "turn"))
+        return Credit(
+            advantages=np.asarray(found),
+            state=dict(state),
+            level=getattr(plugin.module, "LEVEL", "turn"),
+        )
 
     return with_state
 
@@ -87,29 +109,47 @@ def check_output(estimator: Bound, credit: Any, turns: TurnTable, *state: Any) -
     """Check what an estimator has given for a turn table; every call of one ends here.
 
     Raises:
-        PluginError: its advantages, value targets or baselines are not one finite number per turn, or per token.
+        PluginError: its advantages, value targets or baselines are not one finite number per turn,
+            or per token.
     """
     if not isinstance(credit, Credit):
-        raise PluginError(f"The {estimator} must return a Credit; it returned {type(credit).__name__}.")
+        raise PluginError(
+            f"The {estimator} must return a Credit; it returned {type(credit).__name__}."
+        )
     tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
     by_token = "token_value" in estimator.needs and "value" not in estimator.needs
-    _check_column(estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows)
+    _check_column(
+        estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows
+    )
     if credit.value_targets is not None:
-        _check_column(estimator, "value_targets", credit.value_targets, tokens if by_token else rows)
+        _check_column(
+            estimator, "value_targets", credit.value_targets, tokens if by_token else rows
+        )
     if credit.baselines is not None:
         _check_column(estimator, "baselines", credit.baselines, rows)
 
 
 def _check_column(estimator: Bound, name: str, column: FloatArray, length: int) -> None:
-    """Raise PluginError unless a column is so many numbers that the learner's precision can hold."""
+    """Raise PluginError unless a column is so many numbers.
+
+    The learner's precision must hold each of them.
+    """
     if np.shape(column) != (length,):
-        raise PluginError(f"The {estimator} must give {name} of shape ({length},) here; it gave {np.shape(column)}.")
+        raise PluginError(
+            f"The {estimator} must give {name} of shape ({length},) here; it "
+            f"gave {np.shape(column)}."
+        )
     kind = np.asarray(column).dtype
     if kind.kind not in "fiu":
-        raise PluginError(f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}.")
+        raise PluginError(
+            f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}."
+        )
     wrong = np.flatnonzero(~(np.abs(column) <= LARGEST))
     if len(wrong):
-        raise PluginError(f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be finite, at most {LARGEST:g}.")
+        raise PluginError(
+            f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be "
+            f"finite, at most {LARGEST:g}."
+        )
 
 
 def _check_groups(turns: TurnTable, method: str) -> None:
@@ -124,8 +164,9 @@ def _check_groups(turns: TurnTable, method: str) -> None:
         row = wrong[0]
         names = sorted(turns.game_names[game] for game in (turns.game[row], known[groups[row]]))
         raise CreditError(
-            f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the games {names[0]!r} and {names[1]!r}, whose returns "
-            f"cannot be compared; give each game groups of its own."
+            f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
+            f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
+            "game groups of its own."
         )
 
 
@@ -135,7 +176,10 @@ def role_groups(turns: TurnTable) -> tuple[IntArray, int]:
 
 
 def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
-    """Return the (group, role) of every row as ids [N], and their number: what a group-relative baseline averages over."""
+    """Return the (group, role) of every row as ids [N], and their number.
+
+    What a group-relative baseline averages over.
+    """
     return group_ids(turns.group, turns.role)
 
 

@@ -28,7 +28,9 @@ def bi_level_gae(
     whiten: bool = False,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Estimate how good a turn was among turns first, then how good each of its tokens was within it.
+    """Estimate how good a turn was, then how good each of its tokens was.
+
+    Turns are compared among turns first, tokens within their turn.
 
     What: The critic gives a value before every sampled token. Temporal differences between the last
     tokens of turns give each turn's advantage, which is placed at the turn's last token.
@@ -78,11 +80,15 @@ def bi_level_gae(
     assert turns.token_value is not None
     reward, trajectory, n_tokens = _spoken(turns)
     value, last = turns.token_value, np.cumsum(n_tokens) - 1
-    unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (np.diff(trajectory, append=-1) != 0)
+    unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
+        np.diff(trajectory, append=-1) != 0
+    )
     reward = continued(reward, value[last], unknown)
     turn = np.repeat(np.arange(len(reward)), n_tokens)
     delta = gamma_token * next_values(value, turn) - value
-    delta[last] = generalised_advantages(reward, value[last], trajectory, gamma=gamma_turn, lam=lam_turn)
+    delta[last] = generalised_advantages(
+        reward, value[last], trajectory, gamma=gamma_turn, lam=lam_turn
+    )
     advantages = backward_recurrence(delta, gamma_token * lam_token, turn)
     targets = advantages + value
     if whiten:
@@ -91,12 +97,20 @@ def bi_level_gae(
 
 
 def _spoken(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return rewards, trajectories and numbers of tokens of the turns that have tokens; what others earned goes to the one before."""
+    """Return rewards, trajectories and numbers of tokens of the turns that have tokens.
+
+    What others earned goes to the one before.
+    """
     spoken = turns.n_tokens > 0
     if spoken.all():
         return turns.reward, turns.trajectory, turns.n_tokens
-    owner = np.cumsum(spoken) - 1  # the latest turn that spoke, of this trajectory or, if it is the first, of an earlier one
+    # the latest turn that spoke, of this trajectory or, if it is the first, of an earlier one
+    owner = np.cumsum(spoken) - 1
     rows = np.flatnonzero(spoken)
-    own = (owner >= 0) & (turns.trajectory == turns.trajectory[rows[np.maximum(owner, 0)]] if len(rows) else False)
-    reward = np.bincount(owner[own], weights=turns.reward[own], minlength=len(rows)).astype(np.float64)
+    own = (owner >= 0) & (
+        turns.trajectory == turns.trajectory[rows[np.maximum(owner, 0)]] if len(rows) else False
+    )
+    reward = np.bincount(owner[own], weights=turns.reward[own], minlength=len(rows)).astype(
+        np.float64
+    )
     return reward, turns.trajectory[rows], turns.n_tokens[rows]

@@ -23,7 +23,9 @@ def branch_grpo(
     surprise_weight: Annotated[float, Field(ge=0)] = 0.0,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Compare the leaves of a group's tree; a turn that several leaves share gets the mean of their advantages.
+    """Compare the leaves of a group's tree; shared turns get the mean of their leaves.
+
+    It is the mean of the advantages of all leaves that share a turn.
 
     What: Games of one initial state form a tree: games that were equal so far are on one branch.
     Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves below
@@ -72,7 +74,10 @@ def branch_grpo(
 
 
 def _surprise(turns: TurnTable) -> FloatArray:
-    """Return each turn's surprise per token in deviations from the batch's mean; 0 for turns without tokens."""
+    """Return each turn's surprise per token in deviations from the batch's mean.
+
+    It is 0 for turns without tokens.
+    """
     check(turns, "branch_grpo", columns=("logprob",))
     assert turns.logprob is not None
     spoken = turns.n_tokens > 0

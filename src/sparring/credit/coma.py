@@ -1,4 +1,7 @@
-"""Credit: counterfactual multi-agent advantages (COMA), with exact action values or a running table of them."""
+"""Credit: counterfactual multi-agent advantages (COMA).
+
+Action values are exact, or come from a running table of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ def coma(
     decay: Annotated[float, Field(ge=0, le=1)] = 0.9,
     max_entries: Annotated[int, Field(ge=1)] = 20_000,
 ) -> Credit:
-    """Compare an action with what the agent's other actions are worth in the same place, others held fixed.
+    """Compare an action with what the agent's other actions are worth in the same place.
+
+    The others are held fixed.
 
     What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
     policy. Q is learnt as a running table over (game, role, view, action), which checkpoints keep.
@@ -73,17 +78,32 @@ def coma(
     assert turns.view is not None
     assert turns.action is not None
     starts = trajectory_starts(turns.trajectory)
-    roles = np.repeat(group_ids(turns.game[starts], turns.role[starts])[0], np.diff(np.append(starts, len(turns.reward))))
+    roles = np.repeat(
+        group_ids(turns.game[starts], turns.role[starts])[0],
+        np.diff(np.append(starts, len(turns.reward))),
+    )
     places, num_places = group_ids(roles * (int(turns.view.max(initial=0)) + 1) + turns.view)
-    pairs, num_pairs = group_ids(places * (int(turns.action.max(initial=-1)) + 2) + turns.action + 1)
+    pairs, num_pairs = group_ids(
+        places * (int(turns.action.max(initial=-1)) + 2) + turns.action + 1
+    )
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    table = {key: (decay * count, decay * total) for key, (count, total) in state.items() if decay * count > FORGOTTEN}
+    table = {
+        key: (decay * count, decay * total)
+        for key, (count, total) in state.items()
+        if decay * count > FORGOTTEN
+    }
     counts = group_counts(pairs, num_pairs)
-    learnt = _learn(table, _keys(turns, pairs, num_pairs), counts, group_sum(returns, pairs, num_pairs))
+    learnt = _learn(
+        table, _keys(turns, pairs, num_pairs), counts, group_sum(returns, pairs, num_pairs)
+    )
     played = learnt[pairs]
-    baseline = group_sum(played, places, num_places) / np.maximum(group_counts(places, num_places), 1)
+    baseline = group_sum(played, places, num_places) / np.maximum(
+        group_counts(places, num_places), 1
+    )
     metrics = {"table_size": float(len(table))}
-    return Credit(advantages=played - baseline[places], state=_bounded(table, max_entries), metrics=metrics)
+    return Credit(
+        advantages=played - baseline[places], state=_bounded(table, max_entries), metrics=metrics
+    )
 
 
 def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
@@ -92,19 +112,33 @@ def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
     assert turns.action is not None
     first = np.empty(num_pairs, dtype=np.int64)
     first[pairs] = np.arange(len(pairs))
-    columns = (turns.game[first].tolist(), turns.role[first].tolist(), turns.view[first].tolist(), turns.action[first].tolist())
+    columns = (
+        turns.game[first].tolist(),
+        turns.role[first].tolist(),
+        turns.view[first].tolist(),
+        turns.action[first].tolist(),
+    )
     return [
         json.dumps(
-            [turns.game_names[game], turns.role_names[role], turns.view_names[view], turns.action_names[action] if action >= 0 else None]
+            [
+                turns.game_names[game],
+                turns.role_names[role],
+                turns.view_names[view],
+                turns.action_names[action] if action >= 0 else None,
+            ]
         )
         for game, role, view, action in zip(*columns, strict=True)
     ]
 
 
-def _learn(table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray) -> FloatArray:
+def _learn(
+    table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray
+) -> FloatArray:
     """Add this batch's plays to the table and return Q of each of them."""
     learnt = np.empty(len(keys))
-    for index, (key, count, total) in enumerate(zip(keys, counts.tolist(), totals.tolist(), strict=True)):
+    for index, (key, count, total) in enumerate(
+        zip(keys, counts.tolist(), totals.tolist(), strict=True)
+    ):
         before = table.get(key, (0.0, 0.0))
         table[key] = before[0] + count, before[1] + total
         learnt[index] = table[key][1] / table[key][0]
@@ -113,5 +147,9 @@ def _learn(table: dict[str, tuple[float, float]], keys: list[str], counts: IntAr
 
 def _bounded(table: Mapping[str, tuple[float, float]], max_entries: int) -> dict[str, list[float]]:
     """Return the table as lists, without the entries least seen where there are too many."""
-    kept = table.items() if len(table) <= max_entries else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:max_entries]
+    kept = (
+        table.items()
+        if len(table) <= max_entries
+        else sorted(table.items(), key=lambda item: (-item[1][0], item[0]))[:max_entries]
+    )
     return {key: [count, total] for key, (count, total) in kept}

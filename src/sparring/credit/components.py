@@ -25,9 +25,15 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
         if not len(turns.reward):
             return np.zeros(0)
         known = ", ".join(sorted(turns.components)) or "none"
-        raise CreditError(f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of them, or add it to rewards.")
+        raise CreditError(
+            f"credit {method!r}: no reward component {name!r} (there are: {known}); name one of "
+            "them, or add it to rewards."
+        )
     values = turns.components[name]
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        raise CreditError(f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; mend the reward that gave it.")
+        raise CreditError(
+            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; mend "
+            "the reward that gave it."
+        )
     return values

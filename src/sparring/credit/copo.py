@@ -23,7 +23,9 @@ def copo(
     threshold: Annotated[float, Field(ge=0)] = 0.5,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Blend the advantage within the group with the group's own standing in the batch, by how much outcomes agree.
+    """Blend the advantage within the group with the group's own standing in the batch.
+
+    How much outcomes agree decides how much counts of each.
 
     What: Where the outcomes of a group differ, the advantage is that of ``grpo``. Where they agree,
     ``grpo`` gives 0; there the group's mean return is compared with that of other groups.
@@ -64,7 +66,9 @@ def copo(
     first = np.zeros(count, dtype=np.int64)
     first[ids] = roles[starts]
     standing = standardise(group_mean(returns, ids, count), first, num_roles, epsilon=epsilon)
-    advantages = local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
+    advantages = (
+        local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
+    )
     metrics = {"local_weight": float(local.mean())} if len(local) else {}
     return Credit(advantages=spread(advantages, turns), state=dict(state), metrics=metrics)
 

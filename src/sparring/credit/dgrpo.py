@@ -57,10 +57,20 @@ def dgrpo(
     """
     check(turns, "dgrpo")
     if best <= worst:
-        raise CreditError(f"credit 'dgrpo': best {best} is not above worst {worst}; write the returns of success and failure.")
+        raise CreditError(
+            f"credit 'dgrpo': best {best} is not above worst {worst}; write the returns of "
+            "success and failure."
+        )
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
     passed = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
-    relative = standardise(returns, ids, count, epsilon=epsilon) if divide_by_std else centre(returns, ids, count)
-    return Credit(advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns), state=dict(state))
+    relative = (
+        standardise(returns, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(returns, ids, count)
+    )
+    return Credit(
+        advantages=spread((1.0 + strength * (1.0 - passed))[ids] * relative, turns),
+        state=dict(state),
+    )

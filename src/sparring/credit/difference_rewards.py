@@ -12,7 +12,9 @@ NEEDS = {"action_value"}
 NEEDS_BY = {"default": {"uniform": {"default_value"}, "policy": {"state_value"}}}
 
 
-def difference_rewards(turns: TurnTable, state: Mapping[str, Any], *, default: Literal["uniform", "policy"] = "uniform") -> Credit:
+def difference_rewards(
+    turns: TurnTable, state: Mapping[str, Any], *, default: Literal["uniform", "policy"] = "uniform"
+) -> Credit:
     """Credit an agent with what would have been missing had it done something ordinary instead.
 
     What: The return with the action that was played, minus the return with a default action in its

@@ -71,13 +71,25 @@ def dr_mas(
         values, group, agent = returns, group[starts], agent[starts]
     scopes = {"agent": group_ids(group, agent), "global": group_ids(group)}
     advantages = _relative(values, scopes[mean], scopes[std], epsilon)
-    return Credit(advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state))
+    return Credit(
+        advantages=advantages if over == "turns" else spread(advantages, turns), state=dict(state)
+    )
 
 
-def _relative(values: FloatArray, for_mean: tuple[IntArray, int], for_std: tuple[IntArray, int], epsilon: float) -> FloatArray:
-    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups; 0 where the deviation is 0."""
+def _relative(
+    values: FloatArray,
+    for_mean: tuple[IntArray, int],
+    for_std: tuple[IntArray, int],
+    epsilon: float,
+) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon), each statistic over its own groups.
+
+    It is 0 where the deviation is 0.
+    """
     centred = values - group_mean(values, *for_mean)[for_mean[0]]
     centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
     deviation = deviations(values, *for_std)
-    factor = np.divide(1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0)
+    factor = np.divide(
+        1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0
+    )
     return centred * factor[for_std[0]]

@@ -65,4 +65,6 @@ def gae(
     targets = advantages + turns.value
     if whiten:
         advantages = whitened(advantages, last)
-    return Credit(advantages=advantages, state=dict(state), value_targets=targets, baselines=turns.value)
+    return Credit(
+        advantages=advantages, state=dict(state), value_targets=targets, baselines=turns.value
+    )

@@ -40,4 +40,8 @@ def gpg(turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     useful = varied(returns, ids, count)[ids]
     factor = len(returns) / max(int(useful.sum()), 1)
     advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
-    return Credit(advantages=spread(advantages, turns), state=dict(state), metrics={"useful_share": 1.0 / factor if useful.any() else 0.0})
+    return Credit(
+        advantages=spread(advantages, turns),
+        state=dict(state),
+        metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
+    )

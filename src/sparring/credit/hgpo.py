@@ -15,7 +15,8 @@ from sparring.ops.returns import discounted_returns
 from sparring.types import Credit, IntArray, TurnTable
 
 PRESETS = {"as_released": {"count_zeros": False}}
-TINY = 1e-12  # an advantage below this, relative to the largest return, is a zero that rounding moved
+# an advantage below this, relative to the largest return, is a zero that rounding moved
+TINY = 1e-12
 
 
 def hgpo(
@@ -31,7 +32,7 @@ def hgpo(
     anchor: Anchor = "view",
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Compare turns that met the same view after the same views, the longer the shared history the more it counts.
+    """Compare turns that met the same view after the same views, long shared histories most.
 
     What: For each length of history, a turn is compared with those turns of its group whose last
     views are the same. The advantages of all lengths are averaged, with more weight on longer
@@ -78,24 +79,34 @@ def hgpo(
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
         total = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
-        weights = np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
+        weights = (
+            np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
+        )
     for length, rows, groups, count in _levels(turns, history + 1, anchor):
         level = centre(returns[rows], groups, count)
         counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
         if divide_by_std:
-            variance = group_sum(level * level, groups, count) / np.maximum(group_counts(groups, count), 1)
-            level = level / np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)[groups]
+            variance = group_sum(level * level, groups, count) / np.maximum(
+                group_counts(groups, count), 1
+            )
+            level = (
+                level / np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)[groups]
+            )
         weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * level
         weights[rows] += weight
     return Credit(advantages=total / np.where(weights > 0, weights, 1.0), state=dict(state))
 
 
-def _levels(turns: TurnTable, longest: int, anchor: Anchor) -> Iterator[tuple[int, IntArray, IntArray, int]]:
-    """Yield per length of history the rows that meet another row there, their ids and the number of ids, some of them unused.
+def _levels(
+    turns: TurnTable, longest: int, anchor: Anchor
+) -> Iterator[tuple[int, IntArray, IntArray, int]]:
+    """Yield per length of history the rows that meet another row there.
 
-    Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks at what the one
-    before has left.
+    Their ids come with them, and the number of ids, some of them unused.
+
+    Turns that meet nobody with a history of k views meet nobody with k + 1: each length only looks
+    at what the one before has left.
     """
     met, ids = anchor_groups(turns, "hgpo", anchor)
     groups, count = met, ids

@@ -1,4 +1,7 @@
-"""Credit: hierarchical advantages, over segments of turns and over the turns inside them (HiPER)."""
+"""Credit: hierarchical advantages (HiPER).
+
+They go over segments of turns and over the turns inside them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ from pydantic import Field
 from sparring.credit.base import check
 from sparring.credit.cuts import Cut, continued, cut_turns
 from sparring.ops.groups import group_ids
-from sparring.ops.returns import backward_recurrence, discounted_returns, next_values, trajectory_starts
+from sparring.ops.returns import (
+    backward_recurrence,
+    discounted_returns,
+    next_values,
+    trajectory_starts,
+)
 from sparring.ops.standardise import standardise
 from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
@@ -32,7 +40,9 @@ def hiper(
     normalise: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Credit the turns of a stretch of play up to its end, and the turn that opened it with how the whole stretch went.
+    """Credit turns within a stretch of play, and the turn that opened it with the whole stretch.
+
+    Turns within are credited up to the stretch's end.
 
     What: The turns of a trajectory form segments. Low level: temporal differences within a segment;
     at its end the critic's value of the next segment is used. High level: the same between the
@@ -89,13 +99,20 @@ def hiper(
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
     last = cut_turns(turns, cut)
     reward = continued(turns.reward, turns.value, last)
-    low, high = hierarchical_advantages(reward, turns.value, turns.value[opens], opens, turns.trajectory, **decays)
+    low, high = hierarchical_advantages(
+        reward, turns.value, turns.value[opens], opens, turns.trajectory, **decays
+    )
     targets = turns.value + _mixed(low, high, opens, high_share)
     if normalise:
         unknown = last.astype(np.int64)  # a group of their own, all 0
         low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
-    return Credit(advantages=_mixed(low, high, opens, high_share), state=dict(state), value_targets=targets, metrics=metrics)
+    return Credit(
+        advantages=_mixed(low, high, opens, high_share),
+        state=dict(state),
+        value_targets=targets,
+        metrics=metrics,
+    )
 
 
 def hierarchical_advantages(
@@ -109,7 +126,9 @@ def hierarchical_advantages(
     lam_turn: float,
     lam_segment: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the advantages of turns within their segments, [N], and of segments within their trajectories, [K].
+    """Return the advantages of turns, [N], and of segments, [K].
+
+    Those of turns are within their segments, those of segments within their trajectories.
 
     Args:
         reward: [N] of the turns.
@@ -129,14 +148,20 @@ def hierarchical_advantages(
     of_segment, discount = trajectory[starts], gamma**durations
     earned = discounted_returns(reward, segment, gamma=gamma)[starts]
     high = earned + discount * next_values(value_high, of_segment) - value_high
-    return backward_recurrence(low, gamma * lam_turn, segment), backward_recurrence(high, discount * lam_segment, of_segment)
+    return backward_recurrence(low, gamma * lam_turn, segment), backward_recurrence(
+        high, discount * lam_segment, of_segment
+    )
 
 
-def _openings(turns: TurnTable, segments: Literal["turns", "view"], segment_turns: int) -> BoolArray:
+def _openings(
+    turns: TurnTable, segments: Literal["turns", "view"], segment_turns: int
+) -> BoolArray:
     """Return whether a segment starts with this turn, [N]."""
     starts = trajectory_starts(turns.trajectory)
     if segments == "turns":
-        position = np.arange(len(turns.trajectory)) - np.repeat(starts, np.diff(np.append(starts, len(turns.trajectory))))
+        position = np.arange(len(turns.trajectory)) - np.repeat(
+            starts, np.diff(np.append(starts, len(turns.trajectory)))
+        )
         opens: BoolArray = position % segment_turns == 0
         return opens
     assert turns.view is not None

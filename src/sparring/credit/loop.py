@@ -55,7 +55,12 @@ def loop(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    advantages = np.where(varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0)
+    advantages = np.where(
+        varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0
+    )
     if divide_by_std:
         advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
-    return Credit(advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns), state=dict(state))
+    return Credit(
+        advantages=spread(np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns),
+        state=dict(state),
+    )

@@ -26,7 +26,9 @@ def mage(
     anchor: Literal["view", "state_key"] = "view",
     by_attempt: bool = False,
 ) -> Credit:
-    """Credit an attempt with how much better it went than the attempt before, and with what later attempts gained from it.
+    """Credit an attempt with how much better it went than the attempt before.
+
+    What later attempts gained from it counts too.
 
     What: Episodes of one initial state are taken as successive attempts. Each is rewarded with the
     difference of its return to that of the attempt before. Then the two levels of GiGPO compare
@@ -76,7 +78,9 @@ def mage(
     check(turns, "mage")
     returns, starts = trajectory_returns(turns)
     groups, count = group_ids(turns.group[starts], turns.role[starts])
-    sequence, number, order = _attempts(turns.episode[starts], group_ids(groups, turns.seat[starts])[0], attempts)
+    sequence, number, order = _attempts(
+        turns.episode[starts], group_ids(groups, turns.seat[starts])[0], attempts
+    )
     lengths = np.diff(np.append(starts, len(turns.reward)))
     difference = np.empty(len(returns))
     difference[order] = returns[order] - _previous(returns[order], sequence[order])
@@ -90,11 +94,18 @@ def mage(
     return Credit(advantages=episode + step_weight * centre(steps, met, num_met), state=dict(state))
 
 
-def _attempts(episodes: IntArray, groups: IntArray, attempts: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return each trajectory's sequence and number in it, from 0, and the order that puts sequences together, attempts in order."""
+def _attempts(
+    episodes: IntArray, groups: IntArray, attempts: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Return each trajectory's sequence and number in it, from 0.
+
+    Also return the order that puts sequences together, attempts in order.
+    """
     order = np.lexsort((episodes, groups))
     ordered = groups[order]
-    begin = np.flatnonzero(np.append(np.ones(min(len(order), 1), dtype=bool), np.diff(ordered) != 0))
+    begin = np.flatnonzero(
+        np.append(np.ones(min(len(order), 1), dtype=bool), np.diff(ordered) != 0)
+    )
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
     sequence, _ = group_ids(groups, rank // attempts)
@@ -114,10 +125,16 @@ def _step_returns(
     gamma: float,
     gamma_episode: float,
 ) -> FloatArray:
-    """Return the discounted differential return from every turn on, through the later attempts of its sequence, [N]."""
+    """Return the discounted differential return from every turn on, [N].
+
+    It goes on through the later attempts of its sequence.
+    """
     sequence, order = columns
-    fade = np.power(gamma, lengths - 1, dtype=np.float64)  # from an attempt's last turn back to its first
-    first = backward_recurrence((fade * difference)[order], (fade * gamma_episode)[order], sequence[order])
+    # from an attempt's last turn back to its first
+    fade = np.power(gamma, lengths - 1, dtype=np.float64)
+    first = backward_recurrence(
+        (fade * difference)[order], (fade * gamma_episode)[order], sequence[order]
+    )
     paid = np.empty(len(difference))
     paid[order] = difference[order] + gamma_episode * next_values(first, sequence[order])
     reward = np.zeros(len(turns.reward))

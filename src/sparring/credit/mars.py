@@ -83,8 +83,13 @@ def mars(
     return Credit(advantages=advantages, state=dict(state), baselines=baselines)
 
 
-def _normalised(returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]) -> tuple[FloatArray, FloatArray]:
-    """Return the returns minus their group's mean, over its deviation if asked for, and that mean."""
+def _normalised(
+    returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the returns minus their group's mean, and that mean.
+
+    The difference is divided by the group's deviation if asked for.
+    """
     centred = centre(returns, groups, count)
     baselines = returns - centred
     if scale == "std":
@@ -117,7 +122,8 @@ def _whiten(values: FloatArray) -> FloatArray:
 def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
     """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
 
-    Values that differ by rounding alone count as one: else the order in which games are summed would decide.
+    Values that differ by rounding alone count as one: else the order in which games are summed
+    would decide.
     """
     result = np.empty_like(values)
     for seat in np.unique(seats):

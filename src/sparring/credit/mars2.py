@@ -24,7 +24,7 @@ def mars2(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Judge a turn by its node's reward, and by how far that lies above its parent's and its siblings'.
+    """Judge a turn by its node's reward and by how far it beats its parent's and siblings'.
 
     What: Games of one initial state form a tree whose nodes are (information state, action). A
     node's reward is the mean return of the games through it. It is raised where the node did better
@@ -69,7 +69,9 @@ def mars2(
     siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
     has_siblings = (group_counts(state_of, num_states) > 1)[states]
     own = rewards[nodes]
-    shaped = own + weight * (own - _baseline(own, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share))
+    shaped = own + weight * (
+        own - _baseline(own, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
+    )
     groups, num_groups = start_groups(turns)
     advantages = centre(shaped, groups, num_groups)
     if divide_by_std:
@@ -77,8 +79,17 @@ def mars2(
     return Credit(advantages=advantages, state=dict(state))
 
 
-def _baseline(own: FloatArray, siblings: FloatArray, has_siblings: BoolArray, has_parent: BoolArray, sibling_share: float) -> FloatArray:
-    """Return per row the mix of its parent's (the row before) and siblings' rewards; its own reward where it has neither."""
+def _baseline(
+    own: FloatArray,
+    siblings: FloatArray,
+    has_siblings: BoolArray,
+    has_parent: BoolArray,
+    sibling_share: float,
+) -> FloatArray:
+    """Return per row the mix of its parent's (the row before) and siblings' rewards.
+
+    It is the row's own reward where it has neither.
+    """
     parent = np.append(own[:1], own[:-1])
     mixed = (1.0 - sibling_share) * parent + sibling_share * siblings
     one = np.where(has_parent, parent, np.where(has_siblings, siblings, own))

@@ -67,34 +67,61 @@ def marti(
     """
     check(turns, "marti")
     if high <= low:
-        raise ConfigError(f"credit 'marti': high={high} is not above low={low}; write the returns of a win and of a loss.")
+        raise ConfigError(
+            f"credit 'marti': high={high} is not above low={low}; write the returns of a win and "
+            "of a loss."
+        )
     returns, starts = trajectory_returns(turns)
     agents, count = group_ids(turns.game[starts], turns.role[starts])
     names = _names(turns, starts, agents, count)
     past = [state.get(name, (0.0, 0.0)) for name in names]
     known = np.array([entry[0] > 0 for entry in past], dtype=bool)
-    quality = np.array([(entry[1] / entry[0] - low) / (high - low) if entry[0] > 0 else 0.0 for entry in past])
+    quality = np.array(
+        [(entry[1] / entry[0] - low) / (high - low) if entry[0] > 0 else 0.0 for entry in past]
+    )
     unit = (returns - low) / (high - low)
-    change = np.where(known[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
+    change = (
+        np.where(known[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
+    )
     shaped = returns + alpha * (high - low) * change
     if baseline != "none":
-        groups, num_groups = start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
+        groups, num_groups = (
+            start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
+        )
         shaped = shaped - leave_one_out_mean(shaped, groups[starts], num_groups)
-    added = zip(names, past, group_counts(agents, count).tolist(), group_sum(returns, agents, count).tolist(), strict=True)
-    after = {**state, **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added}}
+    added = zip(
+        names,
+        past,
+        group_counts(agents, count).tolist(),
+        group_sum(returns, agents, count).tolist(),
+        strict=True,
+    )
+    after = {
+        **state,
+        **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added},
+    }
     metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in after.items()}
     return Credit(advantages=spread(shaped, turns), state=after, metrics=metrics)
 
 
-def _shaping(returns: FloatArray, quality: FloatArray, shaping: Literal["margin", "quality", "none"]) -> FloatArray:
+def _shaping(
+    returns: FloatArray, quality: FloatArray, shaping: Literal["margin", "quality", "none"]
+) -> FloatArray:
     """Return Delta of returns in [0, 1] given the agents' means."""
     if shaping == "none":
         return np.zeros_like(returns)
-    return returns - quality if shaping == "margin" else quality * returns - (1.0 - quality) * (1.0 - returns)
+    return (
+        returns - quality
+        if shaping == "margin"
+        else quality * returns - (1.0 - quality) * (1.0 - returns)
+    )
 
 
 def _names(turns: TurnTable, starts: IntArray, agents: IntArray, count: int) -> list[str]:
     """Return the name of each agent."""
     first = np.zeros(count, dtype=np.int64)
     first[agents] = starts
-    return [f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}" for row in first.tolist()]
+    return [
+        f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
+        for row in first.tolist()
+    ]

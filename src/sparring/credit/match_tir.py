@@ -24,7 +24,9 @@ def match_tir(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Mix how a game ended against its group with how a turn went on against the same turn of the group.
+    """Mix how a game ended with how a turn went on, each against the group.
+
+    A turn is compared with the same turn of the group.
 
     What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
     compares the games of the group at the same turn index.

@@ -55,7 +55,9 @@ def mc_grpo(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    centred = np.where(varied(returns, ids, count)[ids], returns - lower_median(returns, ids, count)[ids], 0.0)
+    centred = np.where(
+        varied(returns, ids, count)[ids], returns - lower_median(returns, ids, count)[ids], 0.0
+    )
     deviation = lower_median(np.abs(centred), ids, count)
     advantages = centred / (deviation + epsilon)[ids]
     if without_deviation == "standardise":

@@ -55,8 +55,12 @@ def ngrpo(
     ids = groups[starts]
     sizes = group_counts(ids, count)
     centred = centre(returns, ids, count)
-    gap = best - group_mean(returns, ids, count)  # of the virtual members from the mean of the real ones
+    # of the virtual members from the mean of the real ones
+    gap = best - group_mean(returns, ids, count)
     share = num_virtual / np.maximum(sizes + num_virtual, 1)
     squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
     deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
-    return Credit(advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns), state=dict(state))
+    return Credit(
+        advantages=spread((centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns),
+        state=dict(state),
+    )

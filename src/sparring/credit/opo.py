@@ -13,7 +13,9 @@ from sparring.ops.returns import trajectory_sums
 from sparring.types import Credit, TurnTable
 
 
-def opo(turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens", "turns"] = "tokens") -> Credit:
+def opo(
+    turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens", "turns"] = "tokens"
+) -> Credit:
     """Compare with the group's mean return weighted by length.
 
     What: The baseline of least variance, if the square of a trajectory's gradient grows with its
@@ -41,9 +43,13 @@ def opo(turns: TurnTable, state: Mapping[str, Any], *, length: Literal["tokens",
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    counted = turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
+    counted = (
+        turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
+    )
     weights = trajectory_sums(counted, turns.trajectory)
     total = group_sum(weights, ids, count)
     centred = centre(returns, ids, count)  # so that the weighted mean is exact for values near 1e6
-    shift = np.divide(group_sum(centred * weights, ids, count), total, out=np.zeros(count), where=total > 0)
+    shift = np.divide(
+        group_sum(centred * weights, ids, count), total, out=np.zeros(count), where=total > 0
+    )
     return Credit(advantages=spread(centred - shift[ids], turns), state=dict(state))

@@ -29,7 +29,9 @@ def oprl(
     alpha: Annotated[float, Field(ge=0)] = 1.0,
     form: Literal["rloo", "grpo"] = "rloo",
 ) -> Credit:
-    """Add to the outcome's advantage that of a step reward, which a second model learns from pairs of won and lost games.
+    """Add to the outcome's advantage that of a step reward which a second model learns.
+
+    It learns from pairs of won and lost games.
 
     What: A process model, at first a copy of the policy, is trained at every step before credit. It
     learns to tell the better of two games of one initial state and role from the worse. A turn's
@@ -85,19 +87,38 @@ def oprl(
     check(turns, "oprl", columns=("old_logprob",))
     if model == "process" and turns.process_logprob is None:
         raise CreditError(
-            "credit 'oprl' needs the column 'process_logprob' of the turn table, of a process model, which only a run trains; "
-            "where there is none write preset policy (in the lab oprl:policy)."
+            "credit 'oprl' needs the column 'process_logprob' of the turn table, of a process "
+            "model, which only a run trains; where there is none write preset policy (in the lab "
+            "oprl:policy)."
         )
-    newer, older = ("process_logprob", "old_logprob") if model == "process" else ("old_logprob", "reference_logprob")
+    newer, older = (
+        ("process_logprob", "old_logprob")
+        if model == "process"
+        else ("old_logprob", "reference_logprob")
+    )
     check(turns, "oprl", columns=(newer, older))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     steps = beta * (getattr(turns, newer) - getattr(turns, older))
     episode = spread(_against(returns, groups[starts], count, form), turns)
-    metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())} if len(steps) else {}
-    return Credit(advantages=episode + alpha * _against(steps, groups, count, form), state=dict(state), metrics=metrics)
+    metrics = (
+        {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
+        if len(steps)
+        else {}
+    )
+    return Credit(
+        advantages=episode + alpha * _against(steps, groups, count, form),
+        state=dict(state),
+        metrics=metrics,
+    )
 
 
-def _against(values: FloatArray, ids: IntArray, count: int, form: Literal["rloo", "grpo"]) -> FloatArray:
+def _against(
+    values: FloatArray, ids: IntArray, count: int, form: Literal["rloo", "grpo"]
+) -> FloatArray:
     """Return the values compared with those of their group."""
-    return values - leave_one_out_mean(values, ids, count) if form == "rloo" else standardise(values, ids, count)
+    return (
+        values - leave_one_out_mean(values, ids, count)
+        if form == "rloo"
+        else standardise(values, ids, count)
+    )

@@ -33,7 +33,9 @@ def ppr(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Bring a process reward per turn and the outcome of the game to one scale, and compare what follows within the group.
+    """Bring a process reward per turn and the outcome of the game to one scale.
+
+    What follows a turn is then compared within the group.
 
     What: The process reward and the outcome are both mapped to [0, 1] and centred. So neither a
     long game nor a generous judge gains anything by itself.
@@ -83,10 +85,20 @@ def ppr(
     check(turns, "ppr")
     if highest_outcome <= lowest_outcome:
         given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
-        raise ConfigError(f"credit 'ppr': {given}: the second must be larger; write the least and the most that a game pays.")
+        raise ConfigError(
+            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
+            "a game pays."
+        )
     scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
-    share = (trajectory_sums(paid, turns.trajectory) - lowest_outcome) / (highest_outcome - lowest_outcome)
-    reward = turns.reward - scored - paid + _centred(scored / largest_process, spread(share, turns), turns, centring)
+    share = (trajectory_sums(paid, turns.trajectory) - lowest_outcome) / (
+        highest_outcome - lowest_outcome
+    )
+    reward = (
+        turns.reward
+        - scored
+        - paid
+        + _centred(scored / largest_process, spread(share, turns), turns, centring)
+    )
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
@@ -95,11 +107,15 @@ def ppr(
     return Credit(advantages=advantages, state=dict(state))
 
 
-def _centred(scored: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]) -> FloatArray:
+def _centred(
+    scored: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
+) -> FloatArray:
     """Return per turn the centred process reward and outcome."""
     if centring == "half":
         last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scored)]
         return scored - 0.5 + np.where(last, share - 0.5, 0.0)
     own, count = group_ids(turns.trajectory)
-    means = np.bincount(own, weights=scored, minlength=count) / np.maximum(group_counts(own, count), 1)
+    means = np.bincount(own, weights=scored, minlength=count) / np.maximum(
+        group_counts(own, count), 1
+    )
     return scored - means[own] + share

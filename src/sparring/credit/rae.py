@@ -59,7 +59,9 @@ def rae(
     returns, starts = trajectory_returns(turns)
     known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     baselines_then = np.empty(len(returns))
-    for index, (name, value) in enumerate(zip(_names(turns, starts, baselines), returns.tolist(), strict=True)):
+    for index, (name, value) in enumerate(
+        zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
+    ):
         baselines_then[index] = known.get(name, 0.0)
         known[name] = decay * baselines_then[index] + (1.0 - decay) * value
     metrics = {f"baseline/{name}": value for name, value in known.items()}
@@ -68,7 +70,9 @@ def rae(
         lengths = np.diff(np.append(starts, len(per_turn)))
         left = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
         per_turn = per_turn * gamma**left
-    return Credit(advantages=per_turn, state=known, metrics=metrics, baselines=spread(baselines_then, turns))
+    return Credit(
+        advantages=per_turn, state=known, metrics=metrics, baselines=spread(baselines_then, turns)
+    )
 
 
 def _names(turns: TurnTable, starts: IntArray, baselines: Literal["role", "player"]) -> list[str]:

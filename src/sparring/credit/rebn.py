@@ -53,4 +53,6 @@ def rebn(
     check(turns, "rebn")
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else (np.zeros(len(returns), dtype=np.int64), 1)
-    return Credit(advantages=standardise(returns, groups, count, epsilon=epsilon), state=dict(state))
+    return Credit(
+        advantages=standardise(returns, groups, count, epsilon=epsilon), state=dict(state)
+    )

@@ -68,7 +68,10 @@ def reinforce_plus_plus(
 
 
 def _whiten(values: FloatArray, weights: FloatArray, size: float) -> FloatArray:
-    """Return values with weighted mean 0 and sample variance 1; zeros where their deviation is rounding at this size."""
+    """Return values with weighted mean 0 and sample variance 1.
+
+    Zeros where their deviation is rounding at this size.
+    """
     total = float(weights.sum())
     if total < 2.0:
         return np.zeros_like(values)

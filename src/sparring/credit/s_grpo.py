@@ -14,8 +14,14 @@ from sparring.ops.returns import trajectory_sums
 from sparring.types import BoolArray, Credit, FloatArray, IntArray, TurnTable
 
 
-def s_grpo(turns: TurnTable, state: Mapping[str, Any], *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens") -> Credit:
-    """Reward the shortest success of a group in full and each longer one half as much as the one before.
+def s_grpo(
+    turns: TurnTable,
+    state: Mapping[str, Any],
+    *,
+    success: float = 0.5,
+    length: Literal["tokens", "turns"] = "tokens",
+) -> Credit:
+    """Reward the shortest success of a group in full, each longer one half as much as the last.
 
     What: Success counts, and early success most. The members of a group are the exits of a serial
     group, in order of length.
@@ -44,18 +50,28 @@ def s_grpo(turns: TurnTable, state: Mapping[str, Any], *, success: float = 0.5, 
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    counted = turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
+    counted = (
+        turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
+    )
     rewards = _halving(returns >= success, trajectory_sums(counted, turns.trajectory), ids, count)
     return Credit(advantages=spread(centre(rewards, ids, count), turns), state=dict(state))
 
 
 def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return 1 / 2^(j-1) for the j-th success of each group in order of length, 0 for failures, [trajectories]."""
+    """Return 1 / 2^(j-1) for the j-th success of each group, 0 for failures, [trajectories].
+
+    Successes are in order of length.
+    """
     rewards = np.zeros(len(right))
     for rows in equal_sized(ids, num_groups):
         keys = np.where(right[rows], lengths[rows], np.inf)  # failures last
         order = np.argsort(keys, axis=1)
-        members, ordered = np.take_along_axis(rows, order, axis=1), np.take_along_axis(keys, order, axis=1)
-        shared = tied_means(ordered[:, 1:] != ordered[:, :-1], 0.5 ** np.arange(rows.shape[1], dtype=np.float64))
+        members, ordered = (
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(keys, order, axis=1),
+        )
+        shared = tied_means(
+            ordered[:, 1:] != ordered[:, :-1], 0.5 ** np.arange(rows.shape[1], dtype=np.float64)
+        )
         rewards[members] = np.where(np.isfinite(ordered), shared, 0.0)
     return rewards

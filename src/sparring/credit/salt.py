@@ -56,4 +56,7 @@ def salt(
         advantages = rloo(turns, state).advantages
     else:
         advantages = grpo(turns, state, divide_by_std=base == "grpo", epsilon=epsilon).advantages
-    return Credit(advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps], state=dict(state))
+    return Credit(
+        advantages=mean_over_trajectories(advantages, steps, count, turns.trajectory)[steps],
+        state=dict(state),
+    )

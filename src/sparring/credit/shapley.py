@@ -14,7 +14,8 @@ from sparring.ops.groups import group_counts, group_ids, group_sum
 from sparring.ops.shapley import MAX_PLAYERS, shapley_values
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-Worths = dict[str, dict[str, tuple[float, float]]]  # game -> coalition as "0,2" -> number of episodes, sum of their worths
+# game -> coalition as "0,2" -> number of episodes, sum of their worths
+Worths = dict[str, dict[str, tuple[float, float]]]
 
 
 def shapley(
@@ -26,7 +27,9 @@ def shapley(
     baseline: bool = False,
     decay: Annotated[float, Field(gt=0, le=1)] = 0.95,
 ) -> Credit:
-    """Share an episode's worth among its trained seats by what each adds to the coalitions it can join.
+    """Share an episode's worth among its trained seats by what each adds to coalitions.
+
+    Those are the coalitions it can join.
 
     What: The seats of an episode that learn are a coalition. The running mean of what coalitions
     earned tells what a seat adds to a coalition.
@@ -71,7 +74,8 @@ def shapley(
     if seats.max(initial=0) >= 62 or group_counts(episodes, count).max(initial=0) > MAX_PLAYERS:
         most = int(group_counts(episodes, count).max(initial=0))
         raise CreditError(
-            f"credit 'shapley': {most} seats of one episode learn; the exact value is for at most {MAX_PLAYERS} of seats 0 to 61."
+            f"credit 'shapley': {most} seats of one episode learn; the exact value is for at "
+            f"most {MAX_PLAYERS} of seats 0 to 61."
         )
     masks = np.zeros(count, dtype=np.int64)
     np.bitwise_or.at(masks, episodes, np.int64(1) << seats)
@@ -80,11 +84,16 @@ def shapley(
     worths = group_sum(returns, episodes, count)
     if worth == "mean":
         worths = worths / np.maximum(group_counts(episodes, count), 1)
-    known = {game: {name: (entry[0], entry[1]) for name, entry in table.items()} for game, table in state.items()}
+    known = {
+        game: {name: (entry[0], entry[1]) for name, entry in table.items()}
+        for game, table in state.items()
+    }
     shares = _shares(turns, known, (seats, episodes, masks, game_of), worths, empty, baseline)
     after = _updated(turns, known, masks, game_of, worths, decay)
     lengths = np.diff(np.append(starts, len(turns.reward)))
-    return Credit(advantages=np.repeat(shares, lengths), state=after, metrics=_metrics(after, empty))
+    return Credit(
+        advantages=np.repeat(shares, lengths), state=after, metrics=_metrics(after, empty)
+    )
 
 
 def _shares(
@@ -114,13 +123,20 @@ def _shares(
     return shares
 
 
-def _worths(members: list[int], table: Mapping[str, tuple[float, float]], empty: float, whole: float) -> FloatArray:
-    """Return v of every coalition of the members, [2^n], with the unseen ones filled in as documented."""
+def _worths(
+    members: list[int], table: Mapping[str, tuple[float, float]], empty: float, whole: float
+) -> FloatArray:
+    """Return v of every coalition of the members, [2^n].
+
+    The unseen ones are filled in as documented.
+    """
     players = len(members)
     size = np.array([mask.bit_count() for mask in range(1 << players)])
     value = np.full(1 << players, np.nan)
     for mask in range(1, (1 << players) - 1):
-        entry = table.get(_name([member for place, member in enumerate(members) if mask >> place & 1]))
+        entry = table.get(
+            _name([member for place, member in enumerate(members) if mask >> place & 1])
+        )
         if entry is not None:
             value[mask] = entry[1] / entry[0]
     value[0], value[-1] = empty, whole
@@ -129,14 +145,26 @@ def _worths(members: list[int], table: Mapping[str, tuple[float, float]], empty:
     return np.where(np.isnan(value), by_size, value)
 
 
-def _updated(turns: TurnTable, known: Worths, masks: IntArray, game_of: IntArray, worths: FloatArray, decay: float) -> dict[str, Any]:
+def _updated(
+    turns: TurnTable,
+    known: Worths,
+    masks: IntArray,
+    game_of: IntArray,
+    worths: FloatArray,
+    decay: float,
+) -> dict[str, Any]:
     """Return the running sums with this batch's episodes added."""
-    after = {game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()} for game, table in known.items()}
+    after = {
+        game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
+        for game, table in known.items()
+    }
     kinds, num_kinds = group_ids(game_of, masks)
     counts, totals = group_counts(kinds, num_kinds), group_sum(worths, kinds, num_kinds)
     for number in range(num_kinds):
         example = int(np.flatnonzero(kinds == number)[0])
-        entry = after.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(_name(_members(int(masks[example]))), [0.0, 0.0])
+        entry = after.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
+            _name(_members(int(masks[example]))), [0.0, 0.0]
+        )
         entry[0] += float(counts[number])
         entry[1] += float(totals[number])
     return after
@@ -148,8 +176,15 @@ def _metrics(after: Mapping[str, Any], empty: float) -> dict[str, float]:
     for game, table in after.items():
         largest = max(table, key=lambda name: (name.count(","), name))
         members = [int(seat) for seat in largest.split(",")]
-        values = shapley_values(_worths(members, table, empty, table[largest][1] / table[largest][0]))
-        metrics.update({f"value/{game}/{seat}": float(value) for seat, value in zip(members, values, strict=True)})
+        values = shapley_values(
+            _worths(members, table, empty, table[largest][1] / table[largest][0])
+        )
+        metrics.update(
+            {
+                f"value/{game}/{seat}": float(value)
+                for seat, value in zip(members, values, strict=True)
+            }
+        )
     return metrics
 
 

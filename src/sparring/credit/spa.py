@@ -25,7 +25,9 @@ def spa(
     gamma: Annotated[float, Field(ge=0, le=1)] = 1.0,
     baseline: Literal["none", "group"] = "none",
 ) -> Credit:
-    """Split the final reward into what each turn contributed, as a head that reads the turn's end has learnt to.
+    """Split the final reward into what each turn contributed, as a learnt head says.
+
+    It is a head that reads the turn's end.
 
     What: The value head reads the conversation after each turn and predicts what the turn
     contributed. The head is fitted so that the contributions of a trajectory add up to its return.
@@ -78,6 +80,13 @@ def spa(
     if baseline == "group":
         groups, count = start_groups(turns)
         totals = trajectory_sums(steps, turns.trajectory)
-        advantages = advantages - spread(leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns)
+        advantages = advantages - spread(
+            leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns
+        )
     metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
-    return Credit(advantages=advantages, state=dict(state), value_targets=contribution - spread(excess, turns), metrics=metrics)
+    return Credit(
+        advantages=advantages,
+        state=dict(state),
+        value_targets=contribution - spread(excess, turns),
+        metrics=metrics,
+    )

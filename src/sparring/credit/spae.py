@@ -17,8 +17,12 @@ from sparring.types import Credit, FloatArray, TurnTable
 
 
 def potential(accuracy: FloatArray, confidence: FloatArray) -> FloatArray:
-    """Return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence: 1 if sure and right, -1 if sure and wrong."""
+    """Return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence.
+
+    1 if sure and right, -1 if sure and wrong.
+    """
     return 1.5 * accuracy * confidence + 0.5 * accuracy - confidence
+
 
 REQUIRES = {"components": {"accuracy", "confidence"}}  # options that name components
 
@@ -35,7 +39,9 @@ def spae(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Credit a turn with what it added to the chance of being right, and being sure of it, besides the game's outcome.
+    """Credit a turn with what it added to the chance of being right, and being sure of it.
+
+    The game's outcome counts besides.
 
     What: Each turn has a potential, from a probed accuracy and a confidence. A turn earns its gain
     of potential on top of the trajectory's advantage. Once the potential was high, later turns earn
@@ -90,13 +96,23 @@ def spae(
     high = (phi > saturation).astype(np.float64)
     reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
     since_start = reached - spread(reached[first], turns)
-    outcome = grpo(replace(turns, reward=turns.reward - left_out), state, divide_by_std=divide_by_std, epsilon=epsilon)
-    advantages = np.where(since_start > 0, reduction, 1.0) * outcome.advantages + weight * (phi - before)
+    outcome = grpo(
+        replace(turns, reward=turns.reward - left_out),
+        state,
+        divide_by_std=divide_by_std,
+        epsilon=epsilon,
+    )
+    advantages = np.where(since_start > 0, reduction, 1.0) * outcome.advantages + weight * (
+        phi - before
+    )
     return Credit(advantages=advantages, state=dict(state))
 
 
 def _confidence(turns: TurnTable) -> FloatArray:
-    """Return the geometric mean of the probabilities of a turn's tokens, 1 for turns without tokens."""
+    """Return the geometric mean of the probabilities of a turn's tokens.
+
+    It is 1 for turns without tokens.
+    """
     check(turns, "spae", columns=("logprob",))
     assert turns.logprob is not None
     return np.exp(np.where(turns.n_tokens > 0, turns.logprob, 0.0) / np.maximum(turns.n_tokens, 1))

@@ -27,7 +27,9 @@ def spo_tree(
     divide_by_std: bool = False,
     epsilon: Annotated[float, Field(gt=0)] = 1e-8,
 ) -> Credit:
-    """Credit a turn with the change of value from its position to the next, as the group's other games tell it.
+    """Credit a turn with the change of value from its position to the next.
+
+    The group's other games tell the values.
 
     What: Games of one initial state that were equal so far stand in the same node of a tree. The
     value of a node is the mean of what its games earned from there on. A turn is credited with the
@@ -73,7 +75,8 @@ def spo_tree(
         CreditError: a reward is not finite, or a column is missing.
     """
     met, _ = anchor_groups(turns, "spo_tree", "state_key")
-    nodes, count = group_ids(positions(turns.trajectory), met)  # by depth, then state: the nodes of a depth are neighbours
+    # by depth, then state: the nodes of a depth are neighbours
+    nodes, count = group_ids(positions(turns.trajectory), met)
     if average == "children":
         edge_values, baseline, deviation = _over_children(turns, nodes, count, gamma, leave_one_out)
     else:
@@ -81,7 +84,9 @@ def spo_tree(
         values = group_mean(returns, nodes, count)[nodes]
         edge_values = turns.reward + gamma * _following(values, turns.trajectory)
         baseline = leave_one_out_mean(returns, nodes, count) if leave_one_out else values
-        deviation = group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
+        deviation = (
+            group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
+        )
     advantages = edge_values - baseline
     if divide_by_std:
         advantages = advantages / (deviation + epsilon)
@@ -92,7 +97,10 @@ def spo_tree(
 
 
 def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
-    """Return the id of each row's segment, and their number: one begins with a trajectory and at every node with several ways on."""
+    """Return the id of each row's segment, and their number.
+
+    One begins with a trajectory and at every node with several ways on.
+    """
     ways, num_ways = group_ids(nodes, _ways_on(turns, nodes, count))
     node_of = np.zeros(num_ways, dtype=np.int64)
     node_of[ways] = nodes
@@ -102,10 +110,15 @@ def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, 
 
 
 def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
-    """Return what each row leads to: the next row's node, or, at the end of a trajectory, ``count`` + 1 + its action."""
+    """Return what each row leads to.
+
+    The next row's node, or, at the end of a trajectory, ``count`` + 1 + its action.
+    """
     check(turns, "spo_tree", columns=("action",))
     assert turns.action is not None
-    last = np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
+    last = (
+        np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
+    )
     return np.where(last, count + 1 + turns.action, np.append(nodes[1:], 0)[: len(nodes)])
 
 
@@ -118,7 +131,10 @@ def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
 def _over_children(
     turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return per row the value of its way on, the baseline and the deviation of the ways on, from the deepest turns upwards."""
+    """Return per row the value of its way on, the baseline and the deviation of the ways on.
+
+    They are found from the deepest turns upwards.
+    """
     child = _ways_on(turns, nodes, count)
     last = child >= count
     ways, num_ways = group_ids(nodes, child)  # by node, hence by depth
@@ -132,9 +148,13 @@ def _over_children(
         rows = order[low:high]
         reached = np.where(last[rows], 0.0, values[np.where(last[rows], 0, child[rows])])
         own = slice(int(ways[rows].min()), int(ways[rows].max()) + 1)
-        way_values[own] = group_mean(turns.reward[rows] + gamma * reached, ways[rows] - own.start, own.stop - own.start)
+        way_values[own] = group_mean(
+            turns.reward[rows] + gamma * reached, ways[rows] - own.start, own.stop - own.start
+        )
         above = node_of[own]
-        values[above[0] : above[-1] + 1] = group_mean(way_values[own], above - above[0], int(above[-1] - above[0]) + 1)
+        values[above[0] : above[-1] + 1] = group_mean(
+            way_values[own], above - above[0], int(above[-1] - above[0]) + 1
+        )
     baseline = leave_one_out_mean(way_values, node_of, count) if leave_one_out else values[node_of]
     deviation = group_std(way_values, node_of, count, ddof=0)[node_of]
     return way_values[ways], baseline[ways], deviation[ways]

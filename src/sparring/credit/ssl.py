@@ -69,12 +69,20 @@ def ssl(
     """
     check(turns, "ssl")
     if not tiers:
-        raise CreditError("credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5].")
+        raise CreditError(
+            "credit 'ssl': tiers is empty; write the thresholds of the component, such as [0.5]."
+        )
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
     progress = trajectory_sums(part_of(turns, "ssl", component), turns.trajectory)
-    grade = np.searchsorted(np.sort(np.array(tiers, dtype=np.float64)), progress, side="right") / len(tiers)
+    grade = np.searchsorted(
+        np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"
+    ) / len(tiers)
     rewards = (returns - progress >= success) + alpha * grade
-    advantages = standardise(rewards, ids, count, epsilon=epsilon) if divide_by_std else centre(rewards, ids, count)
+    advantages = (
+        standardise(rewards, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centre(rewards, ids, count)
+    )
     return Credit(advantages=spread(advantages, turns), state=dict(state))

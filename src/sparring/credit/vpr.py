@@ -85,13 +85,17 @@ def vpr(
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
     advantages = np.zeros(len(scored))
     ids, count = _groups(turns, rows, baseline)
-    advantages[rows] = _relative(values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon)
+    advantages[rows] = _relative(
+        values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
+    )
     metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
     if outcome:
         rest = trajectory_sums(turns.reward - scored, turns.trajectory)
         groups, number = start_groups(turns)
         starts = groups[trajectory_starts(turns.trajectory)]
-        advantages += outcome * spread(_relative(rest, starts, number, False, leave_one_out, divide_by_std, epsilon), turns)
+        advantages += outcome * spread(
+            _relative(rest, starts, number, False, leave_one_out, divide_by_std, epsilon), turns
+        )
     return Credit(advantages=advantages, state=dict(state), metrics=metrics)
 
 
@@ -107,9 +111,18 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
 
 
 def _relative(
-    values: FloatArray, ids: IntArray, count: int, plain: bool, leave_one_out: bool, divide_by_std: bool, epsilon: float
+    values: FloatArray,
+    ids: IntArray,
+    count: int,
+    plain: bool,
+    leave_one_out: bool,
+    divide_by_std: bool,
+    epsilon: float,
 ) -> FloatArray:
-    """Return values less their group's mean, or that of the others, over the group's deviation, as asked; ``plain`` takes no mean off."""
+    """Return values less their group's mean, or that of the others.
+
+    They are divided by the group's deviation, as asked; ``plain`` takes no mean off.
+    """
     if plain:
         centred = values
     elif leave_one_out:
@@ -118,4 +131,6 @@ def _relative(
         return standardise(values, ids, count, epsilon=epsilon)
     else:
         centred = centre(values, ids, count)
-    return over_deviation(centred, values, ids, count, epsilon=epsilon) if divide_by_std else centred
+    return (
+        over_deviation(centred, values, ids, count, epsilon=epsilon) if divide_by_std else centred
+    )

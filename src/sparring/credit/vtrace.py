@@ -29,7 +29,9 @@ def vtrace(
     weigh_policy: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Compare what followed with the critic, weighing turns by how likely today's policy still is to take them.
+    """Compare what followed with the critic, weighing turns by today's policy.
+
+    A turn weighs by how likely today's policy still is to take it.
 
     What: Turn-level temporal differences. Each is weighted by the truncated ratio of the learner's
     probability of the turn to that of the policy that played it.
@@ -81,5 +83,14 @@ def vtrace(
     delta = rho * (reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
     targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
     advantages = reward + gamma * next_values(targets, turns.trajectory) - turns.value
-    metrics = {"ratio_mean": float(ratio.mean()), "truncated_share": float((ratio > rho_bar).mean())} if len(ratio) else {}
-    return Credit(advantages=rho * advantages if weigh_policy else advantages, state=dict(state), value_targets=targets, metrics=metrics)
+    metrics = (
+        {"ratio_mean": float(ratio.mean()), "truncated_share": float((ratio > rho_bar).mean())}
+        if len(ratio)
+        else {}
+    )
+    return Credit(
+        advantages=rho * advantages if weigh_policy else advantages,
+        state=dict(state),
+        value_targets=targets,
+        metrics=metrics,
+    )

@@ -54,16 +54,22 @@ def xrpo(
             where the deviation is tiny.
 
     Raises:
-        CreditError: a reward or log-probability is not finite, or the table has no log-probabilities.
+        CreditError: a reward or log-probability is not finite, or the table has no
+            log-probabilities.
     """
     check(turns, "xrpo", columns=("logprob",))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
     relative = standardise(returns, ids, count, epsilon=epsilon)
-    logprob = turns.logprob if turns.logprob is not None else np.zeros(len(returns))  # check has made sure of it
+    # check has made sure of it
+    logprob = turns.logprob if turns.logprob is not None else np.zeros(len(returns))
     tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
     score = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
-    novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))  # max(1 - eta, 0)
+    # max(1 - eta, 0)
+    novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))
     bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
-    return Credit(advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns), state=dict(state))
+    return Credit(
+        advantages=spread(relative + np.where(returns >= success, bonus, 0.0), turns),
+        state=dict(state),
+    )

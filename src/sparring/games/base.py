@@ -1,7 +1,7 @@
 """Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
 
-A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Every chance outcome is
-drawn from the state's own stream by counter, with the game's true probabilities.
+A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Every
+chance outcome is drawn from the state's own stream by counter, with the game's true probabilities.
 """
 
 from __future__ import annotations
@@ -28,21 +28,29 @@ __all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 class Game(Wording):
     """Rules and wording of a game.
 
-    Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``. ``illegal`` is the
-    rule for illegal replies; ``max_turns`` bounds the seats' actions in one play, all seats together.
+    Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``.
+    ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the seats' actions in one
+    play, all seats together.
 
     Args:
         spiel: OpenSpiel's rules (turn-based).
         name: the game's name in Sparring.
         roles: role name per seat, [num_seats].
-        words: action word per action id, [num_distinct_actions]; empty if words depend on the state.
+        words: action word per action id, [num_distinct_actions]; empty if words depend on the
+            state.
         style: "brief" or "full".
     """
 
     notes: bool = False  # whether ``note`` is to be called at every event
 
     def __init__(
-        self, spiel: pyspiel.Game, *, name: str, roles: tuple[str, ...], words: tuple[str, ...] = (), style: Style = "brief"
+        self,
+        spiel: pyspiel.Game,
+        *,
+        name: str,
+        roles: tuple[str, ...],
+        words: tuple[str, ...] = (),
+        style: Style = "brief",
     ) -> None:
         kind = spiel.get_type()
         self.spiel, self.name, self.roles, self.words, self.style = spiel, name, roles, words, style
@@ -54,17 +62,21 @@ class Game(Wording):
         self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
         self.max_turns: int = spiel.max_game_length()
         self.illegal = IllegalRule()
-        self.made_by: dict[str, Any] | None = None  # name and options that ``make_game`` makes this game from
+        # name and options that ``make_game`` makes this game from
+        self.made_by: dict[str, Any] | None = None
         self.brief = style == "brief"
         self.indices = {word: index for index, word in enumerate(words)}
         self._reader = ReplyParser(words)
         self.opening = Position(spiel.new_initial_state(), ())
         self.positions_kept = 0
 
-    # -- play ------------------------------------------------------------------------------------------------------
+    # -- play --------------------------------------------------------------------------------------
 
     def reset(self, stream: Stream) -> State:
-        """Return a fresh state whose chance outcomes are draws number 0, 1, 2, ... of ``stream``."""
+        """Return a fresh state whose chance outcomes are drawn from ``stream``.
+
+        They are its draws number 0, 1, 2, ...
+        """
         state = State(self, self.opening, stream)
         state.settle()
         return state
@@ -72,7 +84,8 @@ class Game(Wording):
     def state_of(self, spiel: pyspiel.State) -> State:
         """Return a state around a clone of an OpenSpiel state, for solvers and exact evaluation.
 
-        It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to ``apply_index``.
+        It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to
+        ``apply_index``.
         """
         if not self.notes:
             return State(self, Position(spiel.clone(), trail_of(spiel)), None)
@@ -81,11 +94,13 @@ class Game(Wording):
             state.apply_index(item.action)
         return state
 
-    # -- starts ----------------------------------------------------------------------------------------------------
+    # -- starts ------------------------------------------------------------------------------------
 
     def start_of(self, state: State) -> Hashable:
         """Return what tells a start from another: the chance outcomes before the first decision."""
-        return tuple(event.action for event in state.trail if event.player == CHANCE and event.ply == 0)
+        return tuple(
+            event.action for event in state.trail if event.player == CHANCE and event.ply == 0
+        )
 
     def starts(self) -> frozenset[Hashable] | None:
         """Return all starts of the bank that chance draws from; None where there is no bank."""
@@ -95,7 +110,7 @@ class Game(Wording):
         """Return options that make the same game with another bank; None where there is none."""
         return None
 
-    # -- actions as words ------------------------------------------------------------------------------------------
+    # -- actions as words --------------------------------------------------------------------------
 
     def legal_words(self, state: State, indices: list[int]) -> tuple[str, ...]:
         """Return the words of the legal action ids of ``state``, in their order."""
@@ -109,9 +124,10 @@ class Game(Wording):
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
         """Return the action word written in ``reply``, legal or not, or None.
 
-        In brief style the reply must be the word as it is written and nothing else: what is measured exactly (the
-        probability of the word) is then what is played. If asked to be exact, it must be the word in any case of
-        letters; else full style finds the action in natural text.
+        In brief style the reply must be the word as it is written and nothing else: what is
+        measured exactly (the probability of the word) is then what is played. If asked to be exact,
+        it must be the word in any case of letters; else full style finds the action in natural
+        text.
         """
         if reply in self.indices:
             return reply
@@ -129,7 +145,10 @@ class Game(Wording):
         return text
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat can see of the position now, as a string without its history; the key where rules give none."""
+        """Return what the seat can see of the position now, as a string without its history.
+
+        It is the key where rules give none.
+        """
         if not self.spiel.get_type().provides_observation_string:
             return self.key(state, seat)
         text: str = state.spiel.observation_string(seat)
@@ -155,17 +174,27 @@ class State:
 
     __slots__ = ("_position", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
 
-    def __init__(self, game: Game, position: Position, stream: Stream | None, draws: int = 0) -> None:
+    def __init__(
+        self, game: Game, position: Position, stream: Stream | None, draws: int = 0
+    ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
         self._enter(position)
 
     def _enter(self, position: Position) -> None:
         """Stand at a position."""
-        self._position, self.spiel, self.trail, self.plies = position, position.spiel, position.trail, position.plies
+        self._position, self.spiel, self.trail, self.plies = (
+            position,
+            position.spiel,
+            position.trail,
+            position.plies,
+        )
         self.seat, self.done = position.seat, position.done
 
     def settle(self) -> None:
-        """Draw chance outcomes until a seat is to act or the game is over (nothing without a stream)."""
+        """Draw chance outcomes until a seat is to act or the game is over.
+
+        Nothing is drawn without a stream.
+        """
         stream, position = self.stream, self._position
         if position.seat >= 0 or position.done or stream is None:
             return
@@ -187,7 +216,10 @@ class State:
         return position.words
 
     def legal_indices(self) -> list[int]:
-        """Return the OpenSpiel action ids of the legal actions, in the same order; not to be changed."""
+        """Return the OpenSpiel action ids of the legal actions, in the same order.
+
+        Not to be changed.
+        """
         return self._position.legal()
 
     def action_index(self, action: str) -> int:
@@ -199,11 +231,16 @@ class State:
         words = self.legal_actions()
         if action not in words:
             listed = ", ".join(words) or "none, the game is over"
-            raise GameError(f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal actions: {listed}.")
+            raise GameError(
+                f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal "
+                f"actions: {listed}."
+            )
         return self._position.legal()[words.index(action)]
 
     def apply(self, action: str) -> None:
-        """Play an action word for the seat to act, then draw chance outcomes up to the next decision.
+        """Play an action word for the seat to act.
+
+        Then draw chance outcomes up to the next decision.
 
         Raises:
             GameError: the action is not legal here.
@@ -218,7 +255,10 @@ class State:
         """
         legal = self._position.legal()
         if index not in legal:
-            raise GameError(f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal ids: {legal}.")
+            raise GameError(
+                f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal "
+                f"ids: {legal}."
+            )
         self._play(index)
 
     def _play(self, index: int) -> None:
@@ -232,8 +272,9 @@ class State:
 
         Args:
             seat: who is told.
-            since: 0 for a complete opening with everything public so far. Otherwise ``plies`` right after the seat's
-                last own action: only what happened from there on is told, and the seat's own actions are not repeated.
+            since: 0 for a complete opening with everything public so far. Otherwise ``plies`` right
+                after the seat's last own action: only what happened from there on is told, and the
+                seat's own actions are not repeated.
 
         Returns:
             An observation whose text is never empty: a pure function of (position, seat, since).
@@ -242,12 +283,16 @@ class State:
         found = told.get((seat, since))
         if found is None:
             found = told[seat, since] = Observation(
-                text=self.game.text(self, seat, since), key=self.game.key(self, seat), view=self.game.view(self, seat)
+                text=self.game.text(self, seat, since),
+                key=self.game.key(self, seat),
+                view=self.game.view(self, seat),
             )
         return found
 
     def parse(self, reply: str, exact: bool = False) -> str | None:
-        """Return the canonical action word written in ``reply``, legal or not; None if there is none.
+        """Return the canonical action word written in ``reply``, legal or not.
+
+        None if there is none.
 
         ``exact``: nothing but the word will do.
         """

@@ -1,4 +1,7 @@
-"""The hunt for a hidden fleet as an OpenSpiel game for one seat: layouts of ships and the rules, no wording."""
+"""The hunt for a hidden fleet as an OpenSpiel game for one seat.
+
+Layouts of ships and the rules, no wording.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from sparring.rng import Stream
 
 SUPPORT = True
 
-NAME = "battleship_hunt"  # the name registered with OpenSpiel, whose own "battleship" is a game for two
+# the name registered with OpenSpiel, whose own "battleship" is a game for two
+NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
-TIGHT = 1e-4  # least share of the ways to drop ships anywhere that are layouts: they are found by trying
+# least share of the ways to drop ships anywhere that are layouts: they are found by trying
+TIGHT = 1e-4
 BLOCK = 256  # tries drawn at once
 
 
@@ -27,8 +32,13 @@ def lengths_of(fleet: str) -> tuple[int, ...]:
         ConfigError: it is not 1 to 4 numbers from 1 on.
     """
     words = fleet.split()
-    if not 1 <= len(words) <= SHIPS or not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
-        raise ConfigError(f'{NAME}: fleet={fleet!r} must be the lengths of 1 to {SHIPS} ships, parted by spaces; write fleet="3 2".')
+    if not 1 <= len(words) <= SHIPS or not all(
+        word.isascii() and word.isdigit() and int(word) > 0 for word in words
+    ):
+        raise ConfigError(
+            f"{NAME}: fleet={fleet!r} must be the lengths of 1 to {SHIPS} ships, parted by "
+            'spaces; write fleet="3 2".'
+        )
     return tuple(sorted(map(int, words), reverse=True))
 
 
@@ -43,31 +53,50 @@ def check_room(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -
     share = water.tally().ordered / max(1, prod(map(len, water.masks)))
     if share < TIGHT:
         raise ConfigError(
-            f"{NAME}: ships of {', '.join(map(str, lengths))} cells{'' if touch else ' that do not touch'} "
-            f"{'hardly ' if share else 'do not '}fit on {rows} rows and {columns} columns; write a larger board, or fewer or shorter ships."
+            f"{NAME}: ships of {', '.join(map(str, lengths))} "
+            f"cells{'' if touch else ' that do not touch'} {'hardly ' if share else 'do not '}fit "
+            f"on {rows} rows and {columns} columns; write a larger board, or fewer or shorter "
+            "ships."
         )
 
 
 @lru_cache(maxsize=131_072)
-def fleet_of(rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, index: int) -> tuple[int, ...]:
-    """Return layout number ``index`` of a bank: the cells of each ship as bits, ships of one length in ascending order.
+def fleet_of(
+    rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, index: int
+) -> tuple[int, ...]:
+    """Return layout number ``index`` of a bank.
 
-    Each ship is dropped anywhere, all of them again if two overlap (or touch, where they may not), so all layouts are equally likely.
+    The cells of each ship as bits, ships of one length in ascending order.
+
+    Each ship is dropped anywhere, all of them again if two overlap (or touch, where they may not),
+    so all layouts are equally likely.
     """
     water = waters(rows, columns, lengths, touch)
     ships = range(len(lengths))
-    stream = Stream.from_seed(bank).child(f"{NAME} {rows} {columns} {' '.join(map(str, lengths))} {int(touch)}").child(index)
+    stream = (
+        Stream.from_seed(bank)
+        .child(f"{NAME} {rows} {columns} {' '.join(map(str, lengths))} {int(touch)}")
+        .child(index)
+    )
     generator = stream.generator()
     while True:
-        for tried in generator.integers(0, [len(some) for some in water.masks], size=(BLOCK, len(lengths))).tolist():
-            if all(water.apart[one][other][tried[one], tried[other]] for one in ships for other in range(one)):
+        for tried in generator.integers(
+            0, [len(some) for some in water.masks], size=(BLOCK, len(lengths))
+        ).tolist():
+            if all(
+                water.apart[one][other][tried[one], tried[other]]
+                for one in ships
+                for other in range(one)
+            ):
                 found = [int(water.masks[ship][tried[ship]]) for ship in ships]
                 return tuple(sorted(found, key=lambda mask: (-mask.bit_count(), mask)))
 
 
 @dataclass(frozen=True, slots=True)
 class Sea(Table):
-    """A position: the ships as bits of cells (empty before they are drawn), the cells shot at, in order, and the answers.
+    """A position: the ships, the cells shot at, in order, and the answers.
+
+    Ships are bits of cells, empty before they are drawn.
 
     Action ids are the cells in reading order; an answer is an index into ``ANSWERS``.
     """
@@ -127,17 +156,25 @@ class Sea(Table):
     def after(self, index: int) -> Sea:
         """Return the sea with its ships, or after a shot."""
         if not self.ships:
-            return replace(self, ships=fleet_of(self.rows, self.columns, self.lengths, self.touch, self.bank, index))
+            return replace(
+                self,
+                ships=fleet_of(self.rows, self.columns, self.lengths, self.touch, self.bank, index),
+            )
         moves = (*self.moves, index)
         ship = next((ship for ship in self.ships if ship >> index & 1), 0)
         whole = ship and not ship & ~sum(1 << cell for cell in moves)
         return replace(self, moves=moves, answers=(*self.answers, 2 if whole else 1 if ship else 0))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 if all ships are sunk, else 0; or the share of the ships' cells that are hit."""
+        """Return at the end 1 if all ships are sunk, else 0 or a share.
+
+        The share is that of the ships' cells that are hit.
+        """
         if self.player != TERMINAL:
             return [0.0]
-        return [self.hits / sum(self.lengths) if self.share else float(self.sunk == len(self.lengths))]
+        return [
+            self.hits / sum(self.lengths) if self.share else float(self.sunk == len(self.lengths))
+        ]
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action or of a layout."""
@@ -146,20 +183,32 @@ class Sea(Table):
     def told(self, number: int) -> tuple[str, ...]:
         """Return what shot ``number`` showed, as words: the answer, and how the game ended."""
         last = self.player == TERMINAL and number == len(self.moves) - 1
-        return (ANSWERS[self.answers[number]], *(["won" if self.sunk == len(self.lengths) else "lost"] if last else []))
+        return (
+            ANSWERS[self.answers[number]],
+            *(["won" if self.sunk == len(self.lengths) else "lost"] if last else []),
+        )
 
     def key(self, seat: int) -> str:
         """Return all shots and their answers."""
-        return (
-            f"shots: {' '.join(word for number, move in enumerate(self.moves) for word in (self.name_of(seat, move), *self.told(number)))}"
+        words = (
+            word
+            for number, move in enumerate(self.moves)
+            for word in (self.name_of(seat, move), *self.told(number))
         )
+        return f"shots: {' '.join(words)}"
 
     def view(self, seat: int) -> str:
-        """Return the board as the seat sees it, rows parted by "/": "." not shot at, "o" a miss, "x" a hit, "s" one that sank a ship."""
+        """Return the board as the seat sees it, rows parted by "/".
+
+        "." not shot at, "o" a miss, "x" a hit, "s" one that sank a ship.
+        """
         signs = ["."] * self.cells
         for move, answer in zip(self.moves, self.answers, strict=True):
             signs[move] = "oxs"[answer]
-        return "/".join("".join(signs[start : start + self.columns]) for start in range(0, self.cells, self.columns))
+        return "/".join(
+            "".join(signs[start : start + self.columns])
+            for start in range(0, self.cells, self.columns)
+        )
 
     def __str__(self) -> str:
         """Return the shots in order, the board and where the ships lie."""
@@ -172,7 +221,9 @@ def word_of(columns: int, index: int) -> str:
     return f"{'abcdefgh'[row]}{column + 1}"
 
 
-def rules(rows: int, columns: int, fleet: str, shots: int, layouts: int, bank: int, touch: bool, pay: str) -> Rules:
+def rules(
+    rows: int, columns: int, fleet: str, shots: int, layouts: int, bank: int, touch: bool, pay: str
+) -> Rules:
     """Return the facts of the game."""
     return Rules(
         opening=Sea(rows, columns, lengths_of(fleet), shots, layouts, bank, touch, pay == "share"),
@@ -187,6 +238,15 @@ def rules(rows: int, columns: int, fleet: str, shots: int, layouts: int, bank: i
     )
 
 
-DEFAULTS = {"rows": 4, "columns": 4, "fleet": "3 2", "shots": 10, "layouts": 256, "bank": 0, "touch": True, "pay": "sunk"}
+DEFAULTS = {
+    "rows": 4,
+    "columns": 4,
+    "fleet": "3 2",
+    "shots": 10,
+    "layouts": 256,
+    "bank": 0,
+    "touch": True,
+    "pay": "sunk",
+}
 
 register(NAME, DEFAULTS, rules)

@@ -1,4 +1,7 @@
-"""Makes games by name: the hand-written ones first, then any turn-based game that OpenSpiel has registered."""
+"""Makes games by name.
+
+The hand-written ones come first, then any turn-based game that OpenSpiel has registered.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,16 @@ SUPPORT = True
 
 @cache
 def game_names() -> tuple[str, ...]:
-    """Return the names that ``make_game`` knows, sorted: plug-ins and OpenSpiel's registered games."""
+    """Return the names that ``make_game`` knows, sorted.
+
+    Plug-ins and OpenSpiel's registered games.
+    """
     return tuple(sorted({*registry.names("games"), *pyspiel.registered_names()}))
 
 
-def make_game(name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None) -> Game:
+def make_game(
+    name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None
+) -> Game:
     """Return a game by name.
 
     Args:
@@ -65,28 +73,38 @@ def from_spec(spec: EnvironmentSpec) -> Game:
     game = make_game(spec.name, options=spec.options, illegal=spec.illegal)
     if version_of(game) != spec.version:
         raise GameError(
-            f"Environment {quoted(spec.name)} has version {version_of(game)} here, and version {spec.version} is asked for. "
-            "What that one played cannot be played again by this one; install the Sparring that wrote the record."
+            f"Environment {quoted(spec.name)} has version {version_of(game)} here, and "
+            f"version {spec.version} is asked for. What that one played cannot be played again by "
+            "this one; install the Sparring that wrote the record."
         )
     game.name = spec.label or spec.name
     return game
 
 
 def configured_game(section: GameConfig) -> Game:
-    """Return the game of a section of a configuration, under its label; see ``make_game`` for what it raises."""
+    """Return the game of a section of a configuration, under its label.
+
+    See ``make_game`` for what it raises.
+    """
     game = make_game(section.name, options=section.options, illegal=section.illegal)
     game.name = section.known_as
     return game
 
 
 def another_bank(game: Game) -> Game | None:
-    """Return the same game with another bank of starts, which may still share some with its own; None where there is none."""
+    """Return the same game with another bank of starts, which may still share some with its own.
+
+    None where there is none.
+    """
     options = game.other_bank()
     return None if options is None or game.made_by is None else like(game, options)
 
 
 def like(game: Game, options: Mapping[str, Any]) -> Game:
-    """Return a game of these options in place of a game's own, under its label and with its rule for illegal replies."""
+    """Return a game of these options in place of a game's own.
+
+    It keeps that one's label and its rule for illegal replies.
+    """
     made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
     made.name, made.illegal = game.name, game.illegal
     return made

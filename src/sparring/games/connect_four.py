@@ -8,9 +8,10 @@ from sparring.games.base import Game, State, Style
 
 ROWS, COLUMNS = 6, 7
 RULES = (
-    "We play connect four on a board of 7 columns, numbered 1 to 7 from left to right, and 6 rows. The player 'x' moves first, "
-    "then the players take turns to drop one disc into a column that is not full; it falls to the lowest free cell. Four of "
-    "your discs in a line (across, up or diagonally) win; a full board without such a line is a draw."
+    "We play connect four on a board of 7 columns, numbered 1 to 7 from left to right, and 6 "
+    "rows. The player 'x' moves first, then the players take turns to drop one disc into a column "
+    "that is not full; it falls to the lowest free cell. Four of your discs in a line (across, up "
+    "or diagonally) win; a full board without such a line is a draw."
 )
 
 
@@ -22,14 +23,23 @@ class ConnectFour(Game):
 
     def __init__(self, style: Style) -> None:
         words = tuple(str(column + 1) for column in range(COLUMNS))
-        super().__init__(pyspiel.load_game("connect_four"), name="connect_four", roles=("x", "o"), words=words, style=style)
+        super().__init__(
+            pyspiel.load_game("connect_four"),
+            name="connect_four",
+            roles=("x", "o"),
+            words=words,
+            style=style,
+        )
 
     def position(self, state: State, seat: int) -> str:
         """Return the board, top row first, with '.' for an empty cell."""
         columns: list[str] = [""] * COLUMNS
         for event in state.trail:
             columns[event.action] += self.roles[event.player]
-        rows = [" ".join(column[row : row + 1] or "." for column in columns) for row in reversed(range(ROWS))]
+        rows = [
+            " ".join(column[row : row + 1] or "." for column in columns)
+            for row in reversed(range(ROWS))
+        ]
         return "\n".join(["The board:", *rows, " ".join(self.words)])
 
 

@@ -14,8 +14,8 @@ CHANCE = -1  # the player of a chance event, as in OpenSpiel
 class Event(NamedTuple):
     """One thing that happened: an action of a seat, or a chance outcome (``player == CHANCE``).
 
-    ``ply`` is the number of seats' actions before it; ``note`` is what the game's wording wants to remember of the
-    position it happened in.
+    ``ply`` is the number of seats' actions before it; ``note`` is what the game's wording wants to
+    remember of the position it happened in.
     """
 
     ply: int

@@ -25,9 +25,12 @@ _DYNAMICS = pyspiel.GameType.Dynamics
 
 
 class GenericGame(Game):
-    """A game of OpenSpiel whose text is OpenSpiel's own: action strings made one word, information states as told.
+    """A game of OpenSpiel whose text is OpenSpiel's own.
 
-    In brief style a word that is not in ``vocabulary()`` is spelled letter by letter, so the vocabulary is closed.
+    Action strings made one word, information states as told.
+
+    In brief style a word that is not in ``vocabulary()`` is spelled letter by letter, so the
+    vocabulary is closed.
     """
 
     def __init__(self, spiel: pyspiel.Game, *, name: str, style: Style, matrix: str = "") -> None:
@@ -40,8 +43,13 @@ class GenericGame(Game):
         self._perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
         self.notes = not self._has_key and not self._perfect and self._has_view
         if not (self._has_key or self._has_view):
-            raise GameError(f"OpenSpiel game {name!r} gives seats no text (neither information states nor observations).")
-        self.rules = f"We play the game {name} with {self.num_seats} player(s)." + (f"\n\n{matrix}" if matrix else "")
+            raise GameError(
+                f"OpenSpiel game {name!r} gives seats no text (neither information states nor "
+                "observations)."
+            )
+        self.rules = f"We play the game {name} with {self.num_seats} player(s)." + (
+            f"\n\n{matrix}" if matrix else ""
+        )
         self._known: frozenset[str] | None = None
 
     def word_of(self, state: State, player: int, index: int) -> str:
@@ -52,7 +60,9 @@ class GenericGame(Game):
     def legal_words(self, state: State, indices: list[int]) -> tuple[str, ...]:
         """Return one word per legal action, all different."""
         spiel, player = state.spiel, state.seat
-        words: list[str] = [one_word(spiel.action_to_string(player, index), index) for index in indices]
+        words: list[str] = [
+            one_word(spiel.action_to_string(player, index), index) for index in indices
+        ]
         if len({word.lower() for word in words}) == len(words):
             return tuple(words)
         return tuple(f"{word}#{index}" for word, index in zip(words, indices, strict=True))
@@ -66,7 +76,10 @@ class GenericGame(Game):
         return index
 
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
-        """Return the legal action word in ``reply``, else a known action word in it, else None; exact in brief style."""
+        """Return the legal action word in ``reply``, else a known action word in it, else None.
+
+        Exact in brief style.
+        """
         legal = state.legal_actions()
         if reply in legal:
             return reply
@@ -93,7 +106,10 @@ class GenericGame(Game):
         return "\n\n".join(part for part in [*parts, view.strip(), self.call(state, seat)] if part)
 
     def example(self, state: State) -> int:
-        """Return a digest of what the seat to act knows: the number of events may be hidden from it."""
+        """Return a digest of what the seat to act knows.
+
+        The number of events may be hidden from it.
+        """
         return zlib.crc32(self.key(state, state.seat).encode())
 
     def scene(self, state: State, seat: int, since: int) -> str:
@@ -106,7 +122,10 @@ class GenericGame(Game):
         return printed.rstrip() if "\n" in printed else view
 
     def _view(self, state: State, seat: int, since: int) -> str:
-        """Return the information state at the opening, the newest observation afterwards, where the game has them."""
+        """Return the information state at the opening, afterwards the newest observation.
+
+        This is so where the game has them.
+        """
         spiel = state.spiel
         if self._has_key and not (since and self._has_view):
             text: str = spiel.information_state_string(seat)
@@ -119,7 +138,9 @@ class GenericGame(Game):
         known = self._words()
         out: list[str] = []
         for word in words:
-            out.extend([word] if word in known else [char if "!" <= char <= "~" else "?" for char in word])
+            out.extend(
+                [word] if word in known else [char if "!" <= char <= "~" else "?" for char in word]
+            )
         return out
 
     def key(self, state: State, seat: int) -> str:
@@ -130,15 +151,24 @@ class GenericGame(Game):
             history: str = state.spiel.history_str()
             return history
         acted = [event for event in state.trail if event.player != CHANCE]
-        seen = [f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted]
+        seen = [
+            f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted
+        ]
         return "\n".join([*seen, str(state.spiel.observation_string(seat))])
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return what every seat saw before an action."""
-        return None if player == CHANCE else tuple(spiel.observation_string(seat) for seat in range(self.num_seats))
+        return (
+            None
+            if player == CHANCE
+            else tuple(spiel.observation_string(seat) for seat in range(self.num_seats))
+        )
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the closed vocabulary: words seen in random play, action names, printable characters."""
+        """Return the closed vocabulary.
+
+        Words seen in random play, action names, printable characters.
+        """
         return tuple(sorted(self._words()))
 
     def _words(self) -> frozenset[str]:
@@ -146,7 +176,14 @@ class GenericGame(Game):
         if self._known is None:
             self._known = frozenset()  # every word is spelled while words are collected
             spelled = () if self._matrix else _PRINTABLE
-            self._known = frozenset({*super().vocabulary(), *spelled, *_listed_actions(self.spiel), *_random_words(self)})
+            self._known = frozenset(
+                {
+                    *super().vocabulary(),
+                    *spelled,
+                    *_listed_actions(self.spiel),
+                    *_random_words(self),
+                }
+            )
         return self._known
 
 
@@ -180,7 +217,11 @@ def _random_words(game: GenericGame) -> set[str]:
             words.update(legal)
             if not game._matrix:
                 for since in (0, 1):
-                    words.update(word for word in game._view(state, state.seat, since).split() if word.isascii())
+                    words.update(
+                        word
+                        for word in game._view(state, state.seat, since).split()
+                        if word.isascii()
+                    )
             state.apply(legal[draws.integer(state.plies, len(legal))])
             plies += 1
         plies += 1
@@ -188,7 +229,9 @@ def _random_words(game: GenericGame) -> set[str]:
 
 
 def generic(name: str, options: Mapping[str, Any]) -> Game:
-    """Return a registered OpenSpiel game with generic wording; simultaneous moves are made in turn, unseen.
+    """Return a registered OpenSpiel game with generic wording.
+
+    Simultaneous moves are made in turn, unseen.
 
     Args:
         name: OpenSpiel's name.
@@ -206,9 +249,14 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
     kind = next(kind for kind in pyspiel.registered_games() if kind.short_name == name)
     for option in parameters:
         if option not in kind.parameter_specification:
-            raise UnknownNameError(f"option of games {name!r}", option, [*kind.parameter_specification, "style"])
+            raise UnknownNameError(
+                f"option of games {name!r}", option, [*kind.parameter_specification, "style"]
+            )
     if kind.dynamics == _DYNAMICS.MEAN_FIELD or kind.chance_mode == _MODE.SAMPLED_STOCHASTIC:
-        raise GameError(f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its chance probabilities.")
+        raise GameError(
+            f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its "
+            "chance probabilities."
+        )
     spiel = _loaded(name, parameters)
     matrix = _matrix_text(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
@@ -216,25 +264,43 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
     try:
         spiel.new_initial_state().legal_actions()
     except pyspiel.SpielError as error:
-        raise GameError(f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error}).") from None
+        raise GameError(
+            f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error})."
+        ) from None
     return GenericGame(spiel, name=name, style=style, matrix=matrix)
 
 
 def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
-    """Return OpenSpiel's game with these parameters, or raise ConfigError with OpenSpiel's reason."""
+    """Return OpenSpiel's game with these parameters.
+
+    Raise ConfigError with OpenSpiel's reason where there is none.
+    """
     try:
         return pyspiel.load_game(name, dict(parameters))
     except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
-        raise ConfigError(f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}") from None
+        raise ConfigError(
+            f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}"
+        ) from None
 
 
 def _matrix_text(spiel: pyspiel.Game) -> str:
     """Return the payoffs of a matrix game in words, or "" for other games."""
     if not isinstance(spiel, pyspiel.MatrixGame):
         return ""
-    lines = ["Both players choose one action without seeing the other's choice. The payoffs (seat0, seat1):"]
+    lines = [
+        (
+            "Both players choose one action without seeing the other's choice. The payoffs "
+            "(seat0, seat1):"
+        )
+    ]
     for row in range(spiel.num_rows()):
         for column in range(spiel.num_cols()):
-            mine, theirs = spiel.player_utility(0, row, column), spiel.player_utility(1, row, column)
-            lines.append(f"seat0 {spiel.row_action_name(row)}, seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}")
+            mine, theirs = (
+                spiel.player_utility(0, row, column),
+                spiel.player_utility(1, row, column),
+            )
+            lines.append(
+                f"seat0 {spiel.row_action_name(row)}, "
+                f"seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}"
+            )
     return "\n".join(lines)

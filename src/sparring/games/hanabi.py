@@ -16,7 +16,10 @@ VARIANTS = {
 
 
 class Hanabi(Game):
-    """Hanabi of a given size. Everything is worded from the seat's own point of view and told exactly once."""
+    """Hanabi of a given size.
+
+    Everything is worded from the seat's own point of view and told exactly once.
+    """
 
     title = "hanabi"
 
@@ -30,7 +33,10 @@ class Hanabi(Game):
         self._last: tuple[tuple[Event, ...], Table] | None = None
 
     def table(self, state: State) -> Table:
-        """Return the table of ``state``; the latest one is kept, as text and key both ask for it."""
+        """Return the table of ``state``.
+
+        The latest one is kept, as text and key both ask for it.
+        """
         last = self._last
         if last is None or last[0] is not state.trail:
             last = self._last = (state.trail, replay(self.sizes, state.trail))
@@ -53,12 +59,20 @@ class Hanabi(Game):
         return float(state.returns[seat])
 
     def key(self, state: State, seat: int) -> str:
-        """Return all that the seat was dealt to see, saw and did, in order (OpenSpiel has no information state here)."""
+        """Return all that the seat was dealt to see, saw and did, in order.
+
+        OpenSpiel has no information state here.
+        """
         table = self.table(state)
-        return " ".join([self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)])
+        return " ".join(
+            [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
+        )
 
     def private(self, state: State, seat: int) -> str:
-        """Return the hands of the others as they were dealt (brief style; full style shows the table as it is)."""
+        """Return the hands of the others as they were dealt.
+
+        This is brief style; full style shows the table as it is.
+        """
         return self._dealt(self.table(state), seat) if self.brief else ""
 
     def _dealt(self, table: Table, seat: int) -> str:
@@ -70,8 +84,15 @@ class Hanabi(Game):
         return " ".join(parts)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return what happened from ply ``since`` on; of the seat's own last action only what it brought to light."""
-        steps = [step for step in self.table(state).steps if step.event.ply >= since - (step.event.player == seat)]
+        """Return what happened from ply ``since`` on.
+
+        Of the seat's own last action only what it brought to light.
+        """
+        steps = [
+            step
+            for step in self.table(state).steps
+            if step.event.ply >= since - (step.event.player == seat)
+        ]
         say = self._brief if self.brief else self._full
         return [said for step in steps if (said := say(step, seat, since))]
 
@@ -95,9 +116,19 @@ class Hanabi(Game):
             return ""
         who = "You" if mine else f"The player {self.roles[step.event.player]!r}"
         if step.kind == "tell":
-            owner = "your own hand" if step.target == seat else f"the hand of {self.roles[step.target]!r}"
+            owner = (
+                "your own hand"
+                if step.target == seat
+                else f"the hand of {self.roles[step.target]!r}"
+            )
             return f"{who} chose {word}, which points at {_cards(step.touched)} of {owner}."
-        outcome = "" if step.kind == "discard" else " and it fitted" if step.fits else " and it did not fit"
+        outcome = (
+            ""
+            if step.kind == "discard"
+            else " and it fitted"
+            if step.fits
+            else " and it did not fit"
+        )
         drawn = f" The new card is {step.drawn}." if step.drawn and not mine else ""
         return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
 
@@ -112,15 +143,17 @@ class Hanabi(Game):
         table = self.table(state)
         stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
         lines = [
-            f"Stacks: {stacks}. Information tokens: {table.information}. Lives: {table.lives}. Cards in the deck: {table.deck}. "
-            f"Discards: {' '.join(table.discards) or 'none'}."
+            f"Stacks: {stacks}. Information tokens: {table.information}. Lives: {table.lives}. "
+            f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
         ]
         for other, hand in enumerate(table.hands):
             told = " ".join("".join(known) for known in table.known[other])
             if other == seat:
                 lines.append(f"Your hand (what you were told of it): {told}.")
             else:
-                lines.append(f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {told}).")
+                lines.append(
+                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {told})."
+                )
         return "\n".join(lines)
 
 
@@ -145,25 +178,38 @@ def _parameters(sizes: Sizes) -> dict[str, int]:
 def _rules(sizes: Sizes) -> str:
     """Return the rules in full style."""
     colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
-    hint = "tell-R or tell-1" if sizes.players == 2 else "tell+1-R or tell+2-1 (+1 is the player after you, +2 the one after that)"
+    hint = (
+        "tell-R or tell-1"
+        if sizes.players == 2
+        else "tell+1-R or tell+2-1 (+1 is the player after you, +2 the one after that)"
+    )
     return (
-        f"We play Hanabi, a cooperative game, with {sizes.players} players, colours {colours} and ranks 1 to {sizes.ranks}; there are "
-        f"three cards of rank 1, one of rank {sizes.ranks} and two of any other, per colour. Each player holds {sizes.hand} card(s), sees "
-        "the hands of the others and not the own one; cards are numbered from 1, oldest first, and a new card comes last. Together "
-        "you build one stack per colour, from rank 1 upwards; everybody scores one point per card on the stacks. On your turn you "
-        "play a card (such as play1; a card that does not fit costs a life and is discarded), discard a card (such as discard1; "
-        f"this returns an information token), or spend an information token on a hint that names a colour or a rank in another "
-        f"player's hand and points at all such cards ({hint}). The game ends when all stacks are complete, when the last life is "
-        "lost (the score is then 0), or when each player had one more turn after the last card was drawn."
+        f"We play Hanabi, a cooperative game, with {sizes.players} players, colours {colours} and "
+        f"ranks 1 to {sizes.ranks}; there are three cards of rank 1, one of rank {sizes.ranks} "
+        f"and two of any other, per colour. Each player holds {sizes.hand} card(s), sees the "
+        "hands of the others and not the own one; cards are numbered from 1, oldest first, and a "
+        "new card comes last. Together you build one stack per colour, from rank 1 upwards; "
+        "everybody scores one point per card on the stacks. On your turn you play a card (such as "
+        "play1; a card that does not fit costs a life and is discarded), discard a card (such as "
+        "discard1; this returns an information token), or spend an information token on a hint "
+        "that names a colour or a rank in another player's hand and points at all such cards "
+        f"({hint}). The game ends when all stacks are complete, when the last life is lost (the "
+        "score is then 0), or when each player had one more turn after the last card was drawn."
     )
 
 
-def hanabi(*, size: Literal["mini", "simple"] = "mini", players: Literal[2, 3, 4] = 2, style: Style = "brief") -> Game:
+def hanabi(
+    *,
+    size: Literal["mini", "simple"] = "mini",
+    players: Literal[2, 3, 4] = 2,
+    style: Style = "brief",
+) -> Game:
     """Hanabi for 2 to 4 seats in small sizes: cooperative, imperfect information.
 
     Args:
-        size: "mini" (2 colours, 2 ranks, hands of 3, 3 information tokens) or "simple" (3 colours, 2 ranks, hands of 5, 8 tokens);
-            3 lives. With more than two seats the hands shrink until at least one card stays in the deck.
+        size: "mini" (2 colours, 2 ranks, hands of 3, 3 information tokens) or "simple" (3 colours,
+            2 ranks, hands of 5, 8 tokens); 3 lives. With more than two seats the hands shrink until
+            at least one card stays in the deck.
         players: number of seats.
         style: wording, "brief" for tiny models, "full" for language models.
 

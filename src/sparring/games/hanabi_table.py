@@ -1,4 +1,7 @@
-"""The public bookkeeping of a Hanabi game, rebuilt from its events: hands, stacks, tokens, what each hint touched."""
+"""The public bookkeeping of a Hanabi game, rebuilt from its events.
+
+Hands, stacks, tokens, what each hint touched.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ class Sizes:
 
     @property
     def deck(self) -> int:
-        """Number of cards: three of the lowest rank, one of the highest, two of the others, per colour."""
+        """Number of cards: per colour three of the lowest rank and one of the highest.
+
+        Of the others there are two.
+        """
         return self.colours * (4 + 2 * (self.ranks - 2) if self.ranks > 1 else 3)
 
     def card(self, index: int) -> str:
@@ -34,7 +40,10 @@ class Sizes:
         return f"{COLOURS[index // self.ranks]}{index % self.ranks + 1}"
 
     def action(self, index: int) -> tuple[str, int, str]:
-        """Return an action id as (kind, number, value): the card's position from 0, or the hint's seat offset and value."""
+        """Return an action id as (kind, number, value).
+
+        The card's position from 0, or the hint's seat offset and value.
+        """
         if index < 2 * self.hand:
             return ("discard", index, "") if index < self.hand else ("play", index - self.hand, "")
         index -= 2 * self.hand
@@ -47,7 +56,11 @@ class Sizes:
 
 @dataclass(kw_only=True, slots=True)
 class Step:
-    """What one action did: the card it revealed, whether it fitted, the positions it touched, the card drawn after it."""
+    """What one action did.
+
+    That is the card it revealed, whether it fitted, the positions it touched, the card drawn after
+    it.
+    """
 
     event: Event
     kind: str
@@ -60,7 +73,10 @@ class Step:
 
 @dataclass(kw_only=True, slots=True)
 class Table:
-    """The table after all events; ``known`` holds per seat and card what its owner was told, as (colour, rank)."""
+    """The table after all events.
+
+    ``known`` holds per seat and card what its owner was told, as (colour, rank).
+    """
 
     dealt: list[list[str]]
     hands: list[list[str]]
@@ -74,7 +90,10 @@ class Table:
 
 
 def replay(sizes: Sizes, trail: Sequence[Event]) -> Table:
-    """Return the table after the events of ``trail`` (deals go to the first hand that lacks a card)."""
+    """Return the table after the events of ``trail``.
+
+    Deals go to the first hand that lacks a card.
+    """
     seats = range(sizes.players)
     table = Table(
         dealt=[[] for _ in seats],
@@ -112,7 +131,9 @@ def _act(sizes: Sizes, table: Table, event: Event) -> Step:
     step = Step(event=event, kind=kind)
     if kind == "tell":
         step.target = (event.player + number) % sizes.players
-        step.touched = tuple(place for place, card in enumerate(table.hands[step.target]) if value in card)
+        step.touched = tuple(
+            place for place, card in enumerate(table.hands[step.target]) if value in card
+        )
         for place in step.touched:
             table.known[step.target][place][value.isdigit()] = value
         table.information -= 1

@@ -24,13 +24,16 @@ MARS_FINE = 10.0  # the MARS release charges the stake and 10 more
 class IllegalRule:
     """What happens at a reply that is no legal action, and what a forfeiture pays.
 
-    ``rule``: "forfeit" ends the game; "retry" asks again up to ``retries`` times and then plays a random legal
-    action; "random" plays a random legal action at once. ``penalty`` is subtracted from the offender at every such
-    reply, as the reward component "illegal", under every rule; where the game goes on it is shaping, and bounded as such, so that a
-    win with illegal replies stays better than a clean draw (``reorder_outcomes`` lifts that). ``payoff`` says what a forfeiture pays:
+    ``rule``: "forfeit" ends the game; "retry" asks again up to ``retries`` times and then plays a
+    random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
+    from the offender at every such reply, as the reward component "illegal", under every rule;
+    where the game goes on it is shaping, and bounded as such, so that a win with illegal replies
+    stays better than a clean draw (``reorder_outcomes`` lifts that). ``payoff`` says what a
+    forfeiture pays:
 
-    - "zero_sum": the offender gets the game's least utility and the other seats share the rest of the game's sum;
-      in a cooperative game every seat gets the least utility; in a general-sum game the others keep what they have.
+    - "zero_sum": the offender gets the game's least utility and the other seats share the rest of
+      the game's sum; in a cooperative game every seat gets the least utility; in a general-sum game
+      the others keep what they have.
     - "offender_only": the offender gets the least utility, the others 0.
     - "spiral": -1.5 for the offender, +0.5 for each other seat (as SPIRAL's code does).
     - "mars": minus the offender's stake minus 10, the others 0 (as MARS's code does).
@@ -44,13 +47,25 @@ class IllegalRule:
     def __post_init__(self) -> None:
         for field, kind in (("rule", Rule), ("payoff", Payoff)):
             if getattr(self, field) not in get_args(kind):
-                raise UnknownNameError(f"value of illegal.{field}", str(getattr(self, field)), get_args(kind))
+                raise UnknownNameError(
+                    f"value of illegal.{field}", str(getattr(self, field)), get_args(kind)
+                )
         for field in ("penalty", "retries"):
             value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-                raise ConfigError(f"illegal.{field}={quoted(value)} must be a finite number, at least 0; write illegal.{field}=1.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or not 0 <= value < float("inf")
+            ):
+                raise ConfigError(
+                    f"illegal.{field}={quoted(value)} must be a finite number, at least 0; write "
+                    f"illegal.{field}=1."
+                )
         if not isinstance(self.retries, int):
-            raise ConfigError(f"illegal.retries={quoted(self.retries)} must be a whole number; write illegal.retries=2.")
+            raise ConfigError(
+                f"illegal.retries={quoted(self.retries)} must be a whole number; write "
+                "illegal.retries=2."
+            )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> IllegalRule:
@@ -80,10 +95,16 @@ class IllegalRule:
 
 
 def _zero_sum(game: Game, state: State, offender: int) -> tuple[float, ...]:
-    """Return the returns of a forfeiture that keeps the sum of the game's utilities where the game has one."""
+    """Return the returns of a forfeiture.
+
+    They keep the sum of the game's utilities where the game has one.
+    """
     if game.cooperative:
         return (game.min_utility,) * game.num_seats
     if game.utility_sum is None:
-        return tuple(game.min_utility if seat == offender else value for seat, value in enumerate(state.returns))
+        return tuple(
+            game.min_utility if seat == offender else value
+            for seat, value in enumerate(state.returns)
+        )
     share = (game.utility_sum - game.min_utility) / max(game.num_seats - 1, 1)
     return tuple(game.min_utility if seat == offender else share for seat in range(game.num_seats))

@@ -20,14 +20,18 @@ class KuhnPoker(Game):
 
     def __init__(self, players: int, style: Style) -> None:
         spiel = pyspiel.load_game("kuhn_poker", {"players": players})
-        super().__init__(spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=style)
+        super().__init__(
+            spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=style
+        )
         self.cards = CARDS[: players + 1]
         deck = ", ".join(NAMES[card] for card in self.cards)
         self.rules = (
-            f"We play Kuhn poker with {players} players. The deck holds {players + 1} cards, from low to high: {deck}. Each player "
-            "pays one chip into the pot and receives one private card. The players act in order. While nobody has bet, 'pass' "
-            "checks and 'bet' adds one chip to the pot. After a bet, 'bet' calls it with one chip and 'pass' folds; every other "
-            "player answers the bet once. Among the players who have not folded, the highest card takes the pot."
+            f"We play Kuhn poker with {players} players. The deck holds {players + 1} cards, from "
+            f"low to high: {deck}. Each player pays one chip into the pot and receives one "
+            "private card. The players act in order. While nobody has bet, 'pass' checks and "
+            "'bet' adds one chip to the pot. After a bet, 'bet' calls it with one chip and 'pass' "
+            "folds; every other player answers the bet once. Among the players who have not "
+            "folded, the highest card takes the pot."
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -43,13 +47,16 @@ class KuhnPoker(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the pot and the betting so far."""
-        chips = ", ".join(f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles))
+        chips = ", ".join(
+            f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
+        )
         return f"Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def revealed(self, state: State) -> str:
         """Return all cards."""
         dealt = zip(self.roles, state.trail, strict=False)
-        return f"The cards: {', '.join(f'{role} {NAMES[self.cards[event.action]]}' for role, event in dealt)}."
+        shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
+        return f"The cards: {shown}."
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""

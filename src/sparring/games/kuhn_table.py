@@ -16,11 +16,15 @@ NAME = "kuhn_rounds"  # the name registered with OpenSpiel
 CHECK, BET, CALL, FOLD = range(4)
 ACTIONS = ("check", "bet", "call", "fold")
 CARDS = ("J", "Q", "K")
-LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}  # by the round's actions
+# by the round's actions
+LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
 
 
 class Round(NamedTuple):
-    """One round: cards by seat (fewer than two while dealing) and actions so far; ``starter`` acts first."""
+    """One round: cards by seat (fewer than two while dealing) and actions so far.
+
+    ``starter`` acts first.
+    """
 
     starter: int
     cards: tuple[int, ...] = ()
@@ -43,13 +47,19 @@ class Round(NamedTuple):
 
     def bets(self, seat: int) -> int:
         """Return the chips that a seat has put into the pot, its ante of one included."""
-        return 1 + any(action in (BET, CALL) for action in self.actions[(seat - self.starter) % 2 :: 2])
+        return 1 + any(
+            action in (BET, CALL) for action in self.actions[(seat - self.starter) % 2 :: 2]
+        )
 
     def gain(self) -> int:
-        """Return the chips that seat 0 wins in this round, negative if it loses them; 0 while the round goes on."""
+        """Return the chips that seat 0 wins in this round, negative if it loses them.
+
+        It is 0 while the round goes on.
+        """
         if not self.over:
             return 0
-        if self.actions[-1] == FOLD:  # the one who folded is the last who acted; the pot held one chip of it
+        # the one who folded is the last who acted; the pot held one chip of it
+        if self.actions[-1] == FOLD:
             return 1 if self.seat == 0 else -1
         chips = self.bets(0)
         return chips if self.cards[0] > self.cards[1] else -chips
@@ -57,7 +67,10 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KuhnTable(Table):
-    """A position: all rounds up to the current one, and seat 0's net chips from the rounds that have ended."""
+    """A position: all rounds up to the current one, and seat 0's net chips.
+
+    The chips are from the rounds that have ended.
+    """
 
     total: int  # rounds in the game
     outcome: str
@@ -92,7 +105,10 @@ class KuhnTable(Table):
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
     def returns(self) -> list[float]:
-        """Return the payoffs so far: chips as they were won, or the outcome's sign once the game is over."""
+        """Return the payoffs so far.
+
+        Chips as they were won, or the outcome's sign once the game is over.
+        """
         value = self.chips
         if self.outcome != "chips":
             if self.player != TERMINAL:
@@ -106,7 +122,9 @@ class KuhnTable(Table):
         if self.outcome != "chips":
             return self.returns()
         rounds = self.rounds
-        chips = rounds[-2].gain() if len(rounds) > 1 and not rounds[-1].actions else rounds[-1].gain()
+        chips = (
+            rounds[-2].gain() if len(rounds) > 1 and not rounds[-1].actions else rounds[-1].gain()
+        )
         return [float(chips), float(-chips)]
 
     def name_of(self, player: int, index: int) -> str:
@@ -114,7 +132,10 @@ class KuhnTable(Table):
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return the seat's information state: own cards, all actions, and the other card of every round that was shown."""
+        """Return the seat's information state.
+
+        Own cards, all actions, and the other card of every round that was shown.
+        """
         parts = []
         for item in self.rounds:
             other = f">{CARDS[item.cards[1 - seat]]}" if item.shown else ""
@@ -127,7 +148,10 @@ class KuhnTable(Table):
 
 
 def rules(rounds: int, outcome: str) -> Rules:
-    """Return the facts of the game; chips are paid round by round, the other outcomes at the end."""
+    """Return the facts of the game.
+
+    Chips are paid round by round, the other outcomes at the end.
+    """
     most = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
         opening=KuhnTable(rounds, outcome),

@@ -15,21 +15,33 @@ ROLES = ("first", "second", "third")
 
 
 class LeducPoker(Game):
-    """Leduc poker for two or three seats. Suits do not matter, so no seat is told them (OpenSpiel's suit isomorphism)."""
+    """Leduc poker for two or three seats.
+
+    Suits do not matter, so no seat is told them (OpenSpiel's suit isomorphism).
+    """
 
     title = "leduc"
 
     def __init__(self, players: int, style: Style) -> None:
         spiel = pyspiel.load_game("leduc_poker", {"players": players, "suit_isomorphism": True})
-        super().__init__(spiel, name="leduc_poker", roles=ROLES[:players], words=("fold", "call", "raise"), style=style)
+        super().__init__(
+            spiel,
+            name="leduc_poker",
+            roles=ROLES[:players],
+            words=("fold", "call", "raise"),
+            style=style,
+        )
         self.ranks = RANKS[: players + 1]
         ranks = ", ".join(NAMES[rank] for rank in self.ranks)
         self.rules = (
-            f"We play Leduc poker with {players} players. The deck holds two cards of each rank, from low to high: {ranks}. Each "
-            "player pays one chip into the pot and receives one private card. There are two betting rounds; after the first one a "
-            "public card is turned over. 'call' matches the current bet (or checks if there is none), 'raise' adds 2 chips to it in "
-            "the first round and 4 chips in the second, at most two raises per round, and 'fold' gives up the pot. At the end a "
-            "private card of the same rank as the public card wins, otherwise the highest private card; equal hands share the pot."
+            f"We play Leduc poker with {players} players. The deck holds two cards of each rank, "
+            f"from low to high: {ranks}. Each player pays one chip into the pot and receives one "
+            "private card. There are two betting rounds; after the first one a public card is "
+            "turned over. 'call' matches the current bet (or checks if there is none), 'raise' "
+            "adds 2 chips to it in the first round and 4 chips in the second, at most two raises "
+            "per round, and 'fold' gives up the pot. At the end a private card of the same rank "
+            "as the public card wins, otherwise the highest private card; equal hands share the "
+            "pot."
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -44,7 +56,10 @@ class LeducPoker(Game):
         return rank if self.brief else f"Your private card is a {NAMES[rank]}."
 
     def chance_event(self, state: State, seat: int, event: Event) -> str:
-        """Return the rank of the public card; the private deals, before the first action, are not told."""
+        """Return the rank of the public card.
+
+        The private deals, before the first action, are not told.
+        """
         if event.ply == 0 and event.player == CHANCE:
             return ""
         rank = self.ranks[event.action]
@@ -52,15 +67,22 @@ class LeducPoker(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the public card, the pot and the betting so far."""
-        public = [self.ranks[event.action] for event in state.trail if event.player == CHANCE and event.ply]
+        public = [
+            self.ranks[event.action]
+            for event in state.trail
+            if event.player == CHANCE and event.ply
+        ]
         card = f"Public card: {NAMES[public[0]]}. " if public else ""
-        chips = ", ".join(f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles))
+        chips = ", ".join(
+            f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
+        )
         return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def revealed(self, state: State) -> str:
         """Return all private cards."""
         dealt = zip(self.roles, state.trail, strict=False)
-        return f"The private cards: {', '.join(f'{role} {NAMES[self.ranks[event.action]]}' for role, event in dealt)}."
+        shown = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
+        return f"The private cards: {shown}."
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""

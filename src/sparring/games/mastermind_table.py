@@ -21,7 +21,12 @@ Answer = tuple[int, int]
 @lru_cache(maxsize=32)
 def bank_of(pegs: int, colours: int, bank: int) -> tuple[int, ...]:
     """Return the codes of a bank in its order, all of them: code number i is the i-th."""
-    order = Stream.from_seed(bank).child(f"{NAME} {pegs} {colours}").generator().permutation(colours**pegs)
+    order = (
+        Stream.from_seed(bank)
+        .child(f"{NAME} {pegs} {colours}")
+        .generator()
+        .permutation(colours**pegs)
+    )
     return tuple(map(int, order))
 
 
@@ -44,7 +49,10 @@ def word_of(pegs: int, colours: int, index: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Board(Table):
-    """A position: the hidden code (-1 before it is drawn) and the guesses so far, both as numbers of codes, with their answers."""
+    """A position: the hidden code (-1 before it is drawn), the guesses so far, their answers.
+
+    Code and guesses are numbers of codes.
+    """
 
     pegs: int
     colours: int
@@ -91,10 +99,15 @@ class Board(Table):
         if self.hidden < 0:
             return replace(self, hidden=bank_of(self.pegs, self.colours, self.bank)[index])
         guess, code = (code_of(self.pegs, self.colours, number) for number in (index, self.hidden))
-        return replace(self, moves=(*self.moves, index), answers=(*self.answers, answer_of(guess, code)))
+        return replace(
+            self, moves=(*self.moves, index), answers=(*self.answers, answer_of(guess, code))
+        )
 
     def returns(self) -> list[float]:
-        """Return 1 for a cracked code, or the share of the guesses that was left when it was cracked, that guess too; else 0."""
+        """Return 1 for a cracked code, or the share of the guesses that was left; else 0.
+
+        The guess that cracked it counts as left too.
+        """
         if not self.cracked:
             return [0.0]
         return [(self.left + 1) / self.guesses if self.early else 1.0]
@@ -104,7 +117,10 @@ class Board(Table):
         return f"code {index}" if player < 0 else word_of(self.pegs, self.colours, index)
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what guess ``number`` showed, as words: exact matches, misplaced colours, and how the game ended."""
+        """Return what guess ``number`` showed, as words.
+
+        Exact matches, misplaced colours, and how the game ended.
+        """
         words = [str(count) for count in self.answers[number]]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words += ["cracked"] if self.cracked else ["lost", self.name_of(0, self.hidden)]
@@ -112,7 +128,10 @@ class Board(Table):
 
     def key(self, seat: int) -> str:
         """Return all guesses and what each showed."""
-        steps = [" ".join([self.name_of(seat, move), *self.told(number)]) for number, move in enumerate(self.moves)]
+        steps = [
+            " ".join([self.name_of(seat, move), *self.told(number)])
+            for number, move in enumerate(self.moves)
+        ]
         return f"guesses: {'; '.join(steps)}"
 
     def __str__(self) -> str:

@@ -31,22 +31,30 @@ def neighbours(rows: int, columns: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=16384)
 def order_of(cells: int, bank: int, index: int) -> tuple[int, ...]:
-    """Return layout number ``index`` of a bank: the cells in the order in which they get mines, the first one revealed passed over.
+    """Return layout number ``index`` of a bank.
 
-    All orders are equally likely, so given the first cell that is revealed, all sets of mines among the others are.
+    The cells in the order in which they get mines, the first one revealed passed over.
+
+    All orders are equally likely, so given the first cell that is revealed, all sets of mines among
+    the others are.
     """
     generator = Stream.from_seed(bank).child(f"minesweeper {cells}").child(index).generator()
     return tuple(map(int, generator.permutation(cells)))
 
 
 def mines_of(order: tuple[int, ...], mines: int, first: int) -> frozenset[int]:
-    """Return where the mines lie if ``first`` is the first cell that is revealed: there is none in it."""
+    """Return where the mines lie if ``first`` is the first cell that is revealed.
+
+    There is none in it.
+    """
     return frozenset([cell for cell in order if cell != first][:mines])
 
 
 @dataclass(frozen=True, slots=True)
 class Minefield(Table):
-    """A position: the order of mines (empty before it is drawn), where they lie (empty before the first reveal), the action ids so far.
+    """A position: the order of mines, where they lie, the action ids so far.
+
+    The order is empty before it is drawn, the places before the first reveal.
 
     Action ids are the cells in reading order, then the cells again for flags.
     """
@@ -61,7 +69,8 @@ class Minefield(Table):
     order: tuple[int, ...] = ()
     mined: frozenset[int] = frozenset()
     moves: tuple[int, ...] = ()
-    found: tuple[tuple[int, ...], ...] = ()  # the safe cells opened by each action, in the order in which they were opened
+    # the safe cells opened by each action, in the order in which they were opened
+    found: tuple[tuple[int, ...], ...] = ()
     opened: frozenset[int] = frozenset()
     flagged: frozenset[int] = frozenset()
     lost: bool = False
@@ -73,8 +82,16 @@ class Minefield(Table):
 
     @property
     def start(self) -> Hashable:
-        """What was drawn from the bank: the cells that get mines, and the one that gets one if the first revealed is among them."""
-        return (self.rows, self.columns, frozenset(self.order[: self.mines]), self.order[self.mines :][:1])
+        """What was drawn from the bank.
+
+        The cells that get mines, and the one that gets one if the first revealed is among them.
+        """
+        return (
+            self.rows,
+            self.columns,
+            frozenset(self.order[: self.mines]),
+            self.order[self.mines :][:1],
+        )
 
     @property
     def player(self) -> int:
@@ -84,8 +101,15 @@ class Minefield(Table):
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return the closed cells without a flag, to reveal and, after the first reveal and while mines are unflagged, to flag."""
-        closed = [cell for cell in range(self.cells) if cell not in self.opened and cell not in self.flagged]
+        """Return the closed cells without a flag, to reveal and to flag.
+
+        They are flagged after the first reveal and while mines are unflagged.
+        """
+        closed = [
+            cell
+            for cell in range(self.cells)
+            if cell not in self.opened and cell not in self.flagged
+        ]
         may_flag = self.flags and self.opened and len(self.flagged) < self.mines
         return closed + [self.cells + cell for cell in closed] if may_flag else closed
 
@@ -100,15 +124,30 @@ class Minefield(Table):
         moves, cell = (*self.moves, index), index % self.cells
         if index >= self.cells:
             wrong = cell not in self.mined
-            return replace(self, moves=moves, found=(*self.found, ()), flagged=self.flagged | {cell}, lost=wrong)
+            return replace(
+                self,
+                moves=moves,
+                found=(*self.found, ()),
+                flagged=self.flagged | {cell},
+                lost=wrong,
+            )
         mined = self.mined or mines_of(self.order, self.mines, cell)
         if cell in mined:
             return replace(self, moves=moves, found=(*self.found, ()), lost=True)
         found = self._cascade(cell, mined)
-        return replace(self, mined=mined, moves=moves, found=(*self.found, found), opened=self.opened | set(found))
+        return replace(
+            self,
+            mined=mined,
+            moves=moves,
+            found=(*self.found, found),
+            opened=self.opened | set(found),
+        )
 
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
-        """Return the cells that a reveal opens: around a cell with no mine next to it, all open; a flag that stands is on a mine."""
+        """Return the cells that a reveal opens: around a cell with no mine next to it, all open.
+
+        A flag that stands is on a mine.
+        """
         around, found, at = neighbours(self.rows, self.columns), [start], 0
         seen = {start, *self.opened}
         while at < len(found):
@@ -125,37 +164,58 @@ class Minefield(Table):
         return len(self.mined.intersection(neighbours(self.rows, self.columns)[cell]))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a cleared field, else 0; or the share of the safe cells that are open."""
+        """Return at the end 1 for a cleared field, else 0 or a share.
+
+        The share is that of the safe cells that are open.
+        """
         if self.player != TERMINAL:
             return [0.0]
-        return [len(self.opened) / (self.cells - self.mines) if self.share else float(not self.lost)]
+        return [
+            len(self.opened) / (self.cells - self.mines) if self.share else float(not self.lost)
+        ]
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action or of a layout."""
         return f"layout {index}" if player < 0 else word_of(self.rows, self.columns, index)
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what action ``number`` showed, as words: counts, each but the first after the name of its cell, and how the game ended."""
+        """Return what action ``number`` showed, as words.
+
+        Counts, each but the first after the name of its cell, and how the game ended.
+        """
         words = []
         for place, cell in enumerate(self.found[number]):
             words += ([self.name_of(0, cell)] if place else []) + [str(self.number(cell))]
         if self.player == TERMINAL and number == len(self.moves) - 1:
-            words.append("cleared" if not self.lost else "wrong" if self.moves[number] >= self.cells else "mine")
+            words.append(
+                "cleared"
+                if not self.lost
+                else "wrong"
+                if self.moves[number] >= self.cells
+                else "mine"
+            )
         return tuple(words)
 
     def key(self, seat: int) -> str:
         """Return all actions and what each showed."""
-        steps = [" ".join([self.name_of(seat, move), *self.told(number)]) for number, move in enumerate(self.moves)]
+        steps = [
+            " ".join([self.name_of(seat, move), *self.told(number)])
+            for number, move in enumerate(self.moves)
+        ]
         return f"field: {'; '.join(steps)}"
 
     def sign(self, cell: int) -> str:
         """Return what can be seen of a cell: its count, "F" for a flag, "." for a closed one."""
-        return str(self.number(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
+        return (
+            str(self.number(cell)) if cell in self.opened else "F" if cell in self.flagged else "."
+        )
 
     def view(self, seat: int) -> str:
         """Return the board as the seat sees it, rows parted by "/"."""
         signs = "".join(map(self.sign, range(self.cells)))
-        return "/".join(signs[start : start + self.columns] for start in range(0, self.cells, self.columns))
+        return "/".join(
+            signs[start : start + self.columns] for start in range(0, self.cells, self.columns)
+        )
 
     def __str__(self) -> str:
         """Return the board and where the mines lie, or the order in which they will be laid."""
@@ -170,7 +230,9 @@ def word_of(rows: int, columns: int, index: int) -> str:
     return f"{'f' if flag else 'r'}{row + 1}c{column + 1}"
 
 
-def rules(rows: int, columns: int, mines: int, layouts: int, bank: int, flags: bool, pay: str) -> Rules:
+def rules(
+    rows: int, columns: int, mines: int, layouts: int, bank: int, flags: bool, pay: str
+) -> Rules:
     """Return the facts of the game."""
     cells = rows * columns
     return Rules(
@@ -186,6 +248,14 @@ def rules(rows: int, columns: int, mines: int, layouts: int, bank: int, flags: b
     )
 
 
-DEFAULTS = {"rows": 4, "columns": 4, "mines": 3, "layouts": 256, "bank": 0, "flags": False, "pay": "cleared"}
+DEFAULTS = {
+    "rows": 4,
+    "columns": 4,
+    "mines": 3,
+    "layouts": 256,
+    "bank": 0,
+    "flags": False,
+    "pay": "cleared",
+}
 
 register(NAME, DEFAULTS, rules)

@@ -87,15 +87,19 @@ class NeedleChain(Game):
     title = "needlechain"
 
     def __init__(self, length: int, actions: int, needle: int, stop: bool, style: Style) -> None:
-        spiel = pyspiel.load_game(NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop})
+        spiel = pyspiel.load_game(
+            NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop}
+        )
         words = (*COLOURS[:actions], *([STOP] if stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
         self.length = length
         early = " You may also choose 'stop', which ends the walk at once." if stop else ""
         self.rules = (
-            f"You walk a chain of {length} step(s). At every step you choose one colour: {', '.join(COLOURS[:actions])}.{early} Exactly "
-            "one step matters, always the same one, and there exactly one colour is right. At the end of the walk you get 1 point if "
-            "you chose the right colour at that step, and 0 otherwise. Nothing else that you choose changes your result."
+            f"You walk a chain of {length} step(s). At every step you choose one "
+            f"colour: {', '.join(COLOURS[:actions])}.{early} Exactly one step matters, always the "
+            "same one, and there exactly one colour is right. At the end of the walk you get 1 "
+            "point if you chose the right colour at that step, and 0 otherwise. Nothing else that "
+            "you choose changes your result."
         )
 
     def position(self, state: State, seat: int) -> str:
@@ -104,25 +108,37 @@ class NeedleChain(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the walk so far."""
-        return f"Chosen so far: {' '.join(self.words[event.action] for event in state.trail) or 'none'}."
+        return (
+            "Chosen so "
+            f"far: {' '.join(self.words[event.action] for event in state.trail) or 'none'}."
+        )
 
     def revealed(self, state: State) -> str:
         """Return which step mattered."""
         return f"Step {state.spiel.table.needle} mattered, and {COLOURS[RIGHT]} was right."
 
 
-def needle_chain(*, length: int = 6, actions: Literal[2, 3] = 2, needle: int = 3, stop: bool = False, style: Style = "brief") -> Game:
-    """Needle chain for 1 seat: a walk of several decisions, only one of which matters; the true credit of all others is 0.
+def needle_chain(
+    *,
+    length: int = 6,
+    actions: Literal[2, 3] = 2,
+    needle: int = 3,
+    stop: bool = False,
+    style: Style = "brief",
+) -> Game:
+    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
 
-    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so there are
-    1 + actions + ... + actions^(length - 1) information states; 63 by default.
+    The true credit of all others is 0.
+
+    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
+    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
 
     Args:
         length: number of steps, 1 to 12.
         actions: number of colours: red and green, or these and blue.
         needle: number of the step that matters, from 1; at most ``length``.
-        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk that stops before or at the
-            needle pays 0, one that stops after it is paid as any other.
+        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
+            that stops before or at the needle pays 0, one that stops after it is paid as any other.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -131,5 +147,8 @@ def needle_chain(*, length: int = 6, actions: Literal[2, 3] = 2, needle: int = 3
     check_range("needle_chain: length", length, 1, 12)
     check_range("needle_chain: needle", needle, 1)
     if needle > length:
-        raise ConfigError(f"needle_chain: needle={needle} lies beyond the last step; write needle={length} or less, or length={needle}.")
+        raise ConfigError(
+            f"needle_chain: needle={needle} lies beyond the last step; write needle={length} or "
+            f"less, or length={needle}."
+        )
     return NeedleChain(length, actions, needle, stop, style)

@@ -15,12 +15,17 @@ RESOURCES = ("wood", "gold")
 START = 10  # units of each resource that each seat holds at the start
 VALUES = ((5, 15), (10, 10), (15, 5))  # what one unit of wood and of gold can be worth to a seat
 FIXED = (0, 2)  # the entries of VALUES of seat 0 and seat 1 where they are not drawn
-MOST = 195.0  # bound of a gain: all goods are worth 400 to a seat, its own 200 at the start, and it keeps one unit at least
+# bound of a gain: all goods are worth 400 to a seat, its own 200 at the start, and it keeps one
+# unit at least
+MOST = 195.0
 ACCEPT, DENY = 0, 1
 
 
 class Offer(NamedTuple):
-    """An offer: ``give`` units of a resource (0 wood, 1 gold) for ``ask`` units of the other one."""
+    """An offer: ``give`` units of a resource for ``ask`` units of the other one.
+
+    Resource 0 is wood, 1 gold.
+    """
 
     resource: int
     give: int
@@ -29,14 +34,18 @@ class Offer(NamedTuple):
     @property
     def word(self) -> str:
         """The offer as an action word, such as "offer:3wood-2gold"."""
-        return f"offer:{self.give}{RESOURCES[self.resource]}-{self.ask}{RESOURCES[1 - self.resource]}"
+        return (
+            f"offer:{self.give}{RESOURCES[self.resource]}-{self.ask}{RESOURCES[1 - self.resource]}"
+        )
 
 
 @cache
 def offers(largest: int) -> tuple[Offer, ...]:
     """Return all offers of up to ``largest`` units each way; the action id of number n is n + 2."""
     amounts = range(1, largest + 1)
-    return tuple(Offer(resource, give, ask) for resource in (0, 1) for give in amounts for ask in amounts)
+    return tuple(
+        Offer(resource, give, ask) for resource in (0, 1) for give in amounts for ask in amounts
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +60,10 @@ def feasible(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class NegotiationTable(Table):
-    """A position: entry of VALUES by seat, units held by seat, the open offer, actions so far, what the last one paid."""
+    """A position: who values and holds what, the open offer, actions so far, the last payment.
+
+    Values are the entry of VALUES by seat, and units held are by seat.
+    """
 
     turns: int
     largest: int
@@ -77,7 +89,10 @@ class NegotiationTable(Table):
     def legal(self) -> list[int]:
         """Return the legal action ids."""
         answers = [ACCEPT, DENY] if self.offer else [DENY]
-        return [*answers, *feasible(self.largest, self.holdings[self.seat], self.holdings[1 - self.seat])]
+        return [
+            *answers,
+            *feasible(self.largest, self.holdings[self.seat], self.holdings[1 - self.seat]),
+        ]
 
     def draws(self) -> range:
         """Return the entries of VALUES; seat 0 draws first."""
@@ -85,7 +100,10 @@ class NegotiationTable(Table):
 
     def worth(self, seat: int) -> int:
         """Return what a seat's goods are worth to it."""
-        return sum(units * value for units, value in zip(self.holdings[seat], VALUES[self.values[seat]], strict=True))
+        return sum(
+            units * value
+            for units, value in zip(self.holdings[seat], VALUES[self.values[seat]], strict=True)
+        )
 
     def gains(self) -> tuple[int, int]:
         """Return by how much each seat's goods are worth more to it than at the start."""
@@ -93,7 +111,10 @@ class NegotiationTable(Table):
         return self.worth(0) - start[0], self.worth(1) - start[1]
 
     def after(self, index: int) -> NegotiationTable:
-        """Return the table after values or an action: an acceptance trades, any other answer ends the open offer."""
+        """Return the table after values or an action.
+
+        An acceptance trades, any other answer ends the open offer.
+        """
         if len(self.values) < 2:
             return replace(self, values=(*self.values, index))
         actions = (*self.actions, index)
@@ -101,11 +122,15 @@ class NegotiationTable(Table):
             offer = offers(self.largest)[index - DENY - 1] if index > DENY else None
             return replace(self, offer=offer, actions=actions, paid=(0, 0))
         resource, give, ask = self.offer
-        change = (ask, -give) if resource else (-give, ask)  # of the one who offered, which is the other seat
+        # of the one who offered, which is the other seat
+        change = (ask, -give) if resource else (-give, ask)
         if self.seat == 0:
             change = (-change[0], -change[1])
         (wood, gold), (other_wood, other_gold) = self.holdings
-        holdings = (wood + change[0], gold + change[1]), (other_wood - change[0], other_gold - change[1])
+        holdings = (
+            (wood + change[0], gold + change[1]),
+            (other_wood - change[0], other_gold - change[1]),
+        )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
         before, now = self.gains(), traded.gains()
         return replace(traded, paid=(now[0] - before[0], now[1] - before[1]))
@@ -128,21 +153,33 @@ class NegotiationTable(Table):
         """Return the name of an action or of values."""
         if player < 0:
             return _goods(VALUES[index])
-        return ("accept", "deny")[index] if index <= DENY else offers(self.largest)[index - DENY - 1].word
+        return (
+            ("accept", "deny")[index]
+            if index <= DENY
+            else offers(self.largest)[index - DENY - 1].word
+        )
 
     def key(self, seat: int) -> str:
         """Return the seat's information state: its own values and all actions."""
         values = _goods(VALUES[self.values[seat]]) if len(self.values) > seat else ""
-        return f"{seat} {values}:" + "".join(f" {self.name_of(0, action)}" for action in self.actions)
+        return f"{seat} {values}:" + "".join(
+            f" {self.name_of(0, action)}" for action in self.actions
+        )
 
     def __str__(self) -> str:
         """Return the position with nothing hidden."""
-        seats = " / ".join(f"{_goods(VALUES[entry])} holds {_goods(self.holdings[seat])}" for seat, entry in enumerate(self.values))
+        seats = " / ".join(
+            f"{_goods(VALUES[entry])} holds {_goods(self.holdings[seat])}"
+            for seat, entry in enumerate(self.values)
+        )
         return f"turn {len(self.actions)}: {seats}: {self.offer.word if self.offer else 'no offer'}"
 
 
 def rules(turns: int, largest: int, values: str, outcome: str) -> Rules:
-    """Return the facts of the game; with fixed values nothing is hidden that the rules do not tell."""
+    """Return the facts of the game.
+
+    With fixed values nothing is hidden that the rules do not tell.
+    """
     sign, drawn = outcome == "sign", values == "drawn"
     most = 1.0 if sign else MOST
     return Rules(

@@ -16,8 +16,13 @@ class Nim(Game):
     """Nim from given piles, named a, b, c, ...; "b2" takes two stones from pile b."""
 
     def __init__(self, sizes: tuple[int, ...], misere: bool, style: Style) -> None:
-        spiel = pyspiel.load_game("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
-        words = tuple(f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}" for index in range(len(sizes) * max(sizes)))
+        spiel = pyspiel.load_game(
+            "nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere}
+        )
+        words = tuple(
+            f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
+            for index in range(len(sizes) * max(sizes))
+        )
         super().__init__(spiel, name="nim", roles=("first", "second"), words=words, style=style)
         self.title = "misere" if misere else "nim"
         self.sizes, self.misere = sizes, misere
@@ -32,8 +37,15 @@ class Nim(Game):
         return tuple(left)
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief wording, without the actions that no pile is large enough for."""
-        never = {f"{LETTERS[pile]}{taken}" for pile, size in enumerate(self.sizes) for taken in range(size + 1, max(self.sizes) + 1)}
+        """Return every word of the brief wording.
+
+        Actions that no pile is large enough for are left out.
+        """
+        never = {
+            f"{LETTERS[pile]}{taken}"
+            for pile, size in enumerate(self.sizes)
+            for taken in range(size + 1, max(self.sizes) + 1)
+        }
         return tuple(word for word in super().vocabulary() if word not in never)
 
     def private_words(self) -> tuple[str, ...]:
@@ -60,8 +72,9 @@ def _rules(misere: bool) -> str:
     """Return the rules in full style."""
     end = "loses" if misere else "wins"
     return (
-        "We play nim. There are piles of stones, named by letters. The players take turns; on your turn you take one stone or more "
-        f"from one pile, as many as you like: b2 takes 2 stones from pile b. Whoever takes the last stone of all {end}."
+        "We play nim. There are piles of stones, named by letters. The players take turns; on "
+        "your turn you take one stone or more from one pile, as many as you like: b2 takes 2 "
+        f"stones from pile b. Whoever takes the last stone of all {end}."
     )
 
 
@@ -73,7 +86,10 @@ def _sizes(pile_sizes: str) -> tuple[int, ...]:
     """
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise ConfigError(f'nim: pile_sizes={pile_sizes!r} must be whole numbers of stones parted by ";"; write pile_sizes="1;3;5;7".')
+        raise ConfigError(
+            f'nim: pile_sizes={pile_sizes!r} must be whole numbers of stones parted by ";"; write '
+            'pile_sizes="1;3;5;7".'
+        )
     check_range("nim: number of pile_sizes", len(parts), 1, PILES)
     for part in parts:
         check_range("nim: each of pile_sizes", int(part), 1, STONES)
@@ -83,12 +99,14 @@ def _sizes(pile_sizes: str) -> tuple[int, ...]:
 def nim(*, pile_sizes: str = "1;3;5;7", is_misere: bool = True, style: Style = "brief") -> Game:
     """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
 
-    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere play, and the opening tells the piles:
-    "misere first 1 3 5 7". An action is a pile and how many stones to take from it: "b2". Taking more than a pile has is illegal.
+    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
+    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
+    stones to take from it: "b2". Taking more than a pile has is illegal.
 
-    The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for "1;2;3", 384 for "1;3;5;7", 1,920 for
-    "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for the seat to act if the exclusive or of all sizes is 0 ("1;2;3",
-    "1;3;5;7"), and misere play too, unless no pile has more than one stone; then misere play is lost with an odd number of piles.
+    The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
+    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
+    the seat to act if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"), and misere play too,
+    unless no pile has more than one stone; then misere play is lost with an odd number of piles.
 
     Args:
         pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.

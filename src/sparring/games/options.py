@@ -11,8 +11,12 @@ def check_range(where: str, value: float, low: float, high: float = float("inf")
     """Refuse a number outside [low, high].
 
     Raises:
-        ConfigError: ``value`` is out of range; ``where`` names the plug-in and the option, e.g. "liars_dice: dice".
+        ConfigError: ``value`` is out of range; ``where`` names the plug-in and the option, e.g.
+            "liars_dice: dice".
     """
     if not low <= value <= high:
         upper = "" if high == float("inf") else f" and at most {high:g}"
-        raise ConfigError(f"{where}={value:g} must be at least {low:g}{upper}; write {where.split(': ')[-1]}={low:g}.")
+        raise ConfigError(
+            f"{where}={value:g} must be at least {low:g}{upper}; "
+            f"write {where.split(': ')[-1]}={low:g}."
+        )

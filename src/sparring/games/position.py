@@ -1,7 +1,8 @@
 """Positions of a game, kept and shared among its plays.
 
-Thousands of games of a batch pass through the same early positions. A position remembers what was asked of it (legal
-actions, returns, texts) and where each action leads, so that all of this is worked out once.
+Thousands of games of a batch pass through the same early positions. A position remembers what was
+asked of it (legal actions, returns, texts) and where each action leads, so that all of this is
+worked out once.
 """
 
 from __future__ import annotations
@@ -20,14 +21,33 @@ if TYPE_CHECKING:
 
 SUPPORT = True
 
-MANY = 1000  # chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
-KEPT = 10_000  # positions that a game keeps; then it forgets all but what plays stand on, so that the latest games are at hand
+# chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
+MANY = 1000
+# positions that a game keeps; then it forgets all but what plays stand on, so that the latest games
+# are at hand
+KEPT = 10_000
 
 
 class Position:
-    """A history of a game: OpenSpiel's state, the events that led to it, and what was found out about it. Never changes."""
+    """A history of a game, which never changes.
 
-    __slots__ = ("_children", "_legal", "_marks", "_outcomes", "_returns", "done", "plies", "seat", "spiel", "told", "trail", "words")
+    OpenSpiel's state, the events that led to it, and what was found out about it.
+    """
+
+    __slots__ = (
+        "_children",
+        "_legal",
+        "_marks",
+        "_outcomes",
+        "_returns",
+        "done",
+        "plies",
+        "seat",
+        "spiel",
+        "told",
+        "trail",
+        "words",
+    )
 
     def __init__(self, spiel: pyspiel.State, trail: tuple[Event, ...]) -> None:
         self.spiel, self.trail = spiel, trail
@@ -48,7 +68,9 @@ class Position:
         child = self._children.get(index)
         if child is None:
             note = game.note(self.spiel, self.seat, index) if game.notes else None
-            child = Position(self.spiel.child(index), (*self.trail, Event(self.plies, self.seat, index, note)))
+            child = Position(
+                self.spiel.child(index), (*self.trail, Event(self.plies, self.seat, index, note))
+            )
             self._children[index] = child
             game.positions_kept += 1
             if game.positions_kept > KEPT:

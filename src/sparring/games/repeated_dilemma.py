@@ -1,4 +1,7 @@
-"""Repeated dilemma: the prisoner's dilemma over several rounds, both choices hidden until the round ends."""
+"""Repeated dilemma: the prisoner's dilemma over several rounds.
+
+Both choices are hidden until the round ends.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ Choices = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Dilemma(Table):
-    """A position: the action ids so far, seat 0's and seat 1's in turn; a round ends with the second."""
+    """A position: the action ids so far, seat 0's and seat 1's in turn.
+
+    A round ends with the second.
+    """
 
     total: int
     payoffs: tuple[tuple[float, float], tuple[float, float]]  # by own action and the other seat's
@@ -54,7 +60,11 @@ class Dilemma(Table):
 
     def rewards(self) -> list[float]:
         """Return what the last choice paid: the round's payoffs if it ended the round."""
-        return list(self.pay(self.ended()[-1])) if self.moves and len(self.moves) % 2 == 0 else [0.0, 0.0]
+        return (
+            list(self.pay(self.ended()[-1]))
+            if self.moves and len(self.moves) % 2 == 0
+            else [0.0, 0.0]
+        )
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action."""
@@ -65,8 +75,12 @@ class Dilemma(Table):
         return f"{seat}: {'/'.join([*map(_letters, self.ended()), *self._open(seat)])}"
 
     def view(self, seat: int) -> str:
-        """Return the number of the round, the choices of the last one that ended, and seat 0's open one to itself."""
-        return f"round {len(self.moves) // 2 + 1}: {'/'.join([*map(_letters, self.ended()[-1:]), *self._open(seat)])}"
+        """Return the round's number, the last choices, and seat 0's open one to itself.
+
+        The last choices are those of the last round that ended.
+        """
+        shown = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
+        return f"round {len(self.moves) // 2 + 1}: {'/'.join(shown)}"
 
     def _open(self, seat: int) -> list[str]:
         """Return what the seat has chosen in a round that goes on."""
@@ -96,11 +110,16 @@ def rules(rounds: int, temptation: float, reward: float, punishment: float, suck
     )
 
 
-register(NAME, {"rounds": 2, "temptation": 5.0, "reward": 3.0, "punishment": 1.0, "sucker": 0.0}, rules)
+register(
+    NAME, {"rounds": 2, "temptation": 5.0, "reward": 3.0, "punishment": 1.0, "sucker": 0.0}, rules
+)
 
 
 class RepeatedDilemma(Game):
-    """Two seats cooperate or defect in every round; a seat learns of the other's choice at the end of the round."""
+    """Two seats cooperate or defect in every round.
+
+    A seat learns of the other's choice at the end of the round.
+    """
 
     title = "dilemma"
 
@@ -109,26 +128,37 @@ class RepeatedDilemma(Game):
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
         self.rules = (
-            f"We play {rounds} round(s) of a game for 2 players. In every round each player chooses 'cooperate' or 'defect' without "
-            "seeing the other's choice of that round; at the end of the round both choices are told. If both cooperate, each gets "
-            "{reward:g} point(s); if both defect, each gets {punishment:g}. If one defects and the other cooperates, the one who "
-            "defects gets {temptation:g} and the other {sucker:g}. Your result is the sum of your points over all rounds, whatever the "
-            "other player gets."
+            f"We play {rounds} round(s) of a game for 2 players. In every round each player "
+            "chooses 'cooperate' or 'defect' without seeing the other's choice of that round; at "
+            "the end of the round both choices are told. If both cooperate, each gets {reward:g} "
+            "point(s); if both defect, each gets {punishment:g}. If one defects and the other "
+            "cooperates, the one who defects gets {temptation:g} and the other {sucker:g}. Your "
+            "result is the sum of your points over all rounds, whatever the other player gets."
         ).format(**payoffs)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return both choices of the rounds that ended at ply ``since`` or later, and the seat's own open choice."""
+        """Return both choices of the rounds that ended at ply ``since`` or later.
+
+        The seat's own open choice comes last.
+        """
         table, out = state.spiel.table, []
         for number, choices in enumerate(table.ended()):
             if 2 * number + 2 >= since:
                 out += self._ended(table, number, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
             own = ACTIONS[table.moves[-1]]
-            out.append(own if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {own}.")
+            out.append(
+                own if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {own}."
+            )
         return out
 
-    def _ended(self, table: Dilemma, number: int, choices: Choices, seat: int, since: int) -> list[str]:
-        """Return what the seat is told of a round that has ended; in brief style, its own choice in the opening only."""
+    def _ended(
+        self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
+    ) -> list[str]:
+        """Return what the seat is told of a round that has ended.
+
+        In brief style, its own choice in the opening only.
+        """
         own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
             return [other] if since else [own, other]
@@ -152,17 +182,21 @@ def repeated_dilemma(
     sucker: float = 0.0,
     style: Style = "brief",
 ) -> Game:
-    """Repeated dilemma for 2 seats: the prisoner's dilemma over a known number of rounds, payoffs summed, general-sum.
+    """Repeated dilemma for 2 seats: the prisoner's dilemma over a known number of rounds.
 
-    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the round has ended. Payoffs are
-    paid as rounds end. In every equilibrium both seats always defect on the path of play.
+    Payoffs are summed; the game is general-sum.
+
+    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
+    round has ended. Payoffs are paid as rounds end. In every equilibrium both seats always defect
+    on the path of play.
 
     Args:
         rounds: number of rounds, 1 to 6; there are 2 * (4^rounds - 1) / 3 information states.
         temptation: pay for defecting while the other cooperates.
         reward: pay to each when both cooperate.
         punishment: pay to each when both defect.
-        sucker: pay for cooperating while the other defects; temptation > reward > punishment > sucker.
+        sucker: pay for cooperating while the other defects; temptation > reward > punishment >
+            sucker.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -171,10 +205,18 @@ def repeated_dilemma(
     Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
     """
     check_range("repeated_dilemma: rounds", rounds, 1, 6)
-    payoffs = {"temptation": temptation, "reward": reward, "punishment": punishment, "sucker": sucker}
+    payoffs = {
+        "temptation": temptation,
+        "reward": reward,
+        "punishment": punishment,
+        "sucker": sucker,
+    }
     for name, value in payoffs.items():
         check_range(f"repeated_dilemma: {name}", value, -1e6, 1e6)
     for (higher, high), (lower, low) in itertools.pairwise(payoffs.items()):
         if not high > low:
-            raise ConfigError(f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; write {higher}={low + 1:g}.")
+            raise ConfigError(
+                f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
+                f"write {higher}={low + 1:g}."
+            )
     return RepeatedDilemma(rounds, {name: float(value) for name, value in payoffs.items()}, style)

@@ -1,4 +1,7 @@
-"""Finds the action in a reply: the exact word, else the last marked one, else the last word that is an action."""
+"""Finds the action in a reply.
+
+The exact word, else the last marked one, else the last word that is an action.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,35 @@ from collections.abc import Iterable
 
 SUPPORT = True
 
-_BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"  # not inside a word, a hyphenated word or a number; no minus sign
+# not inside a word, a hyphenated word or a number; no minus sign
+_BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"
 _AFTER = r"(?!\w|-\w|[.,]\d|%)"
-_MARK = r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*(?:[:=]\s*)?[\"'`*\[(<{]*|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
+_MARK = (
+    r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*(?:[:=]\s*)?[\"'`*\[(<{]*"
+    r"|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
+)
 
 
 class ReplyParser:
     """Finds action words in free text, ignoring case where that is unambiguous.
 
-    A reply that is an action word is that action. Otherwise the last action word that is marked wins ("action: bet",
-    "[bet]", "<bet>", "**bet**", "boxed{bet}"), and else the last action word. "abet" does not contain "bet". Time is linear in the
-    reply's length: whatever is repeated in a pattern can be cut up in one way only.
+    A reply that is an action word is that action. Otherwise the last action word that is marked
+    wins ("action: bet", "[bet]", "<bet>", "**bet**", "boxed{bet}"), and else the last action word.
+    "abet" does not contain "bet". Time is linear in the reply's length: whatever is repeated in a
+    pattern can be cut up in one way only.
     """
 
     def __init__(self, words: Iterable[str]) -> None:
         self._exact = frozenset(words)
         lowered = [word.lower() for word in self._exact]
-        self._lower = {word.lower(): word for word in self._exact if lowered.count(word.lower()) == 1}
-        choice = "|".join(re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word)))
-        first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))  # most places are passed over by one look
+        self._lower = {
+            word.lower(): word for word in self._exact if lowered.count(word.lower()) == 1
+        }
+        choice = "|".join(
+            re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
+        )
+        # most places are passed over by one look
+        first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
         self._loose = re.compile(f"{_BEFORE}{choice}{_AFTER}", re.IGNORECASE)
         self._marked = re.compile(f"{_MARK}{_BEFORE}{choice}{_AFTER}", re.IGNORECASE)

@@ -20,7 +20,10 @@ SENDER, RECEIVER = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Talk(Table):
-    """A position: nature's type (-1 before the draw) and the action ids so far: signals first, then guesses, then "ask"."""
+    """A position: nature's type (-1 before the draw) and the action ids so far.
+
+    Signals first, then guesses, then "ask".
+    """
 
     types: int
     signals: int
@@ -60,7 +63,11 @@ class Talk(Table):
 
     def after(self, index: int) -> Talk:
         """Return the talk with its type, or after an action."""
-        return replace(self, drawn=index) if self.drawn < 0 else replace(self, moves=(*self.moves, index))
+        return (
+            replace(self, drawn=index)
+            if self.drawn < 0
+            else replace(self, moves=(*self.moves, index))
+        )
 
     def returns(self) -> list[float]:
         """Return at the end, for both, 1 for a right guess minus the cost of asking."""
@@ -71,14 +78,23 @@ class Talk(Table):
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action or a type."""
-        return TYPES[index] if player < 0 else (*SIGNALS[: self.signals], *TYPES[: self.types], ASK)[index]
+        return (
+            TYPES[index]
+            if player < 0
+            else (*SIGNALS[: self.signals], *TYPES[: self.types], ASK)[index]
+        )
 
     def key(self, seat: int) -> str:
         """Return all actions, and the type if the seat is the sender."""
-        return f"{seat}{self._type() if seat == SENDER else ''}:" + "".join(f" {self.name_of(0, move)}" for move in self.moves)
+        return f"{seat}{self._type() if seat == SENDER else ''}:" + "".join(
+            f" {self.name_of(0, move)}" for move in self.moves
+        )
 
     def view(self, seat: int) -> str:
-        """Return how often was asked, and the type to the sender or the newest signal to the receiver."""
+        """Return how often was asked, and what the seat knows.
+
+        That is the type for the sender, and the newest signal for the receiver.
+        """
         said = [self.name_of(0, move) for move in self.moves if move < self.signals]
         return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
 
@@ -109,20 +125,34 @@ register(NAME, {"types": 2, "signals": 2, "rounds": 1, "cost": 0.1}, rules)
 
 
 class Signalling(Game):
-    """A sender, who sees nature's type, and a receiver, who guesses it or asks for one more signal."""
+    """A sender, who sees nature's type, and a receiver.
+
+    The receiver guesses it or asks for one more signal.
+    """
 
     title = "signalling"
 
     def __init__(self, types: int, signals: int, rounds: int, cost: float, style: Style) -> None:
-        spiel = pyspiel.load_game(NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost})
+        spiel = pyspiel.load_game(
+            NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost}
+        )
         words = (*SIGNALS[:signals], *TYPES[:types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[:types]
-        asking = f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost of {cost:g} to both" if rounds else ""
+        asking = (
+            (
+                f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
+                f"of {cost:g} to both"
+            )
+            if rounds
+            else ""
+        )
         self.rules = (
-            f"We play a cooperative signalling game. One colour is drawn, all equally likely: {', '.join(self.types)}. Only 'sender' "
-            f"sees it and sends a signal: {', '.join(SIGNALS[:signals])}. The signals have no meaning of their own. Then 'receiver' may "
-            f"guess the colour{asking}. The guess ends the game: both players get 1 point if it is right and 0 if it is wrong"
+            "We play a cooperative signalling game. One colour is drawn, all equally "
+            f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
+            f"signal: {', '.join(SIGNALS[:signals])}. The signals have no meaning of their own. "
+            f"Then 'receiver' may guess the colour{asking}. The guess ends the game: both players "
+            "get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
         )
 
@@ -146,11 +176,21 @@ class Signalling(Game):
         return f"The colour was {TYPES[state.trail[0].action]}."
 
 
-def signalling(*, types: Literal[2, 3] = 2, signals: Literal[2, 3] = 2, rounds: int = 1, cost: float = 0.1, style: Style = "brief") -> Game:
-    """Signalling for 2 seats with one payoff: a sender tells a receiver a colour, which guesses it or asks for another signal.
+def signalling(
+    *,
+    types: Literal[2, 3] = 2,
+    signals: Literal[2, 3] = 2,
+    rounds: int = 1,
+    cost: float = 0.1,
+    style: Style = "brief",
+) -> Game:
+    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
 
-    Games differ in length. With as many signals as types the best team never asks and earns 1; with 3 types, 2 signals, one
-    round and a cost of 0.1 it gives a signal of its own to one type, asks after the other one, and earns 1 - 0.2 / 3.
+    Both have one payoff, and to ask again is to ask for another signal.
+
+    Games differ in length. With as many signals as types the best team never asks and earns 1; with
+    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
+    after the other one, and earns 1 - 0.2 / 3.
 
     Args:
         types: number of colours that nature draws from, all equally likely.

@@ -9,7 +9,16 @@ from itertools import islice
 
 from sparring.errors import ConfigError
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
-from sparring.ops.sokoban import DIRECTIONS, Floor, cells_of, homes, layers, mask_of, moved, position_of
+from sparring.ops.sokoban import (
+    DIRECTIONS,
+    Floor,
+    cells_of,
+    homes,
+    layers,
+    mask_of,
+    moved,
+    position_of,
+)
 from sparring.rng import Stream
 
 SUPPORT = True
@@ -18,7 +27,16 @@ NAME = "sokoban"  # the name registered with OpenSpiel
 TRIES = 500  # floors on which a room is sought
 LARGEST = 7  # rows and columns
 MOST_BOXES = 3
-SIGNS = {"@": "agent", "+": "agent goal", "$": "box", "*": "box goal", ".": "goal", "#": "wall", "-": "", "_": ""}
+SIGNS = {
+    "@": "agent",
+    "+": "agent goal",
+    "$": "box",
+    "*": "box goal",
+    ".": "goal",
+    "#": "wall",
+    "-": "",
+    "_": "",
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,25 +49,41 @@ class Room:
 
 
 @lru_cache(maxsize=16384)
-def room_of(rows: int, columns: int, boxes: int, walls: int, shortest: int, longest: int, bank: int, index: int) -> Room:
-    """Return room number ``index`` of a bank: solved backwards from its goals, so its shortest solution has a known length.
+def room_of(
+    rows: int,
+    columns: int,
+    boxes: int,
+    walls: int,
+    shortest: int,
+    longest: int,
+    bank: int,
+    index: int,
+) -> Room:
+    """Return room number ``index`` of a bank.
+
+    Solved backwards from its goals, so its shortest solution has a known length.
 
     Raises:
         ConfigError: no such room was found.
     """
-    stream = Stream.from_seed(bank).child(f"sokoban {rows} {columns} {boxes} {walls} {shortest} {longest}")
+    stream = Stream.from_seed(bank).child(
+        f"sokoban {rows} {columns} {boxes} {walls} {shortest} {longest}"
+    )
     generator = stream.child(index).generator()
     for _ in range(TRIES):
         chosen = generator.permutation(rows * columns)[: walls + boxes]
-        floor = Floor(rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:]))
+        floor = Floor(
+            rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
+        )
         found = list(islice(layers(floor, homes(floor, boxes, boxes)), shortest, longest + 1))
         if found:
             layer = found[generator.integers(len(found))]
             agent, placed = position_of(layer[generator.integers(len(layer))])
             return Room(floor=floor, agent=agent, boxes=placed)
     raise ConfigError(
-        f"sokoban: shortest={shortest} with rows={rows}, columns={columns}, boxes={boxes} and walls={walls}: no such room was found on "
-        f"{TRIES} floors; write a smaller shortest, a larger room, or other walls."
+        f"sokoban: shortest={shortest} with rows={rows}, columns={columns}, boxes={boxes} and "
+        f"walls={walls}: no such room was found on {TRIES} floors; write a smaller shortest, a "
+        "larger room, or other walls."
     )
 
 
@@ -57,36 +91,60 @@ def read_room(text: str, moves: int) -> Room:
     """Return the room written in text, rows parted by "/", without the wall around it.
 
     Raises:
-        ConfigError: not a room of 1 to 7 rows and columns with one agent, 1 to 3 boxes, as many goals and a solution in ``moves``.
+        ConfigError: not a room of 1 to 7 rows and columns with one agent, 1 to 3 boxes, as many
+            goals and a solution in ``moves``.
     """
     lines = [line.strip() for line in text.split("/")]
     rows, columns = len(lines), len(lines[0])
     wrong = next((sign for line in lines for sign in line if sign not in SIGNS), None)
-    if wrong is not None or any(len(line) != columns for line in lines) or not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST):
-        what = f"holds {wrong!r}" if wrong is not None else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
+    if (
+        wrong is not None
+        or any(len(line) != columns for line in lines)
+        or not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST)
+    ):
+        what = (
+            f"holds {wrong!r}"
+            if wrong is not None
+            else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
+        )
         raise ConfigError(
-            f"sokoban: room={text!r} {what}; write 1 to {LARGEST} rows of 1 to {LARGEST} of {' '.join(SIGNS)}, parted by '/', as '@$./---'."
+            f"sokoban: room={text!r} {what}; write 1 to {LARGEST} rows of 1 to {LARGEST} "
+            f"of {' '.join(SIGNS)}, parted by '/', as '@$./---'."
         )
     kinds = [SIGNS[sign].split() for line in lines for sign in line]
-    places = {kind: [cell for cell, held in enumerate(kinds) if kind in held] for kind in ("agent", "box", "goal", "wall")}
+    places = {
+        kind: [cell for cell, held in enumerate(kinds) if kind in held]
+        for kind in ("agent", "box", "goal", "wall")
+    }
     agents, boxes, goals = (len(places[kind]) for kind in ("agent", "box", "goal"))
     if agents != 1 or not 1 <= boxes <= MOST_BOXES or goals != boxes:
         raise ConfigError(
             f"sokoban: room={text!r} has {agents} agent(s), {boxes} box(es) and {goals} goal(s); "
             f"write one agent, 1 to {MOST_BOXES} boxes and as many goals."
         )
-    floor = Floor(rows=rows, columns=columns, walls=mask_of(places["wall"]), goals=mask_of(places["goal"]))
+    floor = Floor(
+        rows=rows, columns=columns, walls=mask_of(places["wall"]), goals=mask_of(places["goal"])
+    )
     room = Room(floor=floor, agent=places["agent"][0], boxes=mask_of(places["box"]))
     if room.boxes == floor.goals or _length(room, boxes, moves) is None:
-        what = "is solved already" if room.boxes == floor.goals else f"has no solution within moves={moves}"
-        raise ConfigError(f"sokoban: room={text!r} {what}; write a room whose shortest solution has 1 to {moves} moves, or more moves.")
+        what = (
+            "is solved already"
+            if room.boxes == floor.goals
+            else f"has no solution within moves={moves}"
+        )
+        raise ConfigError(
+            f"sokoban: room={text!r} {what}; write a room whose shortest solution has 1 "
+            f"to {moves} moves, or more moves."
+        )
     return room
 
 
 def _length(room: Room, boxes: int, most: int) -> int | None:
     """Return the length of the shortest solution, None if it is over ``most`` or there is none."""
     here = (room.agent, room.boxes)
-    for length, layer in enumerate(islice(layers(room.floor, homes(room.floor, boxes, boxes)), most + 1)):
+    for length, layer in enumerate(
+        islice(layers(room.floor, homes(room.floor, boxes, boxes)), most + 1)
+    ):
         if here in map(position_of, layer):
             return length
     return None
@@ -94,7 +152,10 @@ def _length(room: Room, boxes: int, most: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class SokobanTable(Table):
-    """A position: the room (None before it is drawn), where agent and boxes are now, and the moves so far, ids of directions."""
+    """A position: the room, where agent and boxes are now, and the moves so far.
+
+    The room is None before it is drawn, moves are ids of directions.
+    """
 
     bank: tuple[int, ...]  # what ``room_of`` asks for, but the number
     rooms: int
@@ -115,7 +176,10 @@ class SokobanTable(Table):
 
     @property
     def player(self) -> int:
-        """The pusher, chance at the start, the end when the room is solved or the moves are spent."""
+        """The pusher, or chance at the start.
+
+        The end is when the room is solved or the moves are spent.
+        """
         if self.room is None:
             return CHANCE
         return TERMINAL if self.solved or len(self.moves) == self.most else 0
@@ -133,8 +197,15 @@ class SokobanTable(Table):
         return self.boxes == self.floor.goals
 
     def legal(self) -> list[int]:
-        """Return the directions in which the agent can step or push; all four where blocked moves are allowed."""
-        return [move for move in range(4) if self.blocked or moved(self.floor, self.agent, self.boxes, move)]
+        """Return the directions in which the agent can step or push.
+
+        They are all four where blocked moves are allowed.
+        """
+        return [
+            move
+            for move in range(4)
+            if self.blocked or moved(self.floor, self.agent, self.boxes, move)
+        ]
 
     def draws(self) -> range:
         """Return the numbers of the rooms."""
@@ -149,8 +220,15 @@ class SokobanTable(Table):
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a solved room, else 0 or the share of boxes on goals; less the cost of the moves."""
-        return [self.paid((self.boxes & self.floor.goals).bit_count(), len(self.moves)) if self.player == TERMINAL else 0.0]
+        """Return at the end 1 for a solved room, else 0 or the share of boxes on goals.
+
+        The cost of the moves is subtracted.
+        """
+        return [
+            self.paid((self.boxes & self.floor.goals).bit_count(), len(self.moves))
+            if self.player == TERMINAL
+            else 0.0
+        ]
 
     def paid(self, home: int, spent: int) -> float:
         """Return what a play pays that ends with so many boxes on goals, after so many moves."""
@@ -163,10 +241,18 @@ class SokobanTable(Table):
 
     def told(self) -> list[str]:
         """Return the position in words: where everything is, and the moves left."""
-        groups = [("agent", [self.agent]), ("box", cells_of(self.boxes)), ("goal", cells_of(self.floor.goals))]
+        groups = [
+            ("agent", [self.agent]),
+            ("box", cells_of(self.boxes)),
+            ("goal", cells_of(self.floor.goals)),
+        ]
         if self.floor.walls:
             groups.append(("wall", cells_of(self.floor.walls)))
-        out = [word for kind, cells in groups for word in (kind, *(self.cell(place) for place in cells))]
+        out = [
+            word
+            for kind, cells in groups
+            for word in (kind, *(self.cell(place) for place in cells))
+        ]
         return [*out, "moves", str(self.most - len(self.moves))]
 
     def cell(self, place: int) -> str:

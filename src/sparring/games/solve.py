@@ -1,4 +1,7 @@
-"""Exact game values of positions by exhaustive search with a table, for two opposed seats who see everything."""
+"""Exact game values of positions by exhaustive search with a table.
+
+They are for two opposed seats who see everything.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ DEEPEST = 300  # plies below the position that is searched: two of Python's 1,00
 _TYPE = pyspiel.GameType
 
 Bounds = tuple[float, float]
-"""The lowest and the highest that a position can be worth to seat 0; equal where the value is known."""
+"""The least and the most a position can be worth to seat 0; equal where the value is known."""
 
 
 def unfit(game: Game) -> str:
@@ -30,15 +33,19 @@ def unfit(game: Game) -> str:
 
 
 def position_key(spiel: Any) -> str:
-    """Return who is to act and OpenSpiel's printed board: equal for positions reached by different orders of moves."""
+    """Return who is to act and OpenSpiel's printed board.
+
+    Equal for positions reached by different orders of moves.
+    """
     return f"{spiel.current_player()}\n{spiel}"
 
 
 class Search:
     """Values of positions, each worked out once.
 
-    What a search may not look at, beyond ``max_states`` positions or ``DEEPEST`` plies, or because it comes round to a
-    position it stands in, can be worth anything that the game pays; bounds are true in any case.
+    What a search may not look at, beyond ``max_states`` positions or ``DEEPEST`` plies, or because
+    it comes round to a position it stands in, can be worth anything that the game pays; bounds are
+    true in any case.
 
     Attributes:
         table: bounds of every position met, by key.
@@ -58,10 +65,14 @@ class Search:
         key = position_key(spiel)
         found = self.table.get(key)
         if found is None and depth > 0 and len(self.table) < self.max_states:
-            self.table[key] = self.unknown  # until it is known; this is what a position that repeats it finds
+            # until it is known; this is what a position that repeats it finds
+            self.table[key] = self.unknown
             choose = max if spiel.current_player() == 0 else min
             below = [self.bounds(spiel.child(index), depth - 1) for index in spiel.legal_actions()]
-            found = self.table[key] = choose(low for low, _ in below), choose(high for _, high in below)
+            found = self.table[key] = (
+                choose(low for low, _ in below),
+                choose(high for _, high in below),
+            )
         if found is None or found is self.unknown:
             self.cut = True
             return self.unknown

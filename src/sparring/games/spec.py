@@ -20,7 +20,10 @@ KEPT = "_spec_of"  # where a game keeps its spec, and what it was made from
 
 
 def spec_of(game: Game) -> EnvironmentSpec | None:
-    """Return the value that a game was made from, or None for rules that no name makes; the same object at every call."""
+    """Return the value that a game was made from, or None for rules that no name makes.
+
+    The same object at every call.
+    """
     made_by = getattr(game, "made_by", None)
     if made_by is None:
         return None
@@ -52,21 +55,32 @@ def check_spec(spec: EnvironmentSpec) -> None:
     for field, kind in kinds.items():
         value = getattr(spec, field)
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ConfigError(f"EnvironmentSpec.{field}={quoted(value)} is no {WORDS[kind]}; take it from an episode, or write one.")
+            raise ConfigError(
+                f"EnvironmentSpec.{field}={quoted(value)} is no {WORDS[kind]}; take it from an "
+                "episode, or write one."
+            )
     try:
         _ = spec.label and names.label(spec.label)
     except ValueError as error:
-        raise ConfigError(f"EnvironmentSpec.label={quoted(spec.label)} is no label: {error}.") from None
+        raise ConfigError(
+            f"EnvironmentSpec.label={quoted(spec.label)} is no label: {error}."
+        ) from None
 
 
 def version_of(game: Game) -> int:
-    """Return the version of a game's rules and wording: its attribute ``version`` where that is a whole number, else 1."""
+    """Return the version of a game's rules and wording.
+
+    Its attribute ``version`` where that is a whole number, else 1.
+    """
     found = getattr(game, "version", 1)
     return found if type(found) is int else 1
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON gives it back: tuples as lists, keys as texts, and what JSON has no form for as text."""
+    """Return a value as JSON gives it back.
+
+    Tuples as lists, keys as texts, and what JSON has no form for as text.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -16,7 +16,8 @@ from sparring.rng import Stream
 SUPPORT = True
 
 NAME = "sudoku"  # the name registered with OpenSpiel
-MOST_BLANKS = {4: 12, 6: 28, 9: 60}  # by size; a puzzle with more has no unique solution, or is too rare to find
+# by size; a puzzle with more has no unique solution, or is too rare to find
+MOST_BLANKS = {4: 12, 6: 28, 9: 60}
 TRIES = 2000  # full boards from which a puzzle is sought
 
 
@@ -27,7 +28,9 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
     Raises:
         ConfigError: no such puzzle was found.
     """
-    generator = Stream.from_seed(bank).child(f"sudoku {size} {blanks} {level}").child(index).generator()
+    generator = (
+        Stream.from_seed(bank).child(f"sudoku {size} {blanks} {level}").child(index).generator()
+    )
     for _ in range(TRIES):
         full = _full_board(size, generator)
         givens = _dig(size, full, blanks, level, generator)
@@ -35,19 +38,29 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
             return givens, full
     other = "more blanks, a larger size" if level == "search" else "fewer blanks"
     raise ConfigError(
-        f"sudoku: blanks={blanks} with level={level!r} and size={size}: no such puzzle was found from {TRIES} full boards; "
-        f"write {other}, or level='any'."
+        f"sudoku: blanks={blanks} with level={level!r} and size={size}: no such puzzle was found "
+        f"from {TRIES} full boards; write {other}, or level='any'."
     )
 
 
 def _full_board(size: int, generator: np.random.Generator) -> Board:
     """Return a full board, found by a search in random order."""
     bits = frame(size).bits
-    return solutions(size, (0,) * (size * size), 1, lambda choice: [bits[digit] for digit in generator.permutation(size)])[0]
+    return solutions(
+        size,
+        (0,) * (size * size),
+        1,
+        lambda choice: [bits[digit] for digit in generator.permutation(size)],
+    )[0]
 
 
-def _dig(size: int, full: Board, blanks: int, level: str, generator: np.random.Generator) -> Board | None:
-    """Return the board with cells emptied in random order, each only if the puzzle stays in order; None if too few can be."""
+def _dig(
+    size: int, full: Board, blanks: int, level: str, generator: np.random.Generator
+) -> Board | None:
+    """Return the board with cells emptied in random order; None if too few can be.
+
+    A cell is emptied only if the puzzle stays in order.
+    """
     cells, left = list(full), blanks
     for cell in generator.permutation(size * size):
         digit, cells[cell] = cells[cell], 0
@@ -61,14 +74,19 @@ def _dig(size: int, full: Board, blanks: int, level: str, generator: np.random.G
 
 
 def _in_order(size: int, cells: list[int], level: str) -> bool:
-    """Return whether a puzzle has one solution, and is deduced as its level asks; digging further never mends a puzzle."""
+    """Return whether a puzzle has one solution, and is deduced as its level asks.
+
+    Digging further never mends a puzzle.
+    """
     if level in ("naked", "singles"):
         return 0 not in deduced(size, cells, level == "singles")
     return len(solutions(size, cells)) == 1
 
 
 def read_puzzle(size: int, text: str) -> Board:
-    """Return the board of a puzzle written in reading order, "." or "0" for an empty cell; spaces and "/" are passed over.
+    """Return the board of a puzzle written in reading order, "." or "0" for an empty cell.
+
+    Spaces and "/" are passed over.
 
     Raises:
         ConfigError: not a board of this size with blanks and exactly one solution.
@@ -78,18 +96,33 @@ def read_puzzle(size: int, text: str) -> Board:
     wrong = next((sign for sign in signs if sign not in allowed), None)
     if len(signs) != size * size or wrong is not None:
         what = f"holds {wrong!r}" if wrong is not None else f"has {len(signs)} cells"
-        raise ConfigError(f"sudoku: puzzle={text!r} {what}; write {size * size} of 1 to {size} and '.' for an empty cell, row by row.")
+        raise ConfigError(
+            f"sudoku: puzzle={text!r} {what}; write {size * size} of 1 to {size} and '.' for an "
+            "empty cell, row by row."
+        )
     board = tuple(0 if sign == "." else int(sign) for sign in signs)
     number = len(solutions(size, board))
     if number != 1 or 0 not in board:
-        what = "no empty cell" if 0 not in board else "no solution" if number == 0 else "several solutions"
-        raise ConfigError(f"sudoku: puzzle={text!r} has {what}; write a puzzle with empty cells and exactly one solution.")
+        what = (
+            "no empty cell"
+            if 0 not in board
+            else "no solution"
+            if number == 0
+            else "several solutions"
+        )
+        raise ConfigError(
+            f"sudoku: puzzle={text!r} has {what}; write a puzzle with empty cells and exactly one "
+            "solution."
+        )
     return board
 
 
 @dataclass(frozen=True, slots=True)
 class SudokuTable(Table):
-    """A position: the puzzle (empty before it is drawn), the board now, and the action ids so far: cell * size + digit - 1."""
+    """A position: the puzzle, the board now, and the action ids so far.
+
+    The puzzle is empty before it is drawn; an id is cell * size + digit - 1.
+    """
 
     size: int
     blanks: int
@@ -112,14 +145,22 @@ class SudokuTable(Table):
 
     @property
     def player(self) -> int:
-        """The solver, chance at the start, the end at a full board or after a wrong digit that ends."""
+        """The solver, or chance at the start.
+
+        The end comes at a full board or after a wrong digit that ends.
+        """
         if not self.givens:
             return CHANCE
         return TERMINAL if len(self.moves) == self.blanks or (self.ends and self.mistakes) else 0
 
     def legal(self) -> list[int]:
         """Return every digit in every empty cell."""
-        return [cell * self.size + digit for cell, filled in enumerate(self.cells) if not filled for digit in range(self.size)]
+        return [
+            cell * self.size + digit
+            for cell, filled in enumerate(self.cells)
+            if not filled
+            for digit in range(self.size)
+        ]
 
     def draws(self) -> range:
         """Return the numbers of the puzzles."""
@@ -135,13 +176,25 @@ class SudokuTable(Table):
             return replace(self, givens=givens, solution=solution, cells=givens)
         cell, digit = index // self.size, index % self.size + 1
         cells = (*self.cells[:cell], digit, *self.cells[cell + 1 :])
-        return replace(self, cells=cells, moves=(*self.moves, index), mistakes=self.mistakes + (self.solution[cell] != digit))
+        return replace(
+            self,
+            cells=cells,
+            moves=(*self.moves, index),
+            mistakes=self.mistakes + (self.solution[cell] != digit),
+        )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a solved puzzle, else 0; or the share of the blanks that were filled rightly."""
+        """Return at the end 1 for a solved puzzle, else 0 or a share.
+
+        The share is that of the blanks that were filled rightly.
+        """
         if self.player != TERMINAL:
             return [0.0]
-        return [(len(self.moves) - self.mistakes) / self.blanks if self.share else float(not self.mistakes)]
+        return [
+            (len(self.moves) - self.mistakes) / self.blanks
+            if self.share
+            else float(not self.mistakes)
+        ]
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of a digit in a cell, or of a puzzle."""
@@ -149,11 +202,18 @@ class SudokuTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the puzzle and all digits in the order in which they were written."""
-        return " ".join([board_text(self.size, self.givens), *(word_of(self.size, move) for move in self.moves)])
+        return " ".join(
+            [board_text(self.size, self.givens), *(word_of(self.size, move) for move in self.moves)]
+        )
 
     def view(self, seat: int) -> str:
         """Return the board, and which of its digits were written, whenever that was."""
-        return " ".join([board_text(self.size, self.givens), *(word_of(self.size, move) for move in sorted(self.moves))])
+        return " ".join(
+            [
+                board_text(self.size, self.givens),
+                *(word_of(self.size, move) for move in sorted(self.moves)),
+            ]
+        )
 
     def __str__(self) -> str:
         """Return what the seat sees: nothing is hidden."""
@@ -168,15 +228,22 @@ def word_of(size: int, index: int) -> str:
 
 def board_text(size: int, board: Board) -> str:
     """Return a board as one word, rows parted by "/", "." for an empty cell."""
-    return "/".join("".join(str(digit or ".") for digit in board[start : start + size]) for start in range(0, len(board), size))
+    return "/".join(
+        "".join(str(digit or ".") for digit in board[start : start + size])
+        for start in range(0, len(board), size)
+    )
 
 
-def rules(size: int, blanks: int, puzzles: int, bank: int, level: str, wrong: str, pay: str, puzzle: str) -> Rules:
+def rules(
+    size: int, blanks: int, puzzles: int, bank: int, level: str, wrong: str, pay: str, puzzle: str
+) -> Rules:
     """Return the facts of the game."""
     only = read_puzzle(size, puzzle) if puzzle else ()
     blanks = only.count(0) if only else blanks
     return Rules(
-        opening=SudokuTable(size, blanks, level, puzzles, bank, wrong == "ends", pay == "share", only),
+        opening=SudokuTable(
+            size, blanks, level, puzzles, bank, wrong == "ends", pay == "share", only
+        ),
         actions=size**3,
         outcomes=1 if only else puzzles,
         length=blanks,
@@ -189,7 +256,16 @@ def rules(size: int, blanks: int, puzzles: int, bank: int, level: str, wrong: st
     )
 
 
-DEFAULTS = {"size": 4, "blanks": 6, "puzzles": 64, "bank": 0, "level": "any", "wrong": "ends", "pay": "solved", "puzzle": ""}
+DEFAULTS = {
+    "size": 4,
+    "blanks": 6,
+    "puzzles": 64,
+    "bank": 0,
+    "level": "any",
+    "wrong": "ends",
+    "pay": "solved",
+    "puzzle": "",
+}
 
 
 register(NAME, DEFAULTS, rules)

@@ -1,4 +1,7 @@
-"""Games that OpenSpiel lacks, written for its interface for games in Python: a game is one class of positions, a ``Table``."""
+"""Games that OpenSpiel lacks, written for its interface for games in Python.
+
+A game is one class of positions, a ``Table``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ TERMINAL: int = pyspiel.PlayerId.TERMINAL
 
 
 class Table(ABC):
-    """A position, with everything that led to it. Subclasses are frozen dataclasses: copies of a state share one table."""
+    """A position, with everything that led to it.
+
+    Subclasses are frozen dataclasses: copies of a state share one table.
+    """
 
     __slots__ = ()
 
@@ -63,7 +69,10 @@ class Table(ABC):
         """Return the seat's information state, with perfect recall."""
 
     def view(self, seat: int) -> str:
-        """Return what the seat sees of the position now, without its history; used where ``Rules.views`` is set."""
+        """Return what the seat sees of the position now, without its history.
+
+        It is used where ``Rules.views`` is set.
+        """
         return self.key(seat)
 
     @abstractmethod
@@ -73,7 +82,10 @@ class Table(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rules:
-    """The facts of a game that OpenSpiel wants to know: where it begins, how many actions, how long, what it can pay."""
+    """The facts of a game that OpenSpiel wants to know.
+
+    Where it begins, how many actions, how long, what it can pay.
+    """
 
     opening: Table
     actions: int
@@ -181,8 +193,12 @@ def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel
         short_name=name,
         long_name=name.replace("_", " ").capitalize(),
         dynamics=kind.Dynamics.SEQUENTIAL,
-        chance_mode=kind.ChanceMode.EXPLICIT_STOCHASTIC if rules.outcomes else kind.ChanceMode.DETERMINISTIC,
-        information=kind.Information.IMPERFECT_INFORMATION if rules.hidden else kind.Information.PERFECT_INFORMATION,
+        chance_mode=kind.ChanceMode.EXPLICIT_STOCHASTIC
+        if rules.outcomes
+        else kind.ChanceMode.DETERMINISTIC,
+        information=kind.Information.IMPERFECT_INFORMATION
+        if rules.hidden
+        else kind.Information.PERFECT_INFORMATION,
         utility=getattr(kind.Utility, rules.utility.upper()),
         reward_model=kind.RewardModel.REWARDS if rules.stepwise else kind.RewardModel.TERMINAL,
         max_num_players=rules.seats,
@@ -196,7 +212,9 @@ def game_type(name: str, rules: Rules, parameters: Mapping[str, Any]) -> pyspiel
 
 
 def register(name: str, defaults: Mapping[str, Any], rules: Callable[..., Rules]) -> None:
-    """Register a game with OpenSpiel, so that ``pyspiel.load_game`` and pickles of its states find it.
+    """Register a game with OpenSpiel.
+
+    ``pyspiel.load_game`` and pickles of its states find it then.
 
     Args:
         name: OpenSpiel's name for it.
@@ -206,7 +224,8 @@ def register(name: str, defaults: Mapping[str, Any], rules: Callable[..., Rules]
     if name in pyspiel.registered_names():
         return
 
-    class Registered(TableGame):  # a class, not a function: OpenSpiel frees what it was given after Python's end
+    # a class, not a function: OpenSpiel frees what it was given after Python's end
+    class Registered(TableGame):
         def __init__(self, given: Mapping[str, Any] | None = None) -> None:
             parameters = {**defaults, **(given or {})}
             super().__init__(name, rules(**parameters), parameters)

@@ -18,12 +18,15 @@ class TinyHanabi(Game):
 
     def __init__(self, style: Style) -> None:
         spiel = pyspiel.load_game("tiny_hanabi")
-        super().__init__(spiel, name="tiny_hanabi", roles=("seat0", "seat1"), words=ACTIONS, style=style)
+        super().__init__(
+            spiel, name="tiny_hanabi", roles=("seat0", "seat1"), words=ACTIONS, style=style
+        )
         self.rules = (
-            "We play tiny Hanabi, a cooperative game for two players. Each player receives one private card, d0 or d1 with equal "
-            "probability. Then seat0 chooses a0, a1 or a2, seat1 sees that choice and chooses too, and both receive the same "
-            "payoff, which depends on both cards and both actions. Payoffs (card of seat0, card of seat1: action of seat0, action "
-            f"of seat1 = payoff):\n{_payoffs(spiel)}"
+            "We play tiny Hanabi, a cooperative game for two players. Each player receives one "
+            "private card, d0 or d1 with equal probability. Then seat0 chooses a0, a1 or a2, "
+            "seat1 sees that choice and chooses too, and both receive the same payoff, which "
+            "depends on both cards and both actions. Payoffs (card of seat0, card of seat1: "
+            f"action of seat0, action of seat1 = payoff):\n{_payoffs(spiel)}"
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -44,7 +47,10 @@ class TinyHanabi(Game):
 
 
 def _payoffs(spiel: pyspiel.Game) -> str:
-    """Return the payoff table in words, one line per pair of cards, by playing every line of the game."""
+    """Return the payoff table in words, one line per pair of cards.
+
+    It is found by playing every line of the game.
+    """
     lines = []
     for cards in itertools.product(range(len(CARDS)), repeat=2):
         cells = []

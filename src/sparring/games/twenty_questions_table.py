@@ -1,4 +1,7 @@
-"""Twenty questions as an OpenSpiel game for one seat: tables of objects, what is asked and answered, no wording."""
+"""Twenty questions as an OpenSpiel game for one seat.
+
+Tables of objects, what is asked and answered, no wording.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,28 @@ ATTRIBUTES = (
 
 
 @lru_cache(maxsize=1024)
-def rows_of(objects: int, attributes: int, values: int, bank: int, index: int) -> tuple[tuple[int, ...], ...]:
-    """Return table number ``index`` of a bank: per object its value of each attribute, no two objects alike; all tables equally likely."""
+def rows_of(
+    objects: int, attributes: int, values: int, bank: int, index: int
+) -> tuple[tuple[int, ...], ...]:
+    """Return table number ``index`` of a bank.
+
+    Per object its value of each attribute, no two objects alike; all tables equally likely.
+    """
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
-    return tuple(tuple(int(code) // values**place % values for place in range(attributes)) for code in codes)
+    return tuple(
+        tuple(int(code) // values**place % values for place in range(attributes)) for code in codes
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry(Table):
-    """A position: the table of objects (empty before it is drawn), the hidden object (-1 before), the action ids and the answers so far.
+    """A position: the table of objects, the hidden object, the action ids, the answers so far.
 
-    Action ids are the questions, attribute by attribute, then the objects to guess. Chance draws the table, the object and,
-    where answers are noisy, each answer: 0 is no and 1 is yes.
+    Before they are drawn, the table is empty and the object is -1.
+
+    Action ids are the questions, attribute by attribute, then the objects to guess. Chance draws
+    the table, the object and, where answers are noisy, each answer: 0 is no and 1 is yes.
     """
 
     objects: int
@@ -84,7 +96,9 @@ class Inquiry(Table):
 
     def legal(self) -> list[int]:
         """Return all questions, while any may be asked, and all guesses."""
-        return list(range(0 if self.asked < self.questions else self.kinds, self.kinds + self.objects))
+        return list(
+            range(0 if self.asked < self.questions else self.kinds, self.kinds + self.objects)
+        )
 
     def draws(self) -> range:
         """Return the tables, the objects, or the two answers."""
@@ -94,7 +108,11 @@ class Inquiry(Table):
         """Return how likely each is: a noisy answer is wrong with probability ``noise``."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
-        return [self.noise, 1.0 - self.noise] if self.truth(self.hidden, self.moves[-1]) else [1.0 - self.noise, self.noise]
+        return (
+            [self.noise, 1.0 - self.noise]
+            if self.truth(self.hidden, self.moves[-1])
+            else [1.0 - self.noise, self.noise]
+        )
 
     def truth(self, thing: int, question: int) -> int:
         """Return the true answer for an object: 1 for yes."""
@@ -104,7 +122,9 @@ class Inquiry(Table):
     def after(self, index: int) -> Inquiry:
         """Return the inquiry with its table, its object or an answer drawn, or after an action."""
         if not self.rows:
-            return replace(self, rows=rows_of(self.objects, self.attributes, self.values, self.bank, index))
+            return replace(
+                self, rows=rows_of(self.objects, self.attributes, self.values, self.bank, index)
+            )
         if self.hidden < 0:
             return replace(self, hidden=index)
         if self.asked > len(self.answers):
@@ -122,24 +142,41 @@ class Inquiry(Table):
         """Return the name of an action, or of a chance outcome."""
         if player >= 0:
             return word_of(self.values, self.kinds, index)
-        return f"table {index}" if not self.rows else NOUNS[index] if self.hidden < 0 else ("no", "yes")[index]
+        return (
+            f"table {index}"
+            if not self.rows
+            else NOUNS[index]
+            if self.hidden < 0
+            else ("no", "yes")[index]
+        )
 
     def told(self, number: int) -> tuple[str, ...]:
-        """Return what action ``number`` showed, as words: the answer, or whether the guess was right and else what the object was."""
+        """Return what action ``number`` showed, as words.
+
+        The answer, or whether the guess was right and else what the object was.
+        """
         if self.moves[number] < self.kinds:
             return (("no", "yes")[self.answers[number]],) if number < len(self.answers) else ()
-        return ("right",) if self.moves[number] - self.kinds == self.hidden else ("wrong", NOUNS[self.hidden])
+        return (
+            ("right",)
+            if self.moves[number] - self.kinds == self.hidden
+            else ("wrong", NOUNS[self.hidden])
+        )
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
         """Return the table as words: each object with its values."""
         return tuple(
-            (NOUNS[number], *(ATTRIBUTES[place][1][value] for place, value in enumerate(row))) for number, row in enumerate(self.rows)
+            (NOUNS[number], *(ATTRIBUTES[place][1][value] for place, value in enumerate(row)))
+            for number, row in enumerate(self.rows)
         )
 
     def key(self, seat: int) -> str:
         """Return the table, all actions and what each showed."""
         things = ", ".join(map(" ".join, self.sheet()))
-        steps = [" ".join([self.name_of(seat, move), *self.told(number)]) for number, move in enumerate(self.moves)]
+        steps = [
+            " ".join([self.name_of(seat, move), *self.told(number)])
+            for number, move in enumerate(self.moves)
+        ]
         return f"objects: {things}; {'; '.join(steps)}"
 
     def __str__(self) -> str:
@@ -148,11 +185,25 @@ class Inquiry(Table):
 
 
 def word_of(values: int, kinds: int, index: int) -> str:
-    """Return the word of an action id: a value asks whether the object has it, a noun guesses that it is the object."""
-    return NOUNS[index - kinds] if index >= kinds else ATTRIBUTES[index // values][1][index % values]
+    """Return the word of an action id.
+
+    A value asks whether the object has it, a noun guesses that it is the object.
+    """
+    return (
+        NOUNS[index - kinds] if index >= kinds else ATTRIBUTES[index // values][1][index % values]
+    )
 
 
-def rules(objects: int, attributes: int, values: int, questions: int, noise: float, cost: float, tables: int, bank: int) -> Rules:
+def rules(
+    objects: int,
+    attributes: int,
+    values: int,
+    questions: int,
+    noise: float,
+    cost: float,
+    tables: int,
+    bank: int,
+) -> Rules:
     """Return the facts of the game."""
     return Rules(
         opening=Inquiry(objects, attributes, values, questions, noise, cost, tables, bank),
@@ -166,6 +217,15 @@ def rules(objects: int, attributes: int, values: int, questions: int, noise: flo
     )
 
 
-DEFAULTS = {"objects": 8, "attributes": 3, "values": 3, "questions": 4, "noise": 0.0, "cost": 0.0, "tables": 64, "bank": 0}
+DEFAULTS = {
+    "objects": 8,
+    "attributes": 3,
+    "values": 3,
+    "questions": 4,
+    "noise": 0.0,
+    "cost": 0.0,
+    "tables": 64,
+    "bank": 0,
+}
 
 register(NAME, DEFAULTS, rules)

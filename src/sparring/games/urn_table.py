@@ -17,23 +17,29 @@ NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 COLOURS = ("red", "blue", "green", "white")
-TRIES = 200  # orders of the contents that are gone through before a set of urns so far apart is said not to exist
+# orders of the contents that are gone through before a set of urns so far apart is said not to
+# exist
+TRIES = 200
 
 Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 
 
 @lru_cache(maxsize=1024)
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
-    """Return set number ``index`` of a bank: contents with every colour in each urn, any two at least ``apart`` balls from each other.
+    """Return set number ``index`` of a bank: contents with every colour in each urn.
 
-    Contents are gone through in random order, and each that is far enough from those taken is taken. A set that is not found so is that
-    of number 0.
+    Any two urns are at least ``apart`` balls from each other.
+
+    Contents are gone through in random order, and each that is far enough from those taken is
+    taken. A set that is not found so is that of number 0.
 
     Raises:
         ConfigError: no such set is found.
     """
     cuts = itertools.combinations(range(1, balls), colours - 1)
-    every = [tuple(high - low for low, high in itertools.pairwise((0, *cut, balls))) for cut in cuts]
+    every = [
+        tuple(high - low for low, high in itertools.pairwise((0, *cut, balls))) for cut in cuts
+    ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for number in range(TRIES):
         taken: list[tuple[int, ...]] = []
@@ -57,9 +63,12 @@ def distance(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UrnTable(Table):
-    """A position: the contents of the urns (empty before they are drawn), which one is hidden (-1 before), what was drawn and declared.
+    """A position: the urns, which one is hidden, what was drawn and declared.
 
-    Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the hidden urn, and the colour of each ball.
+    Before they are drawn, the contents are empty and the hidden one is -1.
+
+    Action id 0 draws a ball, 1 + u declares urn u. Chance draws the set of urns, the hidden urn,
+    and the colour of each ball.
     """
 
     urns: int
@@ -83,7 +92,10 @@ class UrnTable(Table):
 
     @property
     def player(self) -> int:
-        """Chance at the start and while a ball is drawn, the drawer, or the end after a declaration."""
+        """The drawer, or chance at the start and while a ball is drawn.
+
+        The end comes after a declaration.
+        """
         if self.hidden < 0 or self.drawing:
             return CHANCE
         return TERMINAL if self.declared >= 0 else 0
@@ -94,10 +106,15 @@ class UrnTable(Table):
 
     def draws(self) -> range:
         """Return the sets of urns, the urns, or the colours in the hidden one."""
-        return range(self.sets if not self.contents else self.urns if self.hidden < 0 else self.colours)
+        return range(
+            self.sets if not self.contents else self.urns if self.hidden < 0 else self.colours
+        )
 
     def chances(self) -> list[float]:
-        """Return how likely each is: a ball's colour as the hidden urn has it; sets and urns are equally likely."""
+        """Return how likely each is: a ball's colour as the hidden urn has it.
+
+        Sets and urns are equally likely.
+        """
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return [count / self.balls for count in self.contents[self.hidden]]
@@ -105,7 +122,10 @@ class UrnTable(Table):
     def after(self, index: int) -> UrnTable:
         """Return the table with its urns, the hidden one or a ball drawn, or after an action."""
         if not self.contents:
-            return replace(self, contents=urns_of(self.urns, self.colours, self.balls, self.apart, self.bank, index))
+            return replace(
+                self,
+                contents=urns_of(self.urns, self.colours, self.balls, self.apart, self.bank, index),
+            )
         if self.hidden < 0:
             return replace(self, hidden=index)
         if self.drawing:
@@ -114,20 +134,35 @@ class UrnTable(Table):
 
     def returns(self) -> list[float]:
         """Return at the end 1 for the right urn, less the cost of the draws; 0 before."""
-        return [float(self.declared == self.hidden) - self.cost * len(self.drawn)] if self.player == TERMINAL else [0.0]
+        return (
+            [float(self.declared == self.hidden) - self.cost * len(self.drawn)]
+            if self.player == TERMINAL
+            else [0.0]
+        )
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action, or of a chance outcome."""
         if player >= 0:
             return NAMES[index - 1] if index else DRAW
-        return f"set {index}" if not self.contents else NAMES[index] if self.hidden < 0 else COLOURS[index]
+        return (
+            f"set {index}"
+            if not self.contents
+            else NAMES[index]
+            if self.hidden < 0
+            else COLOURS[index]
+        )
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
         """Return the urns as words: each name with its numbers of balls, colour by colour."""
-        return tuple((NAMES[number], *map(str, content)) for number, content in enumerate(self.contents))
+        return tuple(
+            (NAMES[number], *map(str, content)) for number, content in enumerate(self.contents)
+        )
 
     def outcome(self) -> tuple[str, ...]:
-        """Return as words whether the declaration was right, and else which urn it was; nothing before."""
+        """Return as words whether the declaration was right, and else which urn it was.
+
+        Nothing before.
+        """
         if self.declared < 0:
             return ()
         return ("right",) if self.declared == self.hidden else ("wrong", NAMES[self.hidden])
@@ -139,7 +174,13 @@ class UrnTable(Table):
     def key(self, seat: int) -> str:
         """Return the urns, the colours drawn in order, and how it ended."""
         seen = [COLOURS[colour] for colour in self.drawn]
-        end = [NAMES[self.declared], *self.outcome()] if self.declared >= 0 else [DRAW] if self.drawing else []
+        end = (
+            [NAMES[self.declared], *self.outcome()]
+            if self.declared >= 0
+            else [DRAW]
+            if self.drawing
+            else []
+        )
         return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*seen, *end])}"
 
     def __str__(self) -> str:
@@ -147,7 +188,9 @@ class UrnTable(Table):
         return f"{self.key(0)} hidden {NAMES[self.hidden] if self.hidden >= 0 else '?'}"
 
 
-def rules(urns: int, colours: int, balls: int, apart: int, draws: int, cost: float, sets: int, bank: int) -> Rules:
+def rules(
+    urns: int, colours: int, balls: int, apart: int, draws: int, cost: float, sets: int, bank: int
+) -> Rules:
     """Return the facts of the game."""
     return Rules(
         opening=UrnTable(urns, colours, balls, apart, draws, cost, sets, bank),
@@ -161,6 +204,15 @@ def rules(urns: int, colours: int, balls: int, apart: int, draws: int, cost: flo
     )
 
 
-DEFAULTS = {"urns": 2, "colours": 2, "balls": 10, "apart": 3, "draws": 8, "cost": 0.02, "sets": 16, "bank": 0}
+DEFAULTS = {
+    "urns": 2,
+    "colours": 2,
+    "balls": 10,
+    "apart": 3,
+    "draws": 8,
+    "cost": 0.02,
+    "sets": 16,
+    "bank": 0,
+}
 
 register(NAME, DEFAULTS, rules)

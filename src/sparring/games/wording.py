@@ -1,4 +1,7 @@
-"""Turns what happened in a game into words: the hooks a game's file overrides, and the frame around them."""
+"""Turns what happened in a game into words.
+
+The hooks a game's file overrides, and the frame around them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
 
 REPLY = "Please reply with exactly one legal action, for example:"
-CHOOSE = "Choose exactly one legal action, for example:"  # where the reply is to hold more than the action, such as tags
+# where the reply is to hold more than the action, such as tags
+CHOOSE = "Choose exactly one legal action, for example:"
 NOTHING = "."  # what a seat is told in brief style when nothing happened
 ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
 
@@ -23,9 +27,9 @@ ILLEGAL = "illegal"  # what a seat is told in brief style after an illegal reply
 class Wording:
     """What the seats of a game are told, in brief or full style.
 
-    Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full style) and override
-    the hooks ``private``, ``private_words``, ``position`` and ``chance_event``; for people
-    ``picture``, ``on_table`` and ``revealed``.
+    Subclasses set ``title`` (the word that names the game in brief style) and ``rules`` (for full
+    style) and override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``;
+    for people ``picture``, ``on_table`` and ``revealed``.
     """
 
     title: str = ""
@@ -40,8 +44,13 @@ class Wording:
         return self.words[index]
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return every whitespace-separated word that the brief wording and the actions can contain, sorted."""
-        return tuple(sorted({self.title, NOTHING, ILLEGAL, *self.roles, *self.words, *self.private_words()}))
+        """Return every word, sorted, that the brief wording and the actions can contain.
+
+        Words are separated by whitespace.
+        """
+        return tuple(
+            sorted({self.title, NOTHING, ILLEGAL, *self.roles, *self.words, *self.private_words()})
+        )
 
     def private_words(self) -> tuple[str, ...]:
         """Return the words that ``private`` and ``chance_event`` can use in brief style."""
@@ -56,7 +65,10 @@ class Wording:
         return ""
 
     def picture(self, state: State, seat: int) -> str:
-        """Return the position as a person sees it: that of full style, with coordinates where it has none."""
+        """Return the position as a person sees it.
+
+        That of full style, with coordinates where it has none.
+        """
         return self.position(state, seat)
 
     def on_table(self, state: State, seat: int) -> str:
@@ -67,13 +79,24 @@ class Wording:
         return ""
 
     def revealed(self, state: State) -> str:
-        """Return what was hidden from a seat, in full style, for people when the play is over; or ""."""
+        """Return what was hidden from a seat, in full style, or "".
+
+        It is for people when the play is over.
+        """
         return ""
 
     def scene(self, state: State, seat: int, since: int) -> str:
-        """Return what a person in the seat is shown: what it knows, the news since ply ``since``, the position."""
+        """Return what a person in the seat is shown.
+
+        What it knows, the news since ply ``since``, the position.
+        """
         news = " ".join(self.events(state, seat, since))
-        parts = (self.private(state, seat), news, self.picture(state, seat), self.on_table(state, seat))
+        parts = (
+            self.private(state, seat),
+            news,
+            self.picture(state, seat),
+            self.on_table(state, seat),
+        )
         return "\n\n".join(part for part in parts if part)
 
     def chance_event(self, state: State, seat: int, event: Event) -> str:
@@ -85,7 +108,11 @@ class Wording:
         word = self.word_of(state, event.player, event.action)
         if self.brief:
             return word if self.num_seats <= 2 else f"{self.roles[event.player]} {word}"
-        return f"You chose {word}." if event.player == seat else f"The player {self.roles[event.player]!r} chose {word}."
+        return (
+            f"You chose {word}."
+            if event.player == seat
+            else f"The player {self.roles[event.player]!r} chose {word}."
+        )
 
     def text(self, state: State, seat: int, since: int) -> str:
         """Return what ``seat`` is to be told; see ``State.observe``."""
@@ -94,8 +121,16 @@ class Wording:
             if since:
                 return " ".join(events) or NOTHING
             private = self.private(state, seat)
-            return " ".join([self.title, self.roles[seat], private, *events] if private else [self.title, self.roles[seat], *events])
-        parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}.", self.private(state, seat)]
+            return " ".join(
+                [self.title, self.roles[seat], private, *events]
+                if private
+                else [self.title, self.roles[seat], *events]
+            )
+        parts = (
+            []
+            if since
+            else [self.rules, f"You play as {self.roles[seat]!r}.", self.private(state, seat)]
+        )
         parts += [" ".join(events), self.position(state, seat), self.call(state, seat)]
         return "\n\n".join(part for part in parts if part)
 
@@ -112,13 +147,22 @@ class Wording:
         return out
 
     def actions_so_far(self, state: State) -> str:
-        """Return all actions of the seats in order, such as "first pass, second bet"; "none" before the first."""
+        """Return all actions of the seats in order, such as "first pass, second bet".
+
+        "none" before the first.
+        """
         acted = [event for event in state.trail if event.player != CHANCE]
-        said = [f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}" for event in acted]
+        said = [
+            f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}"
+            for event in acted
+        ]
         return ", ".join(said) or "none"
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines of full style: whose turn it is, the legal actions and the form of an answer."""
+        """Return the closing lines of full style.
+
+        Whose turn it is, the legal actions and the form of an answer.
+        """
         if state.done:
             return "The game is over."
         if state.seat != seat:
@@ -128,9 +172,12 @@ class Wording:
         return f"It is your turn. Legal actions: {', '.join(legal)}.\n{REPLY} {example}"
 
     def example(self, state: State) -> int:
-        """Return a number that chooses the action named as an example; the seat to act must know it.
+        """Return a number that chooses the action named as an example.
 
-        It is the number of events so far. A game with events that the seat is not told of must give another.
+        The seat to act must know it.
+
+        It is the number of events so far. A game with events that the seat is not told of must give
+        another.
         """
         return len(state.trail)
 
@@ -140,11 +187,16 @@ class Wording:
         Args:
             state: the state before the reply took effect.
             reply_action: the illegal action of the reply, or None if it held none.
-            played: the random legal action that was played in its place, or None if the seat may try again.
+            played: the random legal action that was played in its place, or None if the seat may
+                try again.
         """
         if self.brief:
             return ILLEGAL if played is None else f"{ILLEGAL} {played}"
-        wrong = "Your reply contained no action." if reply_action is None else f"The action {reply_action} is not legal now."
+        wrong = (
+            "Your reply contained no action."
+            if reply_action is None
+            else f"The action {reply_action} is not legal now."
+        )
         if played is not None:
             return f"{wrong} The action {played} was played for you."
         return f"{wrong} {self.call(state, state.seat)}"

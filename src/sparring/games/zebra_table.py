@@ -24,46 +24,77 @@ VALUES = (
     ("cat", "dog", "fish", "bird", "horse"),
     ("rice", "bread", "soup", "cake", "plum"),
 )
-OF_KIND = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}  # option ``kinds`` -> kinds of clues
+# option ``kinds`` -> kinds of clues
+OF_KIND = {"places": PLACES, "links": (*PLACES, *LINKS), "order": KINDS}
 TRIES = 300  # full boards from which a puzzle is sought
 
 Puzzle = tuple[tuple[Clue, ...], Board]
 
 
 @lru_cache(maxsize=16384)
-def puzzle_of(houses: int, attributes: int, kinds: str, level: str, bank: int, index: int) -> Puzzle:
+def puzzle_of(
+    houses: int, attributes: int, kinds: str, level: str, bank: int, index: int
+) -> Puzzle:
     """Return puzzle number ``index`` of a bank: its clues, and its only solution.
 
     Raises:
         ConfigError: no such puzzle was found.
     """
-    generator = Stream.from_seed(bank).child(f"zebra {houses} {attributes} {kinds} {level}").child(index).generator()
+    generator = (
+        Stream.from_seed(bank)
+        .child(f"zebra {houses} {attributes} {kinds} {level}")
+        .child(index)
+        .generator()
+    )
     for _ in range(TRIES):
         rows = [generator.permutation(houses) for _ in range(attributes)]
-        full = tuple(int(rows[attribute][house]) + 1 for house in range(houses) for attribute in range(attributes))
-        clues = _pruned(houses, attributes, _mixed(houses, attributes, full, kinds, generator), kinds, level)
+        full = tuple(
+            int(rows[attribute][house]) + 1
+            for house in range(houses)
+            for attribute in range(attributes)
+        )
+        clues = _pruned(
+            houses, attributes, _mixed(houses, attributes, full, kinds, generator), kinds, level
+        )
         if level != "search" or 0 in (deduced(houses, attributes, clues) or ()):
             return clues, full
     raise ConfigError(
-        f"zebra: level={level!r} with houses={houses}, attributes={attributes} and kinds={kinds!r}: no such puzzle was found from "
-        f"{TRIES} full boards; write kinds='order' and houses=3 or more, or level='any'."
+        f"zebra: level={level!r} with houses={houses}, attributes={attributes} and "
+        f"kinds={kinds!r}: no such puzzle was found from {TRIES} full boards; write kinds='order' "
+        "and houses=3 or more, or level='any'."
     )
 
 
-def _mixed(houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator) -> list[Clue]:
-    """Return all true clues of these kinds in random order, each kind as often as the others while it lasts."""
+def _mixed(
+    houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator
+) -> list[Clue]:
+    """Return all true clues of these kinds in random order.
+
+    Each kind comes as often as the others while it lasts.
+    """
     every = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
-    turns = [(place, number, row[at]) for number, row in enumerate(every) for place, at in enumerate(generator.permutation(len(row)))]
+    turns = [
+        (place, number, row[at])
+        for number, row in enumerate(every)
+        for place, at in enumerate(generator.permutation(len(row)))
+    ]
     return [clue for _, _, clue in sorted(turns)]
 
 
-def _pruned(houses: int, attributes: int, clues: list[Clue], kinds: str, level: str) -> tuple[Clue, ...]:
+def _pruned(
+    houses: int, attributes: int, clues: list[Clue], kinds: str, level: str
+) -> tuple[Clue, ...]:
     """Return the fewest first clues that make a puzzle of a level, without those that it can spare.
 
-    More clues never spoil a puzzle, so none that is left at the end could be spared. The kind "is" goes first, where there are others
-    but "not": it says more than any other, and few puzzles would have other clues.
+    More clues never spoil a puzzle, so none that is left at the end could be spared. The kind "is"
+    goes first, where there are others but "not": it says more than any other, and few puzzles would
+    have other clues.
     """
-    enough = bisect_left(range(len(clues)), True, key=lambda number: _in_order(houses, attributes, clues[:number], level))
+    enough = bisect_left(
+        range(len(clues)),
+        True,
+        key=lambda number: _in_order(houses, attributes, clues[:number], level),
+    )
     kept = clues[:enough]
     for clue in sorted(kept, key=lambda clue: clue[0] != "is") if kinds != "places" else list(kept):
         fewer = [other for other in kept if other != clue]
@@ -73,27 +104,41 @@ def _pruned(houses: int, attributes: int, clues: list[Clue], kinds: str, level: 
 
 
 def _in_order(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
-    """Return whether clues leave one solution, and give it by unit propagation if the level asks for that."""
+    """Return whether clues leave one solution.
+
+    If the level asks for that, they must also give it by unit propagation.
+    """
     if level == "deduced":
         return 0 not in (deduced(houses, attributes, clues) or (0,))
     return len(solutions(houses, attributes, clues)) == 1
 
 
 def plain(puzzle: str) -> str:
-    """Return clues without the signs that part the parameters of a game of OpenSpiel: "h1=red; not h2=red" as "h1:red not h2:red"."""
+    """Return clues without the signs that part the parameters of a game of OpenSpiel.
+
+    "h1=red; not h2=red" as "h1:red not h2:red".
+    """
     return " ".join(puzzle.replace(";", " ").replace(",", " ").split()).replace("=", ":")
 
 
 def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
-    """Return the clues written in brief style, and their only solution; ";" and "," are passed over, ":" is read as "=".
+    """Return the clues written in brief style, and their only solution.
+
+    ";" and "," are passed over, ":" is read as "=".
 
     Raises:
         ConfigError: not clues, or not exactly one solution.
     """
     text = plain(text).replace(":", "=")
     words = text.split()
-    item_of = {word: item for item in range(houses * attributes) for word in [item_word(houses, item)]}
-    place_of = {place_word(houses, item, house): (item, house) for item in item_of.values() for house in range(houses)}
+    item_of = {
+        word: item for item in range(houses * attributes) for word in [item_word(houses, item)]
+    }
+    place_of = {
+        place_word(houses, item, house): (item, house)
+        for item in item_of.values()
+        for house in range(houses)
+    }
     clues: list[Clue] = []
     while words:
         start, rest = words[:3], words[1:]
@@ -102,26 +147,37 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
         elif words[0] == "not" and rest and rest[0] in place_of:
             clues.append(("not", *place_of[rest[0]]))
             rest = rest[1:]
-        elif len(start) == 3 and start[0] in item_of and start[1] in KINDS[2:] and start[2] in item_of and start[0] != start[2]:
+        elif (
+            len(start) == 3
+            and start[0] in item_of
+            and start[1] in KINDS[2:]
+            and start[2] in item_of
+            and start[0] != start[2]
+        ):
             clues.append((start[1], item_of[start[0]], item_of[start[2]]))
             rest = words[3:]
         else:
             raise ConfigError(
-                f"zebra: puzzle has no clue at {' '.join(start)!r}; write clues as 'h1=red', 'not h1=red' or 'red left tea' "
-                f"(also {', '.join(KINDS[2:])}), of the first {houses} values of {', '.join(ATTRIBUTES[:attributes])}."
+                f"zebra: puzzle has no clue at {' '.join(start)!r}; write clues as 'h1=red', 'not "
+                f"h1=red' or 'red left tea' (also {', '.join(KINDS[2:])}), of the first {houses} "
+                f"values of {', '.join(ATTRIBUTES[:attributes])}."
             )
         words = rest
     found = solutions(houses, attributes, clues)
     if len(found) != 1:
         raise ConfigError(
-            f"zebra: puzzle={text!r} has {'several solutions' if found else 'no solution'}; write clues that leave exactly one."
+            f"zebra: puzzle={text!r} has {'several solutions' if found else 'no solution'}; write "
+            "clues that leave exactly one."
         )
     return tuple(clues), found[0]
 
 
 @dataclass(frozen=True, slots=True)
 class ZebraTable(Table):
-    """A position: the puzzle (no solution before it is drawn), the board now, and the action ids so far: cell * houses + value."""
+    """A position: the puzzle, the board now, and the action ids so far.
+
+    The puzzle has no solution before it is drawn; an id is cell * houses + value.
+    """
 
     houses: int
     attributes: int
@@ -150,14 +206,22 @@ class ZebraTable(Table):
 
     @property
     def player(self) -> int:
-        """The solver, chance at the start, the end at a full board or after a wrong value that ends."""
+        """The solver, or chance at the start.
+
+        The end comes at a full board or after a wrong value that ends.
+        """
         if not self.solution:
             return CHANCE
         return TERMINAL if len(self.moves) == self.blanks or (self.ends and self.mistakes) else 0
 
     def legal(self) -> list[int]:
         """Return every value of its attribute in every empty cell."""
-        return [cell * self.houses + value for cell, filled in enumerate(self.cells) if not filled for value in range(self.houses)]
+        return [
+            cell * self.houses + value
+            for cell, filled in enumerate(self.cells)
+            if not filled
+            for value in range(self.houses)
+        ]
 
     def draws(self) -> range:
         """Return the numbers of the puzzles."""
@@ -166,17 +230,31 @@ class ZebraTable(Table):
     def after(self, index: int) -> ZebraTable:
         """Return the table with its puzzle, or after a value."""
         if not self.solution:
-            found = self.only or puzzle_of(self.houses, self.attributes, self.kinds, self.level, self.bank, index)
+            found = self.only or puzzle_of(
+                self.houses, self.attributes, self.kinds, self.level, self.bank, index
+            )
             return replace(self, clues=found[0], solution=found[1], cells=(0,) * self.blanks)
         cell, value = index // self.houses, index % self.houses + 1
         cells = (*self.cells[:cell], value, *self.cells[cell + 1 :])
-        return replace(self, cells=cells, moves=(*self.moves, index), mistakes=self.mistakes + (self.solution[cell] != value))
+        return replace(
+            self,
+            cells=cells,
+            moves=(*self.moves, index),
+            mistakes=self.mistakes + (self.solution[cell] != value),
+        )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 for a solved puzzle, else 0; or the share of the cells that were filled rightly."""
+        """Return at the end 1 for a solved puzzle, else 0 or a share.
+
+        The share is that of the cells that were filled rightly.
+        """
         if self.player != TERMINAL:
             return [0.0]
-        return [(len(self.moves) - self.mistakes) / self.blanks if self.share else float(not self.mistakes)]
+        return [
+            (len(self.moves) - self.mistakes) / self.blanks
+            if self.share
+            else float(not self.mistakes)
+        ]
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of a value in a cell, or of a puzzle."""
@@ -221,17 +299,33 @@ def clues_text(houses: int, clues: tuple[Clue, ...]) -> str:
     said = []
     for kind, one, two in clues:
         if kind in PLACES:
-            said.append(place_word(houses, one, two) if kind == "is" else f"not {place_word(houses, one, two)}")
+            said.append(
+                place_word(houses, one, two)
+                if kind == "is"
+                else f"not {place_word(houses, one, two)}"
+            )
         else:
             said.append(f"{item_word(houses, one)} {kind} {item_word(houses, two)}")
     return " ".join(said)
 
 
-def rules(houses: int, attributes: int, kinds: str, level: str, puzzles: int, bank: int, wrong: str, pay: str, puzzle: str) -> Rules:
+def rules(
+    houses: int,
+    attributes: int,
+    kinds: str,
+    level: str,
+    puzzles: int,
+    bank: int,
+    wrong: str,
+    pay: str,
+    puzzle: str,
+) -> Rules:
     """Return the facts of the game."""
     only = read_puzzle(houses, attributes, puzzle) if puzzle else None
     return Rules(
-        opening=ZebraTable(houses, attributes, kinds, level, puzzles, bank, wrong == "ends", pay == "share", only),
+        opening=ZebraTable(
+            houses, attributes, kinds, level, puzzles, bank, wrong == "ends", pay == "share", only
+        ),
         actions=houses * houses * attributes,
         outcomes=1 if only else puzzles,
         length=houses * attributes,

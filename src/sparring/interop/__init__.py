@@ -1,1 +1,4 @@
-"""Our estimators and losses in other people's trainers. Each module imports its trainer, and only when it is itself imported."""
+"""Our estimators and losses in other people's trainers.
+
+Each module imports its trainer, and only when it is itself imported.
+"""

@@ -19,7 +19,9 @@ Record = Mapping[str, Any]
 """A completion as plain lists, so that processes can exchange it."""
 
 
-def records(place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]) -> list[Record]:
+def records(
+    place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]
+) -> list[Record]:
     """Return this process's completions.
 
     Args:
@@ -31,14 +33,22 @@ def records(place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Ma
     return [
         {
             "n_tokens": n_tokens[end - size : end].tolist(),
-            "numbers": {name: values[end - size : end].tolist() for name, values in numbers.items()},
-            "columns": {key.removeprefix(PREFIX): value for key, value in row.items() if key.startswith(PREFIX)},
+            "numbers": {
+                name: values[end - size : end].tolist() for name, values in numbers.items()
+            },
+            "columns": {
+                key.removeprefix(PREFIX): value
+                for key, value in row.items()
+                if key.startswith(PREFIX)
+            },
         }
         for row, size, end in zip(inputs, place.num_turns.tolist(), ends.tolist(), strict=True)
     ]
 
 
-def as_rows(found: Sequence[Record], weighted: FloatArray, group: Sequence[int], functions: Sequence[str]) -> Rows:
+def as_rows(
+    found: Sequence[Record], weighted: FloatArray, group: Sequence[int], functions: Sequence[str]
+) -> Rows:
     """Return completions as rows of turns.
 
     Args:
@@ -54,7 +64,9 @@ def as_rows(found: Sequence[Record], weighted: FloatArray, group: Sequence[int],
     parts: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
     for number, name in enumerate(functions):
         parts[name][np.cumsum(num_turns) - 1] += weighted[:, number]
-    columns = {name: [record["columns"].get(name) for record in found] for name in found[0]["columns"]}
+    columns = {
+        name: [record["columns"].get(name) for record in found] for name in found[0]["columns"]
+    }
     reward: FloatArray = np.sum(list(parts.values()), axis=0)
     if TURN_REWARD in columns:
         reward = reward + _by_turn(columns.pop(TURN_REWARD), num_turns)
@@ -65,7 +77,10 @@ def as_rows(found: Sequence[Record], weighted: FloatArray, group: Sequence[int],
         group=group,
         columns=columns,
         components=parts,
-        numbers={name: np.array([v for record in found for v in record["numbers"][name]]) for name in found[0]["numbers"]},
+        numbers={
+            name: np.array([v for record in found for v in record["numbers"][name]])
+            for name in found[0]["numbers"]
+        },
     )
 
 
@@ -80,5 +95,8 @@ def _by_turn(listed: Sequence[Any], num_turns: IntArray) -> FloatArray:
     """Return a list per row as one number per turn, [N]."""
     for row, (values, count) in enumerate(zip(listed, num_turns.tolist(), strict=True)):
         if values is None or len(values) != count:
-            raise CreditError(f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; give a list of {count}.")
+            raise CreditError(
+                f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; give "
+                f"a list of {count}."
+            )
     return np.concatenate([np.asarray(values, dtype=np.float64) for values in listed])

@@ -1,19 +1,23 @@
 """A trainer's batch as a turn table: what the bridges to other trainers share.
 
-Such a batch is a matrix of tokens with a mask over the sampled ones. A row is a trajectory; each unbroken run of sampled
-tokens is a turn, what stands between two runs was told to the player. Where a row is only one turn of a game, the columns
-``episode`` and ``seat`` say which rows belong together.
+Such a batch is a matrix of tokens with a mask over the sampled ones. A row is a trajectory; each
+unbroken run of sampled tokens is a turn, what stands between two runs was told to the player. Where
+a row is only one turn of a game, the columns ``episode`` and ``seat`` say which rows belong
+together.
 
 What a batch does not say by itself comes in named columns, one entry per row:
     game, role, agent    names; default: one game, one role, one agent
     episode              which rows are of one play of the game; default: every row its own
     seat                 who played the row; default: the role where ``episode`` is given, else 0
     turn                 orders the rows of one (episode, seat); default: as they come
-    cut                  whether the play was cut before it ended, for critics that bootstrap; default: not
-    state, view, action  what was known, seen and played, per turn: a list as long as the row has turns, or one value for one turn
+    cut                  whether the play was cut before it ended, for critics that bootstrap;
+                         default: not
+    state, view, action  what was known, seen and played, per turn: a list as long as the row has
+                         turns, or one value for one turn
     legal                per turn; default: all
     component_NAME       per turn, a named part of the reward; what is left is called "game"
-Without ``state``, the first turns of one group and role share a state (their prompt is the same) and no others do.
+Without ``state``, the first turns of one group and role share a state (their prompt is the same)
+and no others do.
 
 Legend: B rows, L tokens of a row, N turns, T sampled tokens.
 """
@@ -47,7 +51,8 @@ class Rows:
     group: Sequence[Any]  # [B] equal where rows started alike
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # [B] each, without prefix
     components: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each
-    numbers: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each, optional columns of the turn table by name
+    # [N] each, optional columns of the turn table by name
+    numbers: Mapping[str, FloatArray] = field(default_factory=dict)
     token_value: FloatArray | None = None  # [T]
 
 
@@ -65,19 +70,27 @@ class Spans:
     """Where the turns of a batch are."""
 
     mask: BoolArray  # [B, L]
-    turn_of: IntArray  # [B, L] the turn a token is in or, for what was told, follows; the first where none came before
+    # [B, L] the turn a token is in or, for what was told, follows; the first where none came before
+    turn_of: IntArray
     num_turns: IntArray  # [B]
 
     def total(self, values: FloatArray) -> FloatArray:
         """Return the sum over each turn and what was told after it, [B, L] -> [N]."""
-        return np.bincount(self.turn_of.ravel(), weights=values.ravel(), minlength=int(self.num_turns.sum())).astype(np.float64)
+        return np.bincount(
+            self.turn_of.ravel(), weights=values.ravel(), minlength=int(self.num_turns.sum())
+        ).astype(np.float64)
 
     def sampled(self, values: FloatArray) -> FloatArray:
         """Return the sum over each turn's sampled tokens, [B, L] -> [N]."""
-        return np.bincount(self.turn_of[self.mask], weights=values[self.mask], minlength=int(self.num_turns.sum())).astype(np.float64)
+        return np.bincount(
+            self.turn_of[self.mask], weights=values[self.mask], minlength=int(self.num_turns.sum())
+        ).astype(np.float64)
 
     def first(self, values: FloatArray) -> FloatArray:
-        """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 for a turn without tokens."""
+        """Return the value at each turn's first sampled token, [B, L] -> [N].
+
+        It is 0 for a turn without tokens.
+        """
         turns, index = np.unique(self.turn_of[self.mask], return_index=True)
         out = np.zeros(int(self.num_turns.sum()))
         out[turns] = values[self.mask][index]
@@ -86,27 +99,37 @@ class Spans:
     @property
     def n_tokens(self) -> IntArray:
         """Number of sampled tokens of each turn, [N]."""
-        return np.bincount(self.turn_of[self.mask], minlength=int(self.num_turns.sum())).astype(np.int64)
+        return np.bincount(self.turn_of[self.mask], minlength=int(self.num_turns.sum())).astype(
+            np.int64
+        )
 
 
 def spans(mask: BoolArray) -> Spans:
-    """Return the turns of a mask [B, L]; a row without sampled tokens has one turn of none, so that its reward counts."""
+    """Return the turns of a mask [B, L].
+
+    A row without sampled tokens has one turn of none, so that its reward counts.
+    """
     before = np.zeros_like(mask)
     before[:, 1:] = mask[:, :-1]
     number = np.cumsum(mask & ~before, axis=1, dtype=np.int64)
     num_turns = np.maximum(number.max(axis=1, initial=0), 1)
     offset = np.cumsum(num_turns) - num_turns
-    return Spans(mask=mask, turn_of=offset[:, None] + np.maximum(number - 1, 0), num_turns=num_turns)
+    return Spans(
+        mask=mask, turn_of=offset[:, None] + np.maximum(number - 1, 0), num_turns=num_turns
+    )
 
 
-def estimate(bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[str, str]) -> Estimate:
+def estimate(
+    bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[str, str]
+) -> Estimate:
     """Run an estimator on a batch.
 
     Args:
         bound: the estimator with its options.
         rows: the batch.
         state: the estimator's running state.
-        hints: for columns of the turn table that may be missing: how this trainer is made to give them.
+        hints: for columns of the turn table that may be missing: how this trainer is made to give
+            them.
 
     Raises:
         CreditError: the batch lacks what the estimator needs, or contradicts itself.
@@ -115,7 +138,11 @@ def estimate(bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[
     try:
         credit: Credit = bound(turns, state)
     except CreditError as error:
-        advice = [hint for column, hint in hints.items() if repr(column) in str(error) and getattr(turns, column, None) is None]
+        advice = [
+            hint
+            for column, hint in hints.items()
+            if repr(column) in str(error) and getattr(turns, column, None) is None
+        ]
         raise CreditError(" ".join([str(error), *advice])) from None
     index = _token_order(rows.n_tokens, order)
 
@@ -128,21 +155,31 @@ def estimate(bound: Bound, rows: Rows, state: Mapping[str, Any], hints: Mapping[
     targets = credit.value_targets
     if targets is not None:
         targets = by_token(targets, per_turn="token_value" not in bound.plugin.needs)
-    return Estimate(advantages=by_token(credit.advantages, per_turn=credit.level == "turn"), value_targets=targets, credit=credit)
+    return Estimate(
+        advantages=by_token(credit.advantages, per_turn=credit.level == "turn"),
+        value_targets=targets,
+        credit=credit,
+    )
 
 
 def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     """Return the turn table of a batch, and which turn of the batch each of its rows is, [N].
 
     Raises:
-        CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group, game or role.
+        CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group,
+            game or role.
     """
     _check_columns(rows)
     count, size = len(rows.num_turns), int(rows.num_turns.sum())
     row_of = np.repeat(np.arange(count), rows.num_turns)
     within = np.arange(size) - np.repeat(np.cumsum(rows.num_turns) - rows.num_turns, rows.num_turns)
-    named = {name: _numbered(rows.columns.get(name, [default] * count)) for name, default in _DEFAULTS.items()}
-    episode = _numbered(rows.columns["episode"])[0] if "episode" in rows.columns else np.arange(count)
+    named = {
+        name: _numbered(rows.columns.get(name, [default] * count))
+        for name, default in _DEFAULTS.items()
+    }
+    episode = (
+        _numbered(rows.columns["episode"])[0] if "episode" in rows.columns else np.arange(count)
+    )
     seat = np.zeros(count, dtype=np.int64)
     if "seat" in rows.columns:
         seat = _numbered(rows.columns["seat"])[0]
@@ -156,11 +193,26 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
     turn_index = np.arange(size) - np.repeat(starts, np.diff(np.append(starts, size)))
     group = _numbered(rows.group)[0]
-    _check_trajectories(trajectory, {"group": group[row], **{name: named[name][0][row] for name in ("game", "role")}})
-    per_turn = {name: [v for values in rows.columns[name] for v in _turns(values)] for name in PER_TURN if name in rows.columns}
-    ids = {name: _numbered([values[i] for i in order], missing=name == "action") for name, values in per_turn.items() if name != "legal"}
+    _check_trajectories(
+        trajectory,
+        {"group": group[row], **{name: named[name][0][row] for name in ("game", "role")}},
+    )
+    per_turn = {
+        name: [v for values in rows.columns[name] for v in _turns(values)]
+        for name in PER_TURN
+        if name in rows.columns
+    }
+    ids = {
+        name: _numbered([values[i] for i in order], missing=name == "action")
+        for name, values in per_turn.items()
+        if name != "legal"
+    }
     legal = np.asarray(per_turn.get("legal", np.ones(size)), dtype=bool)[order]
-    state_key = ids["state"][0] if "state" in ids else _start_states(turn_index, group[row], named["role"][0][row])
+    state_key = (
+        ids["state"][0]
+        if "state" in ids
+        else _start_states(turn_index, group[row], named["role"][0][row])
+    )
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
     done = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
     return TurnTable(
@@ -174,14 +226,18 @@ def turn_table(rows: Rows) -> tuple[TurnTable, IntArray]:
         turn_index=turn_index,
         reward=rows.reward[order],
         done=done,
-        cut=done & np.asarray(rows.columns["cut"], dtype=bool)[row] if "cut" in rows.columns else None,
+        cut=done & np.asarray(rows.columns["cut"], dtype=bool)[row]
+        if "cut" in rows.columns
+        else None,
         state_key=state_key,
         legal=legal,
         n_tokens=rows.n_tokens[order],
         action=ids["action"][0] if "action" in ids else None,
         view=ids["view"][0] if "view" in ids else None,
         components=_components(rows, order),
-        token_value=None if rows.token_value is None else rows.token_value[_token_order(rows.n_tokens, order)],
+        token_value=None
+        if rows.token_value is None
+        else rows.token_value[_token_order(rows.n_tokens, order)],
         game_names=named["game"][1],
         role_names=named["role"][1],
         agent_names=named["agent"][1],
@@ -197,7 +253,9 @@ _DEFAULTS = {"game": "game", "role": "player", "agent": "learner"}
 def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray, tuple[str, ...]]:
     """Return ids of the values by their text, and the texts; with ``missing``, None is -1."""
     absent = np.array([missing and value is None for value in values], dtype=bool)
-    texts, ids = np.unique(np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True)
+    texts, ids = np.unique(
+        np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True
+    )
     out = np.full(len(values), -1, dtype=np.int64)
     out[~absent] = ids.reshape(-1)
     return out, tuple(texts.tolist())
@@ -213,7 +271,9 @@ def _components(rows: Rows, order: IntArray) -> dict[str, FloatArray]:
     named = {name: values[order] for name, values in rows.components.items()}
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):
-            named[name.removeprefix(COMPONENT)] = np.array([float(v) for row in values for v in _turns(row)])[order]
+            named[name.removeprefix(COMPONENT)] = np.array(
+                [float(v) for row in values for v in _turns(row)]
+            )[order]
     if named:
         rest = rows.reward[order] - np.sum(list(named.values()), axis=0)
         if np.abs(rest).max(initial=0.0) > 1e-6 * (1.0 + np.abs(rows.reward).max(initial=0.0)):
@@ -241,13 +301,24 @@ def _check_columns(rows: Rows) -> None:
     for name, values in rows.columns.items():
         what = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
-            raise CreditError(f"{what} is none that we know: {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}.")
+            raise CreditError(
+                f"{what} is none that we "
+                f"know: {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
+            )
         if len(values) != len(rows.num_turns):
-            raise CreditError(f"{what} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; give one per row.")
+            raise CreditError(
+                f"{what} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; "
+                "give one per row."
+            )
         if name not in PER_ROW:
-            for row, (entry, wanted) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
+            for row, (entry, wanted) in enumerate(
+                zip(values, rows.num_turns.tolist(), strict=True)
+            ):
                 if len(_turns(entry)) != wanted:
-                    raise CreditError(f"{what}, row {row}: {len(_turns(entry))} values for {wanted} turns; give a list of {wanted}.")
+                    raise CreditError(
+                        f"{what}, row {row}: {len(_turns(entry))} values for {wanted} turns; give "
+                        f"a list of {wanted}."
+                    )
 
 
 def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -> None:
@@ -255,5 +326,10 @@ def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -
     for name, column in columns.items():
         mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
         if len(mixed):
-            what = f"rows of one (episode, seat) have different {name}s, trajectory {trajectory[mixed[0]]}"
-            raise CreditError(f"{what}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat.")
+            what = (
+                f"rows of one (episode, seat) have different {name}s, "
+                f"trajectory {trajectory[mixed[0]]}"
+            )
+            raise CreditError(
+                f"{what}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat."
+            )

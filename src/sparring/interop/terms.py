@@ -30,7 +30,10 @@ class Combined(NamedTuple):
 
 
 class Minibatch:
-    """The minibatch as far as the trainer shows it to a loss; what it does not show is asked for in vain, with a reason."""
+    """The minibatch as far as the trainer shows it to a loss.
+
+    What it does not show is asked for in vain, with a reason.
+    """
 
     def __init__(self, trainer: str, known: Mapping[str, Tensor]) -> None:
         self._trainer, self._known = trainer, dict(known)
@@ -45,7 +48,8 @@ class Minibatch:
             raise AttributeError(name)
         if name not in self._known:
             raise ConfigError(
-                f"this loss compares trajectories by their {name}, which {self._trainer} does not pass to losses; choose another."
+                f"this loss compares trajectories by their {name}, which {self._trainer} does not "
+                "pass to losses; choose another."
             )
         return self._known[name]
 
@@ -54,26 +58,36 @@ class Terms:
     """A weighted sum of losses.
 
     Args:
-        losses: loss -> its options; besides those ``weight`` (a number, 1 if left out) and ``preset``.
+        losses: loss -> its options; besides those ``weight`` (a number, 1 if left out) and
+            ``preset``.
         trainer: name, for messages.
         given: what the trainer passes to losses, of what losses may NEED.
         hints: for other needs, how this trainer is made to give them or what to use instead.
 
     Raises:
-        ConfigError: an unknown loss or option, one that the trainer cannot serve, or nothing but weights.
+        ConfigError: an unknown loss or option, one that the trainer cannot serve, or nothing but
+            weights.
     """
 
     def __init__(
-        self, losses: Mapping[str, Mapping[str, Any]], *, trainer: str, given: frozenset[str], hints: Mapping[str, str] | None = None
+        self,
+        losses: Mapping[str, Mapping[str, Any]],
+        *,
+        trainer: str,
+        given: frozenset[str],
+        hints: Mapping[str, str] | None = None,
     ) -> None:
         self.trainer, self.given, self.hints, self.calls = trainer, given, dict(hints or {}), 0
         self.bound: list[tuple[float, Bound]] = []
         for name, options in losses.items():
-            plain = {key: value for key, value in options.items() if key not in ("weight", "preset")}
+            plain = {
+                key: value for key, value in options.items() if key not in ("weight", "preset")
+            }
             bound = bind("losses", name, plain, preset=options.get("preset"))
             if bound.schedules:
                 raise ConfigError(
-                    f"loss {name!r}: {trainer} does not say how far a run is; write numbers, not schedules: {sorted(bound.schedules)}."
+                    f"loss {name!r}: {trainer} does not say how far a run is; write numbers, not "
+                    f"schedules: {sorted(bound.schedules)}."
                 )
             self.bound.append((float(options.get("weight", 1.0)), bound))
         self.needs = frozenset().union(*(bound.plugin.needs for _, bound in self.bound))
@@ -83,7 +97,10 @@ class Terms:
         for _, bound in self.bound:
             for need in sorted(bound.plugin.needs - self.given):
                 advice = self.hints.get(need, "choose another loss")
-                raise ConfigError(f"loss {bound.plugin.name!r} needs {need!r}, which {self.trainer} does not pass to losses; {advice}.")
+                raise ConfigError(
+                    f"loss {bound.plugin.name!r} needs {need!r}, which {self.trainer} does not "
+                    f"pass to losses; {advice}."
+                )
 
     def batch(
         self,
@@ -97,43 +114,68 @@ class Terms:
 
         Args:
             mask: [B, L], true at the M sampled tokens.
-            columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and those that the trainer has of entropy and
-                reference_logprobs.
+            columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
+                those that the trainer has of entropy and reference_logprobs.
             sampler: log-probabilities as sampled [B, L], where they differ from the old ones.
-            per_row: fields of ``Whole`` [B] each, of those that the trainer has of group and outcome.
+            per_row: fields of ``Whole`` [B] each, of those that the trainer has of group and
+                outcome.
         """
         place = spans(mask.detach().cpu().numpy())
-        flat = {name: tensor[mask] if name in CARRY_GRADIENTS else tensor[mask].detach() for name, tensor in columns.items()}
+        flat = {
+            name: tensor[mask] if name in CARRY_GRADIENTS else tensor[mask].detach()
+            for name, tensor in columns.items()
+        }
         turn = torch.from_numpy(place.turn_of).to(mask.device)[mask]
         sequence = torch.arange(len(mask), device=mask.device)[:, None].expand_as(mask)[mask]
         first = torch.from_numpy(np.cumsum(place.num_turns) - place.num_turns).to(mask.device)
-        fields: dict[str, Any] = {**flat, "sampler_logprobs": flat["old_logprobs"] if sampler is None else sampler[mask]}
+        fields: dict[str, Any] = {
+            **flat,
+            "sampler_logprobs": flat["old_logprobs"] if sampler is None else sampler[mask],
+        }
         if "entropy" in flat:
             fields["features"] = {"entropy": flat["entropy"]}
         if "whole" in self.needs:
             known = {name: tensor.detach() for name, tensor in flat.items()}
-            known |= {"uniform": self._uniform(flat["logprobs"]), "trajectory": sequence, "turn_index": turn - first[sequence]}
+            known |= {
+                "uniform": self._uniform(flat["logprobs"]),
+                "trajectory": sequence,
+                "turn_index": turn - first[sequence],
+            }
             fields["whole"] = Minibatch(self.trainer, {**known, **(per_row or {})})
             fields["index"] = torch.arange(len(turn), device=mask.device)
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
     def _uniform(self, like: Tensor) -> Tensor:
-        """Return numbers in [0, 1) for losses that choose tokens at random, [M]; new ones at each call, the same in each run."""
+        """Return numbers in [0, 1) for losses that choose tokens at random, [M].
+
+        They are new at each call, and the same in each run.
+        """
         self.calls += 1
         draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
         return torch.from_numpy(draws).to(like.device, like.dtype)
 
     def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> Combined:
-        """Return the sum of the losses; ``factor`` [M] multiplies those that let themselves be weighted."""
+        """Return the sum of the losses.
+
+        ``factor`` [M] multiplies those that let themselves be weighted.
+        """
         self.check()
-        found: list[tuple[float, str, LossTerm]] = [(weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound]
-        factors = [term.values for _, _, term in found if term.level == "weight"] + ([] if factor is None else [factor])
+        found: list[tuple[float, str, LossTerm]] = [
+            (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
+        ]
+        factors = [term.values for _, _, term in found if term.level == "weight"] + (
+            [] if factor is None else [factor]
+        )
         losses = [(weight, term) for weight, _, term in found if term.level != "weight"]
         if not losses:
             raise ConfigError(
-                f"{found[0][1]!r} only weighs other losses; combine it with one, as in {{'ppo_clip': {{}}, {found[0][1]!r}: {{}}}}."
+                f"{found[0][1]!r} only weighs other losses; combine it with one, as in "
+                f"{{'ppo_clip': {{}}, {found[0][1]!r}: {{}}}}."
             )
-        values, summed = torch.zeros_like(batch.logprobs), torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
+        values, summed = (
+            torch.zeros_like(batch.logprobs),
+            torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device),
+        )
         for weight, term in losses:
             value = term.values
             for other in factors if term.weighted else ():
@@ -142,4 +184,12 @@ class Terms:
                 summed = summed + weight * value.sum()
             else:
                 values = values + weight * value
-        return Combined(values, summed, {f"{name}/{key}": float(v) for _, name, term in found for key, v in term.metrics.items()})
+        return Combined(
+            values,
+            summed,
+            {
+                f"{name}/{key}": float(v)
+                for _, name, term in found
+                for key, v in term.metrics.items()
+            },
+        )

@@ -1,11 +1,12 @@
 """TRL's GRPOTrainer with any of our estimators, and with our losses where TRL can serve them.
 
-A completion is a trajectory. Without tools, an environment or a rollout function it is one turn; with them, every unbroken run
-of the model's own tokens (``completion_mask * tool_mask``) is a turn, and what tools or the environment said stands between.
-The generations of one prompt are a group. The weighted sum of the reward functions is the reward of the last turn; each
-function is a named part of it, by its name. What else a game knows are columns of the data set, or extra fields that a
-``rollout_func`` returns: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and ``sparring_turn_reward``, a list of
-rewards per turn that are added to those of the functions.
+A completion is a trajectory. Without tools, an environment or a rollout function it is one turn;
+with them, every unbroken run of the model's own tokens (``completion_mask * tool_mask``) is a turn,
+and what tools or the environment said stands between. The generations of one prompt are a group.
+The weighted sum of the reward functions is the reward of the last turn; each function is a named
+part of it, by its name. What else a game knows are columns of the data set, or extra fields that a
+``rollout_func`` returns: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and
+``sparring_turn_reward``, a list of rewards per turn that are added to those of the functions.
 
 TRL is not imported before this module is; tested with 1.16.0.
 """
@@ -33,10 +34,17 @@ try:
     GRPOTrainer: Any = importlib.import_module("trl").GRPOTrainer
     accelerate_utils: Any = importlib.import_module("accelerate.utils")
 except ImportError as error:
-    raise ConfigError(f"sparring.interop.trl needs the package trl ({error}); install it with: pip install trl==1.16.0") from error
+    raise ConfigError(
+        f"sparring.interop.trl needs the package trl ({error}); install it with: pip install "
+        "trl==1.16.0"
+    ) from error
 
 STATE_FILE = "sparring_credit.json"
-NUMBERS = {"old_per_token_logps": "old_logprob", "ref_per_token_logps": "reference_logprob", "sampling_per_token_logps": "logprob"}
+NUMBERS = {
+    "old_per_token_logps": "old_logprob",
+    "ref_per_token_logps": "reference_logprob",
+    "sampling_per_token_logps": "logprob",
+}
 _FRESH = "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
 HINTS_FOR_ESTIMATORS = {
     "view": f"Give what each turn saw as the column {PREFIX + 'view'!r}.",
@@ -46,16 +54,29 @@ HINTS_FOR_ESTIMATORS = {
     "reference_logprob": "Let TRL keep a reference: beta above 0.",
     **dict.fromkeys(("value", "value_after", "token_value"), "GRPOTrainer has no critic."),
     "process_logprob": "A process model is trained in Sparring's own runs only.",
-    **dict.fromkeys(("action_value", "state_value", "default_value"), "Exact values exist in Sparring's own small games only."),
+    **dict.fromkeys(
+        ("action_value", "state_value", "default_value"),
+        "Exact values exist in Sparring's own small games only.",
+    ),
 }
 HINTS_FOR_LOSSES = {
-    "reference_logprobs": "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, not beta)",
+    "reference_logprobs": (
+        "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, "
+        "not beta)"
+    ),
     "old_logprobs": "set use_vllm, so that TRL keeps the sampler's log-probabilities",
     "values": "GRPOTrainer has no critic",
 }
 LOSS_TYPES = ("grpo", "bnpo", "dr_grpo", "dapo")
 MULTIMODAL = (
-    *("pixel_values", "image_grid_thw", "num_images", "pixel_attention_mask", "spatial_shapes", "num_tiles"),
+    *(
+        "pixel_values",
+        "image_grid_thw",
+        "num_images",
+        "pixel_attention_mask",
+        "spatial_shapes",
+        "num_tiles",
+    ),
     *("image_sizes", "token_type_ids", "mm_token_type_ids", "image_position_ids"),
 )
 
@@ -68,8 +89,9 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         credit: an estimator, as in ``sparring list credit``.
         credit_preset: one of its presets.
         credit_options: its options.
-        losses: our losses instead of TRL's: loss -> options, with ``weight`` and ``preset``. They are averaged as
-            ``loss_type`` says (grpo, bnpo, dr_grpo or dapo); TRL's ``epsilon`` and ``beta`` weigh nothing then.
+        losses: our losses instead of TRL's: loss -> options, with ``weight`` and ``preset``. They
+            are averaged as ``loss_type`` says (grpo, bnpo, dr_grpo or dapo); TRL's ``epsilon`` and
+            ``beta`` weigh nothing then.
         options: as for GRPOTrainer.
 
     Raises:
@@ -87,16 +109,24 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     ) -> None:
         self._credit = bind("credit", credit, credit_options, preset=credit_preset)
         if self._credit.schedules:
-            raise ConfigError(f"credit {credit!r}: write numbers, not schedules: {sorted(self._credit.schedules)}.")
+            raise ConfigError(
+                f"credit {credit!r}: write numbers, not "
+                f"schedules: {sorted(self._credit.schedules)}."
+            )
         self._terms: Terms | None = None
         self._scored: Tensor | None = None
         self._rows: Sequence[Mapping[str, Any]] = ()
         self.credit_state: dict[str, Any] = {}
         super().__init__(*args, **options)
         if self.multi_objective_aggregation != "sum_then_normalize":
-            raise ConfigError("credit works on the sum of the rewards; leave multi_objective_aggregation at 'sum_then_normalize'.")
+            raise ConfigError(
+                "credit works on the sum of the rewards; leave multi_objective_aggregation at "
+                "'sum_then_normalize'."
+            )
         if losses is not None:
-            self._terms = Terms(losses, trainer="TRL", given=self._given_to_losses(), hints=HINTS_FOR_LOSSES)
+            self._terms = Terms(
+                losses, trainer="TRL", given=self._given_to_losses(), hints=HINTS_FOR_LOSSES
+            )
             self._check_losses(self._terms)
 
     def _given_to_losses(self) -> frozenset[str]:
@@ -109,7 +139,10 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return frozenset(given)
 
     def _check_losses(self, terms: Terms) -> None:
-        """Raise ConfigError for settings that belong to TRL's own loss or that would mislead one of ours."""
+        """Raise ConfigError for settings that belong to TRL's own loss.
+
+        The same goes for those that would mislead one of ours.
+        """
         args = self.args
         foreign = {
             "importance_sampling_level": self.importance_sampling_level != "token",
@@ -122,38 +155,54 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         }
         for name in (name for name, wrong in foreign.items() if wrong):
             raise ConfigError(
-                f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or add one of our losses for it."
+                f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or "
+                "add one of our losses for it."
             )
         if self.loss_type not in LOSS_TYPES:
             raise ConfigError(
-                f"loss_type {self.loss_type!r} is a loss of TRL; with ``losses`` write how they are averaged: {', '.join(LOSS_TYPES)}."
+                f"loss_type {self.loss_type!r} is a loss of TRL; with ``losses`` write how they "
+                f"are averaged: {', '.join(LOSS_TYPES)}."
             )
         if "whole" in terms.needs and args.gradient_accumulation_steps > 1:
             raise ConfigError(
-                "a loss that looks at the whole minibatch needs gradient_accumulation_steps=1; raise per_device_train_batch_size."
+                "a loss that looks at the whole minibatch needs gradient_accumulation_steps=1; "
+                "raise per_device_train_batch_size."
             )
         terms.check()
 
-    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Tensor:
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
+    ) -> Tensor:
         """Compute rewards as TRL does and remember them with the rows they are of."""
-        rewards: Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        rewards: Tensor = super()._calculate_rewards(
+            inputs, prompts, completions, completion_ids_list
+        )
         self._scored, self._rows = rewards, inputs
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Generate and score as TRL does, then put our advantages in the place of its own: [B], or [B, T] with several turns."""
+        """Generate and score as TRL does, then put our advantages in the place of its own.
+
+        [B], or [B, T] with several turns.
+        """
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
         assert self._scored is not None
         mask = output["completion_mask"] * output.get("tool_mask", 1)
         place = spans(mask.cpu().numpy().astype(bool))
-        numbers = {name: place.sampled(_numbers(output[key])) for key, name in NUMBERS.items() if output.get(key) is not None}
+        numbers = {
+            name: place.sampled(_numbers(output[key]))
+            for key, name in NUMBERS.items()
+            if output.get(key) is not None
+        }
         if "old_logprob" in numbers:
             numbers.setdefault("logprob", numbers["old_logprob"])
         everyone = accelerate_utils.gather_object(records(place, numbers, self._rows))
         by_row, per_row = self._advantages(everyone, _numbers(self._scored))
         begin, like = self.accelerator.process_index * len(mask), output["advantages"]
         own = by_row[begin : begin + len(mask)]
-        if all(len(record["n_tokens"]) == 1 for record in everyone) and all((row == row[:1]).all() for row in by_row):
+        if all(len(record["n_tokens"]) == 1 for record in everyone) and all(
+            (row == row[:1]).all() for row in by_row
+        ):
             first = [float(row[0]) if len(row) else 0.0 for row in own]
             output["advantages"] = torch.tensor(first, device=like.device, dtype=like.dtype)
         else:
@@ -162,14 +211,18 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             output["advantages"] = placed
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
-                output[PREFIX + name] = torch.from_numpy(values[begin : begin + len(mask)]).to(like.device)
+                output[PREFIX + name] = torch.from_numpy(values[begin : begin + len(mask)]).to(
+                    like.device
+                )
         logged = self._logs["advantages"]
         for _ in range(min(len(everyone), len(logged))):
             logged.pop()
         logged.extend(float(row.mean()) if len(row) else 0.0 for row in by_row)
         return output
 
-    def _advantages(self, everyone: Sequence[Record], scored: FloatArray) -> tuple[list[FloatArray], dict[str, Any]]:
+    def _advantages(
+        self, everyone: Sequence[Record], scored: FloatArray
+    ) -> tuple[list[FloatArray], dict[str, Any]]:
         """Return the advantages of every row's sampled tokens, and group and outcome of the rows.
 
         Rows that no reward function could score get 0 and are compared with none.
@@ -182,12 +235,19 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not len(usable):
             return out, {"group": group, "outcome": outcome}
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
-        rows = as_rows([everyone[row] for row in usable.tolist()], weighted, (usable // size).tolist(), self.reward_func_names)
+        rows = as_rows(
+            [everyone[row] for row in usable.tolist()],
+            weighted,
+            (usable // size).tolist(),
+            self.reward_func_names,
+        )
         found = estimate(self._credit, rows, self.credit_state, HINTS_FOR_ESTIMATORS)
         if training:
             self.credit_state = found.credit.state
         for name, value in found.credit.metrics.items():
-            self._metrics["train" if training else "eval"][f"{self._credit.plugin.name}/{name}"].append(float(value))
+            self._metrics["train" if training else "eval"][
+                f"{self._credit.plugin.name}/{name}"
+            ].append(float(value))
         ends = np.cumsum([len(out[row]) for row in usable.tolist()])
         for row, values in zip(usable.tolist(), np.split(found.advantages, ends[:-1]), strict=True):
             out[row] = values
@@ -219,22 +279,39 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         columns = {
             "logprobs": logprobs,
             "old_logprobs": logprobs.detach() if old is None else old,
-            "advantages": (advantages[:, None] if advantages.dim() == 1 else advantages).expand_as(logprobs),
+            "advantages": (advantages[:, None] if advantages.dim() == 1 else advantages).expand_as(
+                logprobs
+            ),
             "entropy": entropies,
         }
         if "ref_per_token_logps" in inputs:
             columns["reference_logprobs"] = inputs["ref_per_token_logps"]
-        per_row = {name: inputs[PREFIX + name] for name in ("group", "outcome") if PREFIX + name in inputs}
-        batch = self._terms.batch(mask, columns, sampler=inputs.get("sampling_per_token_logps"), per_row=per_row)
-        ratios = inputs.get("importance_sampling_ratio") if "old_logprobs" not in self._terms.needs else None
-        found = self._terms(batch, factor=None if ratios is None else ratios.expand_as(logprobs)[mask])
-        for name, value in {**found.metrics, "entropy": float(entropies.detach()[mask].mean())}.items():
+        per_row = {
+            name: inputs[PREFIX + name] for name in ("group", "outcome") if PREFIX + name in inputs
+        }
+        batch = self._terms.batch(
+            mask, columns, sampler=inputs.get("sampling_per_token_logps"), per_row=per_row
+        )
+        ratios = (
+            inputs.get("importance_sampling_ratio")
+            if "old_logprobs" not in self._terms.needs
+            else None
+        )
+        found = self._terms(
+            batch, factor=None if ratios is None else ratios.expand_as(logprobs)[mask]
+        )
+        for name, value in {
+            **found.metrics,
+            "entropy": float(entropies.detach()[mask].mean()),
+        }.items():
             self._metrics[mode][name].append(value)
         per_token = torch.zeros_like(logprobs).masked_scatter(mask, found.values.to(logprobs.dtype))
         steps = self.current_gradient_accumulation_steps if mode == "train" else 1.0
         return self._reduced(per_token, mask, inputs, steps) + found.summed / steps
 
-    def _reduced(self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float) -> Tensor:
+    def _reduced(
+        self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float
+    ) -> Tensor:
         """Return one number from losses per token, as TRL's ``loss_type`` does."""
         if self.loss_type == "grpo":
             return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
@@ -245,7 +322,11 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             return per_token.sum() / (len(per_token) * longest) / steps
         normaliser = inputs["num_items_in_batch"].clamp(min=1.0) / self.accelerator.num_processes
         if self.model.training:  # the figure is of a generation batch, which serves several updates
-            normaliser = normaliser * self.current_gradient_accumulation_steps / self.args.steps_per_generation
+            normaliser = (
+                normaliser
+                * self.current_gradient_accumulation_steps
+                / self.args.steps_per_generation
+            )
         reduced: Tensor = per_token.sum() / normaliser
         return reduced
 
@@ -253,7 +334,9 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         """Save as TRL does, and the estimator's running state."""
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
-            folder = Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+            folder = (
+                Path(self._get_output_dir(trial=trial)) / f"checkpoint-{self.state.global_step}"
+            )
             (folder / STATE_FILE).write_text(json.dumps(self.credit_state))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:

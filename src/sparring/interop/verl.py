@@ -1,15 +1,20 @@
-"""Our estimators and losses in verl's registries, as ``sparring_NAME`` and ``sparring_NAME_PRESET``.
+"""Our estimators and losses in verl's registries.
 
-Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes every process of verl do so.
+Their names are ``sparring_NAME`` and ``sparring_NAME_PRESET``.
 
-Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an unbroken run of its
-``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of ``token_level_rewards`` from its first token to the
-next turn. Options are the entries of ``algorithm.sparring``. What else a game knows (roles, seats, views; see ``rows.py``)
-goes into ``non_tensor_batch`` as ``sparring_role`` and so on. verl itself passes estimators rewards, mask and ``uid`` only:
-``pass_columns()`` wraps its ``compute_advantage`` so that they see columns, critic's values and log-probabilities too.
+Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes
+every process of verl do so.
 
-Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, made one number by verl's own ``agg_loss``. A loss that
-looks at the whole minibatch sees the micro-batch, as verl's own do.
+Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an
+unbroken run of its ``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of
+``token_level_rewards`` from its first token to the next turn. Options are the entries of
+``algorithm.sparring``. What else a game knows (roles, seats, views; see ``rows.py``) goes into
+``non_tensor_batch`` as ``sparring_role`` and so on. verl itself passes estimators rewards, mask and
+``uid`` only: ``pass_columns()`` wraps its ``compute_advantage`` so that they see columns, critic's
+values and log-probabilities too.
+
+Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, made one number by verl's
+own ``agg_loss``. A loss that looks at the whole minibatch sees the micro-batch, as verl's own do.
 
 verl is not imported before this module is; tested with 0.9.1.
 """
@@ -37,7 +42,10 @@ try:
     core_algos: Any = importlib.import_module("verl.trainer.ppo.core_algos")
     omegaconf: Any = importlib.import_module("omegaconf")
 except ImportError as error:
-    raise ConfigError(f"sparring.interop.verl needs the package verl ({error}); install it with: pip install verl==0.9.1") from error
+    raise ConfigError(
+        f"sparring.interop.verl needs the package verl ({error}); install it with: pip install "
+        "verl==0.9.1"
+    ) from error
 
 GIVEN_TO_LOSSES = frozenset({"whole"})
 HINTS_FOR_LOSSES = {
@@ -47,16 +55,28 @@ HINTS_FOR_LOSSES = {
     "values": "verl's critic has a loss of its own, critic.enable",
 }
 HINTS_FOR_ESTIMATORS = {
-    "view": f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call pass_columns().",
-    "action": f"Put what each turn played into non_tensor_batch[{PREFIX + 'action'!r}] and call pass_columns().",
+    "view": (
+        f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call "
+        "pass_columns()."
+    ),
+    "action": (
+        f"Put what each turn played into non_tensor_batch[{PREFIX + 'action'!r}] and call "
+        "pass_columns()."
+    ),
     "value": "Set critic.enable and call pass_columns().",
     "token_value": "Set critic.enable and call pass_columns().",
     "value_after": "verl's critic is not asked after a turn.",
     "logprob": "Call pass_columns().",
     "old_logprob": "Call pass_columns().",
-    "reference_logprob": "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call pass_columns().",
+    "reference_logprob": (
+        "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call "
+        "pass_columns()."
+    ),
     "process_logprob": "A process model is trained in Sparring's own runs only.",
-    **dict.fromkeys(("action_value", "state_value", "default_value"), "Exact values exist in Sparring's own small games only."),
+    **dict.fromkeys(
+        ("action_value", "state_value", "default_value"),
+        "Exact values exist in Sparring's own small games only.",
+    ),
 }
 NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
 _BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch", default=None)
@@ -80,27 +100,45 @@ class Estimator:
         self._state = dict(state)
 
     def __call__(
-        self, token_level_rewards: Tensor, response_mask: Tensor, index: Any = None, config: Any = None, **given: Any
+        self,
+        token_level_rewards: Tensor,
+        response_mask: Tensor,
+        index: Any = None,
+        config: Any = None,
+        **given: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return advantages and returns [B, L]; the returns are the critic's targets, or the advantages where none are made.
+        """Return advantages and returns [B, L].
+
+        The returns are the critic's targets, or the advantages where none are made.
 
         Args:
             token_level_rewards: [B, L].
             response_mask: [B, L].
             index: [B] group of each row, verl's ``uid``.
             config: ``algorithm``; its entry ``sparring`` holds the estimator's options.
-            given: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``, if the caller has them.
+            given: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``, if
+                the caller has them.
 
         Raises:
             CreditError: the batch lacks what the estimator needs.
             ConfigError: an option is wrong.
         """
         if index is None:
-            raise CreditError(f"{self.__name__} needs the groups of rows: fill non_tensor_batch['uid'].")
+            raise CreditError(
+                f"{self.__name__} needs the groups of rows: fill non_tensor_batch['uid']."
+            )
         bound = bind("credit", self.name, _options(config), preset=self.preset)
         if bound.schedules:
-            raise ConfigError(f"{self.__name__}: verl does not say how far a run is; write numbers: {sorted(bound.schedules)}.")
-        known = {**(_BATCH.get() or {}), **(given.pop("non_tensor_batch", None) or {}), **dict(given.pop("batch", None) or {}), **given}
+            raise ConfigError(
+                f"{self.__name__}: verl does not say how far a run is; write "
+                f"numbers: {sorted(bound.schedules)}."
+            )
+        known = {
+            **(_BATCH.get() or {}),
+            **(given.pop("non_tensor_batch", None) or {}),
+            **dict(given.pop("batch", None) or {}),
+            **given,
+        }
         mask = response_mask.detach().cpu().numpy().astype(bool)
         rows = _rows(spans(mask), _numbers(token_level_rewards), list(index), known)
         found = estimate(bound, rows, self._state, HINTS_FOR_ESTIMATORS)
@@ -113,7 +151,9 @@ class Estimator:
             return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
 
         advantages = placed(found.advantages)
-        return advantages, advantages.clone() if found.value_targets is None else placed(found.value_targets)
+        return advantages, advantages.clone() if found.value_targets is None else placed(
+            found.value_targets
+        )
 
 
 class PolicyLoss:
@@ -148,10 +188,18 @@ class PolicyLoss:
         columns = {"logprobs": log_prob, "old_logprobs": old_log_prob, "advantages": advantages}
         found = self.terms(self.terms.batch(mask, columns), factor=factor)
         per_token = torch.zeros_like(log_prob).masked_scatter(mask, found.values)
-        loss = core_algos.agg_loss(loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info)
-        share = {key: value for key, value in info.items() if key in ("dp_size", "batch_num_tokens")}
-        part = core_algos.agg_loss(loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share)
-        return loss + found.summed * part, {f"actor/{name}": value for name, value in found.metrics.items()}
+        loss = core_algos.agg_loss(
+            loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info
+        )
+        share = {
+            key: value for key, value in info.items() if key in ("dp_size", "batch_num_tokens")
+        }
+        part = core_algos.agg_loss(
+            loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share
+        )
+        return loss + found.summed * part, {
+            f"actor/{name}": value for name, value in found.metrics.items()
+        }
 
 
 def registered(name: str, preset: str | None = None) -> str:
@@ -170,18 +218,23 @@ def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyL
 
     Args:
         name: for ``actor.policy_loss.loss_mode``.
-        losses: loss -> options; besides those ``weight`` and ``preset``. Example: {"ppo_clip": {"clip_high": 0.28}}.
+        losses: loss -> options; besides those ``weight`` and ``preset``. Example: {"ppo_clip":
+            {"clip_high": 0.28}}.
     """
     loss = PolicyLoss(name, losses)
     core_algos.register_policy_loss(name)(loss)
     return loss
 
 
-ESTIMATORS: dict[str, Estimator] = {registered(*variant): Estimator(*variant) for variant in _variants("credit")}
+ESTIMATORS: dict[str, Estimator] = {
+    registered(*variant): Estimator(*variant) for variant in _variants("credit")
+}
 for _name, _estimator in ESTIMATORS.items():
     core_algos.register_adv_est(_name)(_estimator)
 LOSSES = {
-    registered(name, preset): register_loss(registered(name, preset), {name: {} if preset is None else {"preset": preset}})
+    registered(name, preset): register_loss(
+        registered(name, preset), {name: {} if preset is None else {"preset": preset}}
+    )
     for name, preset in _variants("losses")
 }
 
@@ -199,7 +252,10 @@ def load_state(saved: Mapping[str, Any]) -> None:
 
 @contextmanager
 def batch(data: Any) -> Iterator[None]:
-    """Show estimators that are called inside all of a DataProto: its columns, values and log-probabilities."""
+    """Show estimators that are called inside all of a DataProto.
+
+    Its columns, values and log-probabilities.
+    """
     token = _BATCH.set({**dict(data.batch.items()), **dict(data.non_tensor_batch)})
     try:
         yield
@@ -208,7 +264,10 @@ def batch(data: Any) -> Iterator[None]:
 
 
 def pass_columns() -> None:
-    """Wrap verl's ``compute_advantage`` so that our estimators see the whole batch. Call it once, where the trainer runs."""
+    """Wrap verl's ``compute_advantage`` so that our estimators see the whole batch.
+
+    Call it once, where the trainer runs.
+    """
     trainer: Any = importlib.import_module("verl.trainer.ppo.ray_trainer")
     inner: Callable[..., Any] = trainer.compute_advantage
     if getattr(inner, "_sparring", False):
@@ -240,8 +299,14 @@ def _numbers(tensor: Tensor) -> FloatArray:
 
 def _rows(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]) -> Rows:
     """Return verl's batch as rows of turns."""
-    columns = {name.removeprefix(PREFIX): list(values) for name, values in known.items() if name.startswith(PREFIX)}
-    found = {name: _numbers(known[name]) for name in (*NUMBERS, "values") if known.get(name) is not None}
+    columns = {
+        name.removeprefix(PREFIX): list(values)
+        for name, values in known.items()
+        if name.startswith(PREFIX)
+    }
+    found = {
+        name: _numbers(known[name]) for name in (*NUMBERS, "values") if known.get(name) is not None
+    }
     numbers = {}
     if "old_log_probs" in found:
         numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])

@@ -15,14 +15,20 @@ from sparring.selection.curricula.base import Arm, ArmBook
 
 
 def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:
-    """Return what a curriculum chooses from: the games that are trained on, each with its fixed starts if there are any."""
+    """Return what a curriculum chooses from.
+
+    The games that are trained on, each with its fixed starts if there are any.
+    """
     played = [(game.name, weight) for game, weight in games if weight]
     numbers = range(starts) if starts else (None,)
     return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
 
 
 def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
-    """Return after how many turns of all seats a game is cut at this share of the run; None: never."""
+    """Return after how many turns of all seats a game is cut at this share of the run.
+
+    None: never.
+    """
     return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
 
 
@@ -54,12 +60,15 @@ def starts(
         refill: 0, or the number of the refill of this step.
 
     Returns:
-        ``games_per_step`` specs. The members of a group share game, deal and seating and differ in their own stream. Groups of
-        one step that have the same fixed start are one group.
+        ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
+        their own stream. Groups of one step that have the same fixed start are one group.
     """
     stream = root.child("rollout").child(step)
     stream = stream.child("refill").child(refill) if refill else stream
-    groups, by_name = rollout.games_per_step // rollout.group_size, {game.name: game for game, _ in games}
+    groups, by_name = (
+        rollout.games_per_step // rollout.group_size,
+        {game.name: game for game, _ in games},
+    )
     book = book or ArmBook(arms(games, rollout.starts))
     choose = curriculum or bind("selection.curricula", "by_weight")
     chosen = choose(book.request(groups, step, stream), progress=progress)
@@ -69,7 +78,9 @@ def starts(
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
         own, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
-        request = MatchRequest(num_seats=game.num_seats, number=number, stream=own.child("seats"), members=members)
+        request = MatchRequest(
+            num_seats=game.num_seats, number=number, stream=own.child("seats"), members=members
+        )
         shared, seating = first.get(arm.name) or (number, matchmaker(request, progress=progress))
         deal = own.child("deal")
         if arm.start is not None:

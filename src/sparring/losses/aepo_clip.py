@@ -16,9 +16,15 @@ Width = Annotated[float, Field(ge=0)]
 
 
 def aepo_clip(
-    batch: LossBatch, *, clip_low: Width = 0.2, clip_high: Width = 0.2, entropy_gain: Annotated[float, Field(ge=0)] = 0.1
+    batch: LossBatch,
+    *,
+    clip_low: Width = 0.2,
+    clip_high: Width = 0.2,
+    entropy_gain: Annotated[float, Field(ge=0)] = 0.1,
 ) -> LossTerm:
-    """Hold the ratio of good tokens at the upper bound without losing their gradient, and favour uncertain tokens.
+    """Hold the ratio of good tokens at the upper bound without losing their gradient.
+
+    Uncertain tokens are favoured.
 
     What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
     it.
@@ -49,12 +55,24 @@ def aepo_clip(
     """
     whole, index = whole_of(batch)
     assert whole.entropy is not None
-    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(min=0.0)
+    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(
+        min=0.0
+    )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    bounded, cut = (advantages > 0) & (ratio > 1.0 + clip_high), (advantages < 0) & (ratio < 1.0 - clip_low)
-    # exp of a difference that is zero: rho / sg(rho) whose gradient survives the clamp of wild ratios
-    held = torch.where(bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio)
+    bounded, cut = (
+        (advantages > 0) & (ratio > 1.0 + clip_high),
+        (advantages < 0) & (ratio < 1.0 - clip_low),
+    )
+    # exp of a difference that is zero: rho / sg(rho) whose gradient survives the clamp of wild
+    # ratios
+    held = torch.where(
+        bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
+    )
     held = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), held)
     fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
-    return LossTerm(values=-held * advantages, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **fractions})
+    return LossTerm(
+        values=-held * advantages,
+        weighted=True,
+        metrics={**ratio_metrics(ratio, log_of_ratio), **fractions},
+    )

@@ -28,7 +28,9 @@ LOG_RATIO_LIMIT = 20.0  # log-ratios are clamped to this before exp
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Whole:
-    """The whole minibatch before it is cut into forward passes, without gradients: for losses that compare across it.
+    """The whole minibatch before it is cut into forward passes, without gradients.
+
+    For losses that compare across it.
 
     M' its sampled tokens, G its trajectories (a seat's turns in one game).
     """
@@ -36,7 +38,8 @@ class Whole:
     logprobs: Tensor  # [M'] of the learner, now
     old_logprobs: Tensor  # [M'] of the policy before this step's updates
     advantages: Tensor  # [M']
-    uniform: Tensor  # [M'] numbers in [0, 1) from the run's own stream, for losses that choose tokens at random
+    # [M'] numbers in [0, 1) from the run's own stream, for losses that choose tokens at random
+    uniform: Tensor
     trajectory: Tensor  # [M'] int64, number of the token's trajectory
     turn_index: Tensor  # [M'] int64, which of its seat's turns the token is in, from 0
     group: Tensor  # [G] int64, equal for trajectories of one start and role
@@ -47,7 +50,9 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LossBatch:
-    """The sampled tokens of a batch. Only ``logprobs``, ``features``, ``entropy``, ``legal`` and ``values`` carry gradients.
+    """The sampled tokens of a batch.
+
+    Only ``logprobs``, ``features``, ``entropy``, ``legal`` and ``values`` carry gradients.
 
     A loss that wants one of the optional fields names it in its NEEDS.
     """
@@ -61,8 +66,10 @@ class LossBatch:
     num_sequences: int
     entropy: Tensor | None = None  # [M] of the distribution at each token, nats
     reference_logprobs: Tensor | None = None  # [M]
-    features: Mapping[str, Tensor] = field(default_factory=dict)  # [M] each, of the slot ``features``, by name
-    legal: Mapping[str, Tensor] = field(default_factory=dict)  # [M] each: "forward" and "reverse", with NEEDS "legal_replies"
+    # [M] each, of the slot ``features``, by name
+    features: Mapping[str, Tensor] = field(default_factory=dict)
+    # [M] each: "forward" and "reverse", with NEEDS "legal_replies"
+    legal: Mapping[str, Tensor] = field(default_factory=dict)
     whole: Whole | None = None  # with NEEDS "whole"
     index: Tensor | None = None  # [M] int64, where the tokens are in ``whole``
     values: Tensor | None = None  # [N']
@@ -73,8 +80,9 @@ class LossBatch:
 class LossTerm:
     """What a loss gives: values to be reduced and weighted, and detached figures to be logged.
 
-    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "sum": losses that are summed as they are, over all
-    forward passes of a minibatch. "weight": no loss of its own but factors [M]
+    ``level`` "token": [M] losses. "turn": [N'] losses, averaged over turns. "sum": losses that are
+    summed as they are, over all forward passes of a minibatch. "weight": no loss of its own but
+    factors [M]
     for every token loss that lets itself be weighted (``weighted``); they must not carry gradients.
     """
 
@@ -102,7 +110,8 @@ def log_ratio(new: Tensor, old: Tensor) -> Tensor:
 def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
     """Return raw figures of a probability ratio, before any clipping.
 
-    ``ratio_mean``, ``ratio_min``, ``ratio_max``, and ``approximate_kl``: mean of ratio - 1 - log(ratio) (k3).
+    ``ratio_mean``, ``ratio_min``, ``ratio_max``, and ``approximate_kl``: mean of ratio - 1 -
+    log(ratio) (k3).
     """
     ratio, log_of_ratio = ratio.detach(), log_of_ratio.detach()
     return {

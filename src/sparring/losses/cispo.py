@@ -10,7 +10,10 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 
 
 def cispo(
-    batch: LossBatch, *, clip_low: Annotated[float, Field(ge=0, le=1)] = 1.0, clip_high: Annotated[float, Field(ge=0)] = 0.2
+    batch: LossBatch,
+    *,
+    clip_low: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    clip_high: Annotated[float, Field(ge=0)] = 0.2,
 ) -> LossTerm:
     """Clip the importance weight, not the update: every token keeps a gradient.
 
@@ -37,5 +40,10 @@ def cispo(
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs).detach()
     ratio = log_of_ratio.exp()
     weight = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": (weight != ratio).float().mean()}
-    return LossTerm(values=-weight * batch.advantages * batch.logprobs, weighted=True, metrics=metrics)
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": (weight != ratio).float().mean(),
+    }
+    return LossTerm(
+        values=-weight * batch.advantages * batch.logprobs, weighted=True, metrics=metrics
+    )

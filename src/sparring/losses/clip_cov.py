@@ -28,7 +28,9 @@ def clip_cov(
     clip_low: Width = 0.2,
     clip_high: Width = 0.2,
 ) -> LossTerm:
-    """Take the gradient from a small random share of the tokens whose log-probability and advantage vary together.
+    """Take the gradient from some tokens whose log-probability and advantage vary together.
+
+    They are a small random share of these tokens.
 
     What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
     policy certain.
@@ -60,7 +62,11 @@ def clip_cov(
     whole, index = whole_of(batch)
     scores = covariance(whole)
     everywhere = log_ratio(whole.logprobs, whole.old_logprobs).exp()
-    eligible = (scores > lower) & (scores < upper) & ~clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
+    eligible = (
+        (scores > lower)
+        & (scores < upper)
+        & ~clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
+    )
     number = max(1, int(share * len(scores))) if share else 0
     drawn = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
     chosen = torch.zeros_like(eligible).index_fill(0, drawn, True) & eligible
@@ -68,5 +74,13 @@ def clip_cov(
     ratio = log_of_ratio.exp()
     loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
     own = chosen[index]
-    metrics = {"clip_fraction": cut.float().mean(), "chosen_fraction": own.float().mean(), "covariance_max": scores.max()}
-    return LossTerm(values=loss.masked_fill(own, 0.0), weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **metrics})
+    metrics = {
+        "clip_fraction": cut.float().mean(),
+        "chosen_fraction": own.float().mean(),
+        "covariance_max": scores.max(),
+    }
+    return LossTerm(
+        values=loss.masked_fill(own, 0.0),
+        weighted=True,
+        metrics={**ratio_metrics(ratio, log_of_ratio), **metrics},
+    )

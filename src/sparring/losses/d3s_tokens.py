@@ -15,7 +15,9 @@ TRAINS = False
 
 
 def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.5) -> LossTerm:
-    """Keep the share of tokens with the largest advantage times entropy; the others get no policy loss.
+    """Keep the share of tokens with the largest advantage times entropy.
+
+    The others get no policy loss.
 
     What: factors 0 and 1 for every policy loss.
     When to use: long replies in which most tokens are certain and teach nothing.
@@ -41,4 +43,8 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
     scores = whole.advantages.abs() * whole.entropy
     number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
     kept = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
-    return LossTerm(values=kept, level="weight", metrics={"kept_fraction": kept.mean(), "score_mean": scores.mean()})
+    return LossTerm(
+        values=kept,
+        level="weight",
+        metrics={"kept_fraction": kept.mean(), "score_mean": scores.mean()},
+    )

@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from sparring.losses.base import LossBatch, LossTerm
-from sparring.losses.minibatch import Pairs, preference_pairs, through_tokens, trajectory_sums, whole_of
+from sparring.losses.minibatch import (
+    Pairs,
+    preference_pairs,
+    through_tokens,
+    trajectory_sums,
+    whole_of,
+)
 
 NEEDS = {"whole", "reference_logprobs"}
 
@@ -21,7 +27,9 @@ def dpo(
     pairs: Pairs = "best_worst",
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
 ) -> LossTerm:
-    """Make the better of two games of a group likelier than the worse, as measured against the reference.
+    """Make the better of two games of a group likelier than the worse.
+
+    Both are measured against the reference.
 
     What: preferences taken from the outcomes of games with the same start and role. No advantage is
     used.
@@ -62,7 +70,9 @@ def dpo(
     def loss_of(logprobs: Tensor) -> Tensor:
         """Return the loss of the whole minibatch."""
         margin = margins(logprobs)
-        losses = -(1.0 - label_smoothing) * logsigmoid(margin) - label_smoothing * logsigmoid(-margin)
+        losses = -(1.0 - label_smoothing) * logsigmoid(margin) - label_smoothing * logsigmoid(
+            -margin
+        )
         return (weight * losses).sum()
 
     now = margins(whole.logprobs)

@@ -24,7 +24,9 @@ def etr(
     group_gain: Annotated[float, Field(ge=0)] = 0.5,
     success_above: float = 0.0,
 ) -> LossTerm:
-    """Clip the ratio less where the advantage is large and the start neither always won nor always lost.
+    """Clip the ratio less for large advantages and open starts.
+
+    An open start is neither always won nor always lost.
 
     What: PPO's clip with widths that are scaled per token.
     When to use: groups of very different difficulty, where one width for all holds back the
@@ -52,10 +54,18 @@ def etr(
             Default 0.
     """
     whole, index = whole_of(batch)
-    success = group_mean((whole.outcome > success_above).to(whole.outcome.dtype), whole)[whole.trajectory[index]]
-    factor = (1.0 + advantage_gain * batch.advantages.abs().clamp(max=1.0)) * (1.0 + group_gain * 4.0 * success * (1.0 - success))
+    success = group_mean((whole.outcome > success_above).to(whole.outcome.dtype), whole)[
+        whole.trajectory[index]
+    ]
+    factor = (1.0 + advantage_gain * batch.advantages.abs().clamp(max=1.0)) * (
+        1.0 + group_gain * 4.0 * success * (1.0 - success)
+    )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     loss, cut = clipped(ratio, batch.advantages, clip_low * factor, clip_high * factor)
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.float().mean(), "width_mean": factor.mean()}
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+        "width_mean": factor.mean(),
+    }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

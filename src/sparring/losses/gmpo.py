@@ -13,7 +13,9 @@ from sparring.losses.surrogate import Level, segment_mean, segments
 Width = Annotated[float, Field(ge=0)]
 
 
-def gmpo(batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4) -> LossTerm:
+def gmpo(
+    batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, clip_high: Width = 0.4
+) -> LossTerm:
     """Clip each token's ratio and weigh the segment by their geometric mean.
 
     What: GRPO's arithmetic mean of token ratios is replaced by a geometric mean, which outliers
@@ -41,8 +43,13 @@ def gmpo(batch: LossBatch, *, level: Level = "sequence", clip_low: Width = 0.4, 
     """
     segment = segments(batch, level)
     log_of_ratio, sign = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages.sign()
-    held = sign * torch.minimum(sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high))
+    held = sign * torch.minimum(
+        sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high)
+    )
     loss = -segment_mean(batch.advantages, segment) * segment_mean(held, segment).exp()
     cut = (held != log_of_ratio) & (sign != 0)
-    metrics = {**ratio_metrics(log_of_ratio.exp(), log_of_ratio), "clip_fraction": cut.float().mean()}
+    metrics = {
+        **ratio_metrics(log_of_ratio.exp(), log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+    }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -17,7 +17,12 @@ Width = Annotated[float, Field(ge=0)]
 
 
 def gspo(
-    batch: LossBatch, *, level: Level = "sequence", length_normalised: bool = True, clip_low: Width = 3e-4, clip_high: Width = 4e-4
+    batch: LossBatch,
+    *,
+    level: Level = "sequence",
+    length_normalised: bool = True,
+    clip_low: Width = 3e-4,
+    clip_high: Width = 4e-4,
 ) -> LossTerm:
     """Use and clip the probability ratio of a whole sequence or turn, not of a token.
 
@@ -49,7 +54,9 @@ def gspo(
     """
     segment = segments(batch, level)
     combine = segment_mean if length_normalised else segment_sum
-    of_segment = combine(log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    of_segment = combine(log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment).clamp(
+        -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT
+    )
     ratio = (batch.logprobs - batch.logprobs.detach() + of_segment).exp()
     loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
     metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": cut.float().mean()}

@@ -67,21 +67,33 @@ def hapo_clip(
     whole, index = whole_of(batch)
     assert whole.entropy is not None
     h = _relative_entropy(whole.entropy, pivot)[index]
-    low, high = clip_low * (1.0 - alpha * h.clamp(max=0.0)), clip_high * (1.0 + alpha * h.clamp(min=0.0))
+    low, high = (
+        clip_low * (1.0 - alpha * h.clamp(max=0.0)),
+        clip_high * (1.0 + alpha * h.clamp(min=0.0)),
+    )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
-    advantages = torch.where((h > 0) ^ inside, batch.advantages * (1.0 + beta * h), batch.advantages)
+    advantages = torch.where(
+        (h > 0) ^ inside, batch.advantages * (1.0 + beta * h), batch.advantages
+    )
     loss, cut = clipped(ratio, advantages, low, high)
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)
         cut = cut | too_large
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.float().mean(), "uncertain_fraction": (h > 0).float().mean()}
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": cut.float().mean(),
+        "uncertain_fraction": (h > 0).float().mean(),
+    }
     return LossTerm(values=loss, weighted=True, metrics=metrics)
 
 
 def _relative_entropy(entropy: Tensor, pivot: float) -> Tensor:
-    """Return h of every token of the minibatch, [M'] in [-1, 1]; 0 where all entropies are equal."""
+    """Return h of every token of the minibatch, [M'] in [-1, 1].
+
+    It is 0 where all entropies are equal.
+    """
     log_entropy = entropy.clamp(min=1e-8).log()
     rank = round(pivot * (len(log_entropy) - 1))
     distance = log_entropy - log_entropy.sort().values[rank]

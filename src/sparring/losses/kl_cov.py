@@ -14,9 +14,14 @@ NEEDS = {"whole"}
 
 
 def kl_cov(
-    batch: LossBatch, *, share: Annotated[float, Field(ge=0, le=1)] = 2e-4, coefficient: Annotated[float, Field(ge=0)] = 1.0
+    batch: LossBatch,
+    *,
+    share: Annotated[float, Field(ge=0, le=1)] = 2e-4,
+    coefficient: Annotated[float, Field(ge=0)] = 1.0,
 ) -> LossTerm:
-    """Hold the few tokens whose log-probability and advantage vary together most near the old policy.
+    """Hold near the old policy the tokens whose log-probability and advantage vary most.
+
+    They are the few whose log-probability and advantage vary together most.
 
     What: the surrogate without clip, with a penalty on the tokens of highest covariance.
     When to use: when the entropy collapses early, and a random mask (``clip_cov``) is too coarse.
@@ -46,9 +51,13 @@ def kl_cov(
     scores = covariance(whole)
     number = max(1, int(share * len(scores))) if share else 0
     top = scores.argsort(descending=True, stable=True)[:number]
-    chosen = (torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top, True) & (scores > 0))[index]
+    chosen = (torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top, True) & (scores > 0))[
+        index
+    ]
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     values = -ratio * batch.advantages + coefficient * chosen * log_of_ratio.abs()
     metrics = {"chosen_fraction": chosen.float().mean(), "covariance_max": scores.max()}
-    return LossTerm(values=values, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **metrics})
+    return LossTerm(
+        values=values, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **metrics}
+    )

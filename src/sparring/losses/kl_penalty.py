@@ -10,7 +10,9 @@ NEEDS = {"reference_logprobs"}
 
 
 def kl_penalty(batch: LossBatch, *, estimator: Literal["k1", "k2", "k3"] = "k3") -> LossTerm:
-    """An estimate of the divergence from the reference policy at each sampled token; its weight is the coefficient.
+    """An estimate of the divergence from the reference policy at each sampled token.
+
+    Its weight is the coefficient.
 
     What: the reference is the policy the run was made from, before any update or warm-up.
     When to use: with a model that can already play or talk, to keep what it knows.

@@ -24,7 +24,9 @@ def kto(
     desirable_weight: Weight = 1.0,
     undesirable_weight: Weight = 1.0,
 ) -> LossTerm:
-    """Make good games likelier and bad ones less likely than the policy's drift from the reference, with diminishing effect.
+    """Make good games likelier and bad ones less likely, with diminishing effect.
+
+    Both are measured against the policy's drift from the reference.
 
     What: a value function of gains and losses, one game at a time. No pairs and no advantages are
     used.
@@ -58,8 +60,13 @@ def kto(
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs
     assert reference is not None
-    bar = group_mean(whole.outcome, whole) if desirable == "above_group_mean" else torch.zeros_like(whole.outcome)
-    margin = 1e-9 * (1.0 + whole.outcome.abs().max())  # means of equal outcomes may differ from them by rounding
+    bar = (
+        group_mean(whole.outcome, whole)
+        if desirable == "above_group_mean"
+        else torch.zeros_like(whole.outcome)
+    )
+    # means of equal outcomes may differ from them by rounding
+    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
     good, bad = whole.outcome > bar + margin, whole.outcome < bar - margin
     weight = desirable_weight * good + undesirable_weight * bad
     count = (good | bad).sum().clamp(min=1)
@@ -73,5 +80,9 @@ def kto(
         return (weight * torch.sigmoid(-beta * distance)).sum() / count
 
     means = [(now * kind).sum() / kind.sum().clamp(min=1) for kind in (good, bad)]
-    metrics: dict[str, Tensor | float] = {"desirable_fraction": good.sum() / count, "baseline": baseline, "margin": means[0] - means[1]}
+    metrics: dict[str, Tensor | float] = {
+        "desirable_fraction": good.sum() / count,
+        "baseline": baseline,
+        "margin": means[0] - means[1],
+    }
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

@@ -9,7 +9,9 @@ from sparring.losses.base import LossBatch, LossTerm
 NEEDS = {"legal_replies"}
 
 
-def legal_magnet(batch: LossBatch, *, divergence: Literal["forward", "reverse"] = "forward") -> LossTerm:
+def legal_magnet(
+    batch: LossBatch, *, divergence: Literal["forward", "reverse"] = "forward"
+) -> LossTerm:
     """The divergence between the policy and a uniformly drawn legal reply, at each sampled token.
 
     What: a magnet towards mixed play that never pulls towards illegal replies, and whose gradient

@@ -13,8 +13,12 @@ NEEDS = {"reference_logprobs"}
 Strength = Annotated[float, Field(ge=0)]
 
 
-def magnetic_mirror_descent(batch: LossBatch, *, magnet: Strength = 0.05, proximity: Strength = 1.0) -> LossTerm:
-    """Improve the policy, drawn towards a magnet and held near the last policy by divergences instead of a clip.
+def magnetic_mirror_descent(
+    batch: LossBatch, *, magnet: Strength = 0.05, proximity: Strength = 1.0
+) -> LossTerm:
+    """Improve the policy, drawn towards a magnet and held near the last policy.
+
+    Divergences do this instead of a clip.
 
     What: the proximal step of a regularised game. Its last iterate converges in two-player zero-sum
     games in which plain gradients cycle.
@@ -48,5 +52,13 @@ def magnetic_mirror_descent(batch: LossBatch, *, magnet: Strength = 0.05, proxim
     to_magnet = ratio * log_ratio(batch.logprobs, batch.reference_logprobs) - ratio
     to_magnet = to_magnet + log_ratio(batch.reference_logprobs, batch.old_logprobs).exp()
     to_old = ratio * log_of_ratio - ratio + 1.0
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "magnet_kl": to_magnet.detach().mean(), "old_kl": to_old.detach().mean()}
-    return LossTerm(values=-ratio * batch.advantages + magnet * to_magnet + proximity * to_old, weighted=True, metrics=metrics)
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "magnet_kl": to_magnet.detach().mean(),
+        "old_kl": to_old.detach().mean(),
+    }
+    return LossTerm(
+        values=-ratio * batch.advantages + magnet * to_magnet + proximity * to_old,
+        weighted=True,
+        metrics=metrics,
+    )

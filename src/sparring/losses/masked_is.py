@@ -17,7 +17,9 @@ PRESETS = {
 Bound = Annotated[float, Field(ge=0)]
 
 
-def masked_is(batch: LossBatch, *, low: Bound = 0.5, high: Bound = 2.0, keep_ratio: bool = False) -> LossTerm:
+def masked_is(
+    batch: LossBatch, *, low: Bound = 0.5, high: Bound = 2.0, keep_ratio: bool = False
+) -> LossTerm:
     """Drop tokens whose probability under the learner is too far from what the sampler had.
 
     What: factors 0 and 1 for every policy loss. It is a hard mask where ``truncated_is`` has a cap.
@@ -43,5 +45,9 @@ def masked_is(batch: LossBatch, *, low: Bound = 0.5, high: Bound = 2.0, keep_rat
     """
     raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
     inside = ((raw >= low) & (raw <= high)).to(raw.dtype)
-    metrics = {"masked_fraction": 1.0 - inside.mean(), "weight_min": raw.min(), "weight_max": raw.max()}
+    metrics = {
+        "masked_fraction": 1.0 - inside.mean(),
+        "weight_min": raw.min(),
+        "weight_max": raw.max(),
+    }
     return LossTerm(values=inside * raw if keep_ratio else inside, level="weight", metrics=metrics)

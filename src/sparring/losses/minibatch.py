@@ -1,6 +1,9 @@
-"""What losses share that look at a whole minibatch: scores, shares of tokens, pairs of trajectories.
+"""What losses share that look at a whole minibatch.
 
-Legend: M sampled tokens of a forward pass; M' of the whole minibatch; G its trajectories; P pairs of them.
+Scores, shares of tokens, pairs of trajectories.
+
+Legend: M sampled tokens of a forward pass; M' of the whole minibatch; G its trajectories; P pairs
+of them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ Pairs = Literal["best_worst", "all"]
 
 def whole_of(batch: LossBatch) -> tuple[Whole, Tensor]:
     """Return the whole minibatch and where this forward pass's tokens are in it, [M]."""
-    assert batch.whole is not None and batch.index is not None, 'a loss that reads batch.whole declares NEEDS = {"whole"}'
+    assert batch.whole is not None and batch.index is not None, (
+        'a loss that reads batch.whole declares NEEDS = {"whole"}'
+    )
     return batch.whole, batch.index
 
 
@@ -32,27 +37,38 @@ def standardised(values: Tensor) -> Tensor:
     """Return values less their mean, over their standard deviation; 0 where they are all equal."""
     centred = values - values.mean()
     deviation = centred.square().mean().sqrt()
-    return centred / deviation if deviation > 1e-12 * (1.0 + values.abs().max()) else torch.zeros_like(values)
+    return (
+        centred / deviation
+        if deviation > 1e-12 * (1.0 + values.abs().max())
+        else torch.zeros_like(values)
+    )
 
 
 def group_mean(values: Tensor, whole: Whole) -> Tensor:
     """Return the mean over each trajectory's group, laid out over the trajectories, [G]."""
     _, group, counts = torch.unique(whole.group, return_inverse=True, return_counts=True)
-    sums = torch.zeros(len(counts), dtype=values.dtype, device=values.device).index_add(0, group, values)
+    sums = torch.zeros(len(counts), dtype=values.dtype, device=values.device).index_add(
+        0, group, values
+    )
     mean: Tensor = (sums / counts)[group]
     return mean
 
 
 def trajectory_sums(values: Tensor, whole: Whole) -> Tensor:
     """Return the sum of a number per token over each trajectory, [M'] -> [G]."""
-    return torch.zeros(len(whole.outcome), dtype=values.dtype, device=values.device).index_add(0, whole.trajectory, values)
+    return torch.zeros(len(whole.outcome), dtype=values.dtype, device=values.device).index_add(
+        0, whole.trajectory, values
+    )
 
 
 def preference_pairs(whole: Whole, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """Return pairs of trajectories of one group with different outcomes: the better, the worse, and weights of sum 1, [P] each.
+    """Return pairs of trajectories of one group with different outcomes.
 
-    "all": every such pair, all of one weight. "best_worst": those of a best with a worst trajectory; every group that has
-    them weighs the same, so that ties for best or worst count once in sum.
+    The better, the worse, and weights of sum 1, [P] each.
+
+    "all": every such pair, all of one weight. "best_worst": those of a best with a worst
+    trajectory; every group that has them weighs the same, so that ties for best or worst count once
+    in sum.
     """
     order = torch.argsort(whole.group, stable=True)
     _, number, counts = torch.unique(whole.group, return_inverse=True, return_counts=True)
@@ -69,19 +85,25 @@ def preference_pairs(whole: Whole, which: Pairs) -> tuple[Tensor, Tensor, Tensor
         empty = whole.outcome.new_zeros(len(counts))
         best = empty.scatter_reduce(0, number, whole.outcome, "amax", include_self=False)
         worst = empty.scatter_reduce(0, number, whole.outcome, "amin", include_self=False)
-        extreme = (whole.outcome[better] == best[number[better]]) & (whole.outcome[worse] == worst[number[worse]])
+        extreme = (whole.outcome[better] == best[number[better]]) & (
+            whole.outcome[worse] == worst[number[worse]]
+        )
         better, worse = better[extreme], worse[extreme]
-        weight = 1.0 / torch.bincount(number[better], minlength=len(counts))[number[better]].to(whole.outcome.dtype)
+        weight = 1.0 / torch.bincount(number[better], minlength=len(counts))[number[better]].to(
+            whole.outcome.dtype
+        )
     return better, worse, weight / weight.sum() if len(weight) else weight
 
 
 def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return losses [M] of level "sum" whose value and gradient over all forward passes are those of a loss of the whole minibatch.
+    """Return losses [M] of level "sum" that stand for a loss of the whole minibatch.
+
+    Over all forward passes their value and gradient are that loss's.
 
     Args:
         batch: of this forward pass.
-        loss_of: log-probabilities [M'] now -> scalar. It is differentiated here; each token then carries its share of the
-            gradient, and an equal share of the value.
+        loss_of: log-probabilities [M'] now -> scalar. It is differentiated here; each token then
+            carries its share of the gradient, and an equal share of the value.
     """
     whole, index = whole_of(batch)
     with torch.enable_grad():

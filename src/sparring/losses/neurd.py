@@ -12,9 +12,14 @@ NEEDS = {"centred_logit"}
 
 
 def neurd(
-    batch: LossBatch, *, threshold: Annotated[float, Field(gt=0)] = 2.0, importance_cap: Annotated[float, Field(ge=1)] = 10.0
+    batch: LossBatch,
+    *,
+    threshold: Annotated[float, Field(gt=0)] = 2.0,
+    importance_cap: Annotated[float, Field(ge=1)] = 10.0,
 ) -> LossTerm:
-    """Move the logit of what was done, not its log-probability: a rare action recovers as fast as a common one falls.
+    """Move the logit of what was done, not its log-probability.
+
+    A rare action recovers as fast as a common one falls.
 
     What: replicator dynamics for networks. The slope of the softmax, which vanishes near certainty,
     is left out.
@@ -48,5 +53,9 @@ def neurd(
     held = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
     push = (weight * advantages).masked_fill(held, 0.0)
     size = logit.detach().abs().max()
-    metrics = {"held_fraction": held.float().mean(), "weight_mean": weight.mean(), "centred_logit_max": size}
+    metrics = {
+        "held_fraction": held.float().mean(),
+        "weight_mean": weight.mean(),
+        "centred_logit_max": size,
+    }
     return LossTerm(values=-push * logit, weighted=True, metrics=metrics)

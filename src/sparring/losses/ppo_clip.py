@@ -13,7 +13,13 @@ PRESETS = {
 }
 
 
-def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2, dual_clip: float | None = None) -> LossTerm:
+def ppo_clip(
+    batch: LossBatch,
+    *,
+    clip_low: float = 0.2,
+    clip_high: float = 0.2,
+    dual_clip: float | None = None,
+) -> LossTerm:
     """Policy gradient with the probability ratio held near one.
 
     What: the pessimistic minimum of the plain and the clipped surrogate, per token.
@@ -45,7 +51,10 @@ def ppo_clip(batch: LossBatch, *, clip_low: float = 0.2, clip_high: float = 0.2,
         ConfigError: a clip width is negative, or dual_clip is not above 1.
     """
     if clip_low < 0 or clip_high < 0 or (dual_clip is not None and dual_clip <= 1):
-        raise ConfigError(f"ppo_clip: clip_low={clip_low}, clip_high={clip_high} must be >= 0 and dual_clip={dual_clip} > 1 or null.")
+        raise ConfigError(
+            f"ppo_clip: clip_low={clip_low}, clip_high={clip_high} must be >= 0 and "
+            f"dual_clip={dual_clip} > 1 or null."
+        )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio, advantages = log_of_ratio.exp(), batch.advantages
     loss, cut = clipped(ratio, advantages, clip_low, clip_high)

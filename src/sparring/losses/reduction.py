@@ -23,9 +23,9 @@ def reduce(
         per_token: [M].
         sequence: int64 [M], the training sequence of each token, 0..num_sequences-1.
         num_sequences: number of sequences S, those without tokens counted too.
-        how: "token_mean": sum / M, every token weighs the same (DAPO). "sequence_mean": mean over sequences of the mean
-            over their tokens, every game weighs the same (GRPO). "constant": sum / (S * constant), free of length bias
-            (Dr. GRPO).
+        how: "token_mean": sum / M, every token weighs the same (DAPO). "sequence_mean": mean over
+            sequences of the mean over their tokens, every game weighs the same (GRPO). "constant":
+            sum / (S * constant), free of length bias (Dr. GRPO).
         constant: tokens per sequence assumed by "constant".
 
     Returns:

@@ -12,7 +12,12 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 Temperature = Annotated[float, Field(gt=0)]
 
 
-def sapo(batch: LossBatch, *, temperature_positive: Temperature = 1.0, temperature_negative: Temperature = 1.05) -> LossTerm:
+def sapo(
+    batch: LossBatch,
+    *,
+    temperature_positive: Temperature = 1.0,
+    temperature_negative: Temperature = 1.05,
+) -> LossTerm:
     """Let a token's gradient fade smoothly as its ratio leaves one.
 
     What: PPO's clip is replaced by a sigmoid of the ratio.
@@ -38,7 +43,11 @@ def sapo(batch: LossBatch, *, temperature_positive: Temperature = 1.0, temperatu
     """
     log_of_ratio, advantages = log_ratio(batch.logprobs, batch.old_logprobs), batch.advantages
     ratio = log_of_ratio.exp()
-    temperature = torch.full_like(ratio, temperature_negative).detach().masked_fill(advantages > 0, temperature_positive)
+    temperature = (
+        torch.full_like(ratio, temperature_negative)
+        .detach()
+        .masked_fill(advantages > 0, temperature_positive)
+    )
     gate = torch.sigmoid(temperature * (ratio - 1.0))
     factor = 4.0 * gate * (1.0 - gate) * ratio
     metrics = {**ratio_metrics(ratio, log_of_ratio), "gate_mean": factor.detach().mean()}

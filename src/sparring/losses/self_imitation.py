@@ -14,7 +14,9 @@ PRESETS = {
 }
 
 
-def self_imitation(batch: LossBatch, *, clip_high: Annotated[float, Field(ge=0)] | None = None) -> LossTerm:
+def self_imitation(
+    batch: LossBatch, *, clip_high: Annotated[float, Field(ge=0)] | None = None
+) -> LossTerm:
     """Raise the probability of what went better than expected; leave the rest alone.
 
     What: the policy gradient of positive advantages only.
@@ -39,6 +41,8 @@ def self_imitation(batch: LossBatch, *, clip_high: Annotated[float, Field(ge=0)]
     """
     gains = batch.advantages.clamp(min=0.0)
     ratio = log_ratio(batch.logprobs, batch.old_logprobs).exp()
-    values = -gains * batch.logprobs if clip_high is None else clipped(ratio, gains, 1.0, clip_high)[0]
+    values = (
+        -gains * batch.logprobs if clip_high is None else clipped(ratio, gains, 1.0, clip_high)[0]
+    )
     metrics = {"imitated_fraction": (gains > 0).float().mean(), "ratio_max": ratio.detach().max()}
     return LossTerm(values=values, weighted=True, metrics=metrics)

@@ -16,8 +16,12 @@ SUPPORT = True
 Level = Literal["sequence", "turn"]
 
 
-def clipped(ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Return -min(ratio A, clip(ratio, 1 - low, 1 + high) A), and whose gradient that cuts, [M] each.
+def clipped(
+    ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the clipped surrogate loss, and whose gradient the clip cuts, [M] each.
+
+    The loss is -min(ratio A, clip(ratio, 1 - low, 1 + high) A).
 
     Args:
         ratio: [M].
@@ -25,13 +29,19 @@ def clipped(ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float 
         low: width below one, a number or [M].
         high: width above one, a number or [M].
     """
-    lower, upper = (torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device) for edge in (1.0 - low, 1.0 + high))
+    lower, upper = (
+        torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
+        for edge in (1.0 - low, 1.0 + high)
+    )
     plain, held = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
     return torch.maximum(plain, held), held > plain
 
 
 def dual_clipped(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """Return min(loss, -limit A) where A < 0 and the loss elsewhere, and whose gradient that cuts, [M] each."""
+    """Return min(loss, -limit A) where A < 0 and the loss elsewhere.
+
+    Whose gradient that cuts comes with it, [M] each.
+    """
     bound = -limit * advantages
     too_large = (advantages < 0) & (loss > bound)
     return torch.where(too_large, bound, loss), too_large
@@ -48,7 +58,9 @@ def segments(batch: LossBatch, level: Level) -> Tensor:
 def segment_sum(values: Tensor, segment: Tensor) -> Tensor:
     """Return the sum of values over each token's segment, laid out over the tokens, [M]."""
     size = int(segment.max()) + 1 if len(segment) else 0
-    return torch.zeros(size, dtype=values.dtype, device=values.device).index_add(0, segment, values)[segment]
+    return torch.zeros(size, dtype=values.dtype, device=values.device).index_add(
+        0, segment, values
+    )[segment]
 
 
 def segment_mean(values: Tensor, segment: Tensor) -> Tensor:

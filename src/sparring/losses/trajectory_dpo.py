@@ -10,7 +10,13 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from sparring.losses.base import LossBatch, LossTerm, Whole
-from sparring.losses.minibatch import Pairs, preference_pairs, through_tokens, trajectory_sums, whole_of
+from sparring.losses.minibatch import (
+    Pairs,
+    preference_pairs,
+    through_tokens,
+    trajectory_sums,
+    whole_of,
+)
 
 NEEDS = {"whole", "reference_logprobs"}
 PRESETS = {
@@ -86,7 +92,9 @@ def _factors(whole: Whole, length_normalised: bool, discount: float | None) -> T
         factor = factor / trajectory_sums(factor, whole)[whole.trajectory]
     if discount is None:
         return factor
-    turns = torch.zeros_like(whole.group).scatter_reduce(0, whole.trajectory, whole.turn_index + 1, "amax")[whole.trajectory]
+    turns = torch.zeros_like(whole.group).scatter_reduce(
+        0, whole.trajectory, whole.turn_index + 1, "amax"
+    )[whole.trajectory]
     left = turns - whole.turn_index
     if discount == 1.0:
         return factor * left / turns

@@ -10,7 +10,7 @@ TRAINS = False
 
 
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
-    """Weigh each token's policy loss by how much likelier the learner found it than the sampler, up to a cap.
+    """Weigh each token's policy loss by its likelihood under learner over sampler, up to a cap.
 
     What: corrects for replies drawn by other kernels, other precision or older weights.
     When to use: with an external engine or stale samples. In process the weights are one up to
@@ -34,5 +34,9 @@ def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     if cap <= 0:
         raise ConfigError(f"truncated_is: cap={cap} must be positive; write cap: 2.0.")
     raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
-    metrics = {"weight_mean": raw.mean(), "weight_max": raw.max(), "capped_fraction": (raw > cap).float().mean()}
+    metrics = {
+        "weight_mean": raw.mean(),
+        "weight_max": raw.max(),
+        "capped_fraction": (raw > cap).float().mean(),
+    }
     return LossTerm(values=raw.clamp(max=cap), level="weight", metrics=metrics)

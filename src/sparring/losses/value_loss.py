@@ -28,5 +28,8 @@ def value_loss(batch: LossBatch) -> LossTerm:
     difference = batch.values - batch.value_targets
     residual, target = difference.detach(), batch.value_targets
     spread = target.var(unbiased=False).clamp(min=1e-12)
-    metrics = {"error": residual.abs().mean(), "explained_variance": 1.0 - residual.var(unbiased=False) / spread}
+    metrics = {
+        "error": residual.abs().mean(),
+        "explained_variance": 1.0 - residual.var(unbiased=False) / spread,
+    }
     return LossTerm(values=0.5 * difference.square(), level="turn", metrics=metrics)

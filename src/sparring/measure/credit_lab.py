@@ -1,15 +1,20 @@
-"""The credit lab: every advantage estimator on the same episodes of a small game, against the exact policy gradient.
+"""The credit lab: every advantage estimator against the exact policy gradient.
 
-A table policy plays; each estimator is called on batch after batch as in a run, its running state carried on; its advantages
-give the gradient of every batch in the table's logits, which is compared with the exact one (see ``gradient_figures``).
+All of them are given the same episodes of a small game.
 
-Control variates. The figures of the expected gradient are measured with less noise by subtracting gradients whose expectation
-is known: those of the returns, of the returns from the turn on and of exact Q - V (each the exact gradient), and those of
-advantages 1, V and the mean return of the same seat in the group's other games (0). So the row of an estimator that is made
-of these says 0 by construction; ``bias_unpaired`` does without.
+A table policy plays; each estimator is called on batch after batch as in a run, its running state
+carried on; its advantages give the gradient of every batch in the table's logits, which is compared
+with the exact one (see ``gradient_figures``).
 
-Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one besides, by a judge that knows the
-exact values (``LabEpisodes.judgements``); all others see the game's own rewards.
+Control variates. The figures of the expected gradient are measured with less noise by subtracting
+gradients whose expectation is known: those of the returns, of the returns from the turn on and of
+exact Q - V (each the exact gradient), and those of advantages 1, V and the mean return of the same
+seat in the group's other games (0). So the row of an estimator that is made of these says 0 by
+construction; ``bias_unpaired`` does without.
+
+Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) are paid one
+besides, by a judge that knows the exact values (``LabEpisodes.judgements``); all others see the
+game's own rewards.
 """
 
 from __future__ import annotations
@@ -26,7 +31,13 @@ from sparring.config_parts import parse_plugin
 from sparring.errors import ConfigError, CreditError, SparringError
 from sparring.games.base import Game
 from sparring.measure.exact_values import exact_values
-from sparring.measure.gradient_figures import GradientFigures, GradientLayout, Products, figures, paired_products
+from sparring.measure.gradient_figures import (
+    GradientFigures,
+    GradientLayout,
+    Products,
+    figures,
+    paired_products,
+)
 from sparring.measure.lab_episodes import Critic, LabEpisodes, cut, lab_episodes, play_table, tiled
 from sparring.measure.table_policy import TablePolicy, exact_gradient
 from sparring.ops.groups import group_ids, leave_one_out_mean
@@ -51,18 +62,23 @@ class LabPlan:
     group_size: int = 8
     batch_size: int = 64
     critic: Critic = "exact"
-    burn_in: float = 0.0  # share of the batches, the first ones, that estimators see but no figure counts
+    # share of the batches, the first ones, that estimators see but no figure counts
+    burn_in: float = 0.0
     seed: int = 0
     timed: bool = True
 
     def __post_init__(self) -> None:
         if self.batch_size < 1 or not 0 <= self.burn_in < 1:
-            raise ConfigError(f"--batch {self.batch_size} must be at least 1 and --burn-in {self.burn_in} in [0, 1).")
+            raise ConfigError(
+                f"--batch {self.batch_size} must be at least 1 and --burn-in {self.burn_in} in "
+                "[0, 1)."
+            )
         if self.batches - self.skipped < MIN_BATCHES:
             wanted = int(np.ceil(MIN_BATCHES / (1 - self.burn_in))) * self.batch_size
             raise ConfigError(
-                f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches of {self.batch_size}; "
-                f"intervals need {MIN_BATCHES}: write --episodes {wanted} or more."
+                f"--episodes {self.episodes} make {self.batches - self.skipped} counted batches "
+                f"of {self.batch_size}; intervals need {MIN_BATCHES}: write --episodes {wanted} "
+                "or more."
             )
 
     @property
@@ -78,13 +94,18 @@ class LabPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabRow:
-    """What is known of one estimator on the lab's episodes; ``refused`` says why nothing is, where it is so."""
+    """What is known of one estimator on the lab's episodes.
+
+    ``refused`` says why nothing is, where it is so.
+    """
 
     estimator: str
     refused: str | None = None
     gradient: GradientFigures | None = None
-    seats: Mapping[str, GradientFigures] = field(default_factory=dict)  # by role, in the parameters of the seat alone
-    right_sign: float = np.nan  # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
+    # by role, in the parameters of the seat alone
+    seats: Mapping[str, GradientFigures] = field(default_factory=dict)
+    # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
+    right_sign: float = np.nan
     zeros: float = np.nan  # share of all turns whose advantage is 0
     effective: float = np.nan  # effective sample size (sum |A|)^2 / sum A^2 as a share of the turns
     seconds: float | None = None  # per 100,000 turns
@@ -107,7 +128,9 @@ class LabReport:
 
 
 def estimator_names(text: str) -> list[str]:
-    """Return the estimators of a comma-separated list; "all" is every one that is found, and every preset as NAME:PRESET.
+    """Return the estimators of a comma-separated list.
+
+    "all" is every one that is found, and every preset as NAME:PRESET.
 
     Raises:
         UnknownNameError: no such estimator, preset or option.
@@ -117,17 +140,26 @@ def estimator_names(text: str) -> list[str]:
     for item in filter(None, map(str.strip, text.split(","))):
         if item == ALL:
             for name in registry.names("credit"):
-                found += [name, *(f"{name}:{preset}" for preset in registry.load("credit", name).presets)]
+                found += [
+                    name,
+                    *(f"{name}:{preset}" for preset in registry.load("credit", name).presets),
+                ]
         else:
             bind_estimator(item)
             found.append(item)
     if not found:
-        raise ConfigError(f"--estimators {text!r} names none; write --estimators all, or a list such as outcome,rloo,'gae lam=0.5'.")
+        raise ConfigError(
+            f"--estimators {text!r} names none; write --estimators all, or a list such as "
+            "outcome,rloo,'gae lam=0.5'."
+        )
     return list(dict.fromkeys(found))
 
 
 def bind_estimator(text: str) -> Bound:
-    """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``; for errors see ``registry.bind``."""
+    """Return the estimator of a text such as ``rloo``, ``mars:as_released`` or ``gae lam=0.5``.
+
+    For errors see ``registry.bind``.
+    """
     name, preset, options = parse_plugin(text, "Estimator", "gae lam=0.5")
     return registry.bind("credit", name, options, preset=preset)
 
@@ -149,11 +181,23 @@ class CreditLab:
         self.values = exact_values(policy.states, policy.rows)
         self.exact = exact_gradient(policy, self.values)
         if not np.linalg.norm(self.exact) > 1e-12:
-            raise ConfigError(f"The exact gradient of this policy in {game.name!r} is 0: nothing to compare with. Write --policy random.")
+            raise ConfigError(
+                f"The exact gradient of this policy in {game.name!r} is 0: nothing to compare "
+                "with. Write --policy random."
+            )
         stream = Stream.from_seed(plan.seed).child("credit lab").child(game.name)
         sizes = {"batch_size": plan.batch_size, "group_size": plan.group_size}
-        episodes = play_table(game, policy, batches=plan.batches, stream=stream.child("play"), **sizes)
-        played = lab_episodes(episodes, policy, self.values, batch_size=plan.batch_size, critic=plan.critic, stream=stream.child("critic"))
+        episodes = play_table(
+            game, policy, batches=plan.batches, stream=stream.child("play"), **sizes
+        )
+        played = lab_episodes(
+            episodes,
+            policy,
+            self.values,
+            batch_size=plan.batch_size,
+            critic=plan.critic,
+            stream=stream.child("critic"),
+        )
         self.whole, self.played = played, _without(played, plan.skipped)
         self.tables = played.tables()
         self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
@@ -161,13 +205,22 @@ class CreditLab:
         self.controls, self.expectations = self._controls()
 
     def _controls(self) -> tuple[FloatArray, FloatArray]:
-        """Return gradients whose expectation is known, [K, S], and that expectation in units of the exact gradient, [K]."""
+        """Return gradients whose expectation is known, [K, S], and that expectation, [K].
+
+        It is in units of the exact gradient.
+        """
         turns = self.played.turns
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
         whole = trajectory_sums(turns.reward, turns.trajectory)
         rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
-        known = [whole[trajectory], rest, self.played.advantage, np.ones(len(rest)), self.values.state[self.played.state]]
+        known = [
+            whole[trajectory],
+            rest,
+            self.played.advantage,
+            np.ones(len(rest)),
+            self.values.state[self.played.state],
+        ]
         if self.plan.group_size > 1:
             groups, count = group_ids(turns.group[starts], turns.seat[starts])
             known.append(leave_one_out_mean(whole, groups, count)[trajectory])
@@ -211,15 +264,28 @@ class CreditLab:
         return LabRow(
             estimator=name,
             gradient=self._figures(gradients, None),
-            seats={role: self._figures(gradients, seat) for seat, role in enumerate(self.game.roles) if self._has_gradient(seat)},
-            right_sign=float(np.mean(np.sign(advantages[judged]) == np.sign(self.played.advantage[judged]))) if judged.any() else np.nan,
+            seats={
+                role: self._figures(gradients, seat)
+                for seat, role in enumerate(self.game.roles)
+                if self._has_gradient(seat)
+            },
+            right_sign=float(
+                np.mean(np.sign(advantages[judged]) == np.sign(self.played.advantage[judged]))
+            )
+            if judged.any()
+            else np.nan,
             zeros=float(np.mean(advantages == 0)),
-            effective=float(np.abs(advantages).sum() ** 2 / square / len(advantages)) if square else 0.0,
+            effective=float(np.abs(advantages).sum() ** 2 / square / len(advantages))
+            if square
+            else 0.0,
             seconds=self.seconds(estimator) if self.plan.timed else None,
         )
 
     def advantages(self, name: str, estimator: Estimator) -> FloatArray:
-        """Return the advantage of every turn, burn-in included, from one call per batch with the state carried on."""
+        """Return the advantage of every turn, burn-in included.
+
+        There is one call per batch, with the state carried on.
+        """
         state: Mapping[str, Any] = {}
         found = []
         judged = judgements_of(estimator, self.whole)
@@ -230,7 +296,10 @@ class CreditLab:
         advantages = np.concatenate(found)
         wrong = np.flatnonzero(~np.isfinite(advantages))
         if len(wrong):
-            raise CreditError(f"credit {name!r} gave the advantage {advantages[wrong[0]]} in turn {wrong[0]} of the lab's episodes.")
+            raise CreditError(
+                f"credit {name!r} gave the advantage {advantages[wrong[0]]} in turn {wrong[0]} of "
+                "the lab's episodes."
+            )
         return advantages
 
     def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
@@ -241,15 +310,26 @@ class CreditLab:
             kept = own[layout.parameter]
             exact, gradients, controls = exact * own, gradients * kept, controls * kept
         plain = Products.of(layout, gradients, exact)
-        return figures(plain, paired_products(layout, gradients, exact, controls, self.expectations))
+        return figures(
+            plain, paired_products(layout, gradients, exact, controls, self.expectations)
+        )
 
     def _has_gradient(self, seat: int) -> bool:
         """Return whether the seat's own part of the exact gradient is not 0."""
         return bool(np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12)
 
     def seconds(self, estimator: Estimator) -> float:
-        """Return the wall-clock time of one call on the played turns, repeated or cut to about 100,000, per 100,000 turns."""
-        end = int(np.searchsorted(self.played.batch, self.played.batch[min(TIMED_ROWS, len(self.played.batch)) - 1], side="right"))
+        """Return the wall-clock time of one call, per 100,000 turns.
+
+        The played turns are repeated or cut to about 100,000.
+        """
+        end = int(
+            np.searchsorted(
+                self.played.batch,
+                self.played.batch[min(TIMED_ROWS, len(self.played.batch)) - 1],
+                side="right",
+            )
+        )
         turns = self.played.judged(judgements_of(estimator, self.played)).turns
         table = tiled(cut(turns, 0, end), TIMED_ROWS)
         begin = time.perf_counter()
@@ -264,7 +344,10 @@ def judgements_of(estimator: Estimator, played: LabEpisodes) -> list[str]:
 
 
 def per_turn(credit: Credit, turns: TurnTable) -> FloatArray:
-    """Return the advantage of every turn, [N]: that of a token-level estimator is the mean over the turn's tokens, 0 without any."""
+    """Return the advantage of every turn, [N].
+
+    That of a token-level estimator is the mean over the turn's tokens, 0 without any.
+    """
     if credit.level == "turn":
         return credit.advantages
     turn = np.repeat(np.arange(len(turns.n_tokens)), turns.n_tokens)

@@ -1,4 +1,6 @@
-"""What every decision is worth, exactly, when all seats follow one policy: Q and V of each information state.
+"""What every decision is worth, exactly, when all seats follow one policy.
+
+Q and V of each information state.
 
 The mathematics is in ``ops/game_tree.py``.
 """

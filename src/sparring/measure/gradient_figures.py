@@ -1,9 +1,10 @@
 """From the gradients of batches to bias, variance and cosine, each with an interval.
 
-n batches, D parameters, N turns; S pairs (batch, parameter) that some turn touched, in which all gradients are kept.
-With g_1 .. g_n the batches' gradients and e the exact one, everything is a function of sums of products, so that all
-leave-one-out values of the jackknife cost as much as one. Squared norms of means are estimated by pairs of different
-batches (U-statistics): |mean|^2 alone is too large by the variance over n.
+n batches, D parameters, N turns; S pairs (batch, parameter) that some turn touched, in which all
+gradients are kept. With g_1 .. g_n the batches' gradients and e the exact one, everything is a
+function of sums of products, so that all leave-one-out values of the jackknife cost as much as one.
+Squared norms of means are estimated by pairs of different batches (U-statistics): |mean|^2 alone is
+too large by the variance over n.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class GradientLayout:
         turn = np.repeat(np.arange(len(widths)), widths)
         within = np.arange(len(turn)) - np.repeat(np.cumsum(widths) - widths, widths)
         parameter = policy.starts[played.state][turn] + within
-        pairs, slot = np.unique(played.batch[turn] * len(policy.flat) + parameter, return_inverse=True)
+        pairs, slot = np.unique(
+            played.batch[turn] * len(policy.flat) + parameter, return_inverse=True
+        )
         return cls(
             num_batches=played.num_batches,
             num_parameters=len(policy.flat),
@@ -54,22 +57,32 @@ class GradientLayout:
         )
 
     def gradients(self, advantages: FloatArray) -> FloatArray:
-        """Return the gradient of every batch, [S]: 1 / episodes * sum over turns of A * (onehot(a) - pi)."""
+        """Return the gradient of every batch, [S].
+
+        1 / episodes * sum over turns of A * (onehot(a) - pi).
+        """
         weights = self.score * advantages[self.turn]
         return np.bincount(self.slot, weights=weights, minlength=len(self.batch)) / self.batch_size
 
     def total(self, gradients: FloatArray) -> FloatArray:
         """Return the sum over batches, [D]."""
-        return np.bincount(self.parameter, weights=gradients, minlength=self.num_parameters).astype(np.float64)
+        return np.bincount(self.parameter, weights=gradients, minlength=self.num_parameters).astype(
+            np.float64
+        )
 
     def per_batch(self, values: FloatArray) -> FloatArray:
         """Return the sum of each batch's entries, [n]."""
-        return np.bincount(self.batch, weights=values, minlength=self.num_batches).astype(np.float64)
+        return np.bincount(self.batch, weights=values, minlength=self.num_batches).astype(
+            np.float64
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Products:
-    """Inner products of batch gradients: with themselves, with their sum, and with the exact gradient."""
+    """Inner products of batch gradients.
+
+    With themselves, with their sum, and with the exact gradient.
+    """
 
     own: FloatArray  # [n] g_k . g_k
     with_sum: FloatArray  # [n] g_k . sum of g
@@ -78,14 +91,25 @@ class Products:
     pair_error: float  # standard error that squared norms of the mean keep where the mean is 0
 
     @classmethod
-    def of(cls, layout: GradientLayout, gradients: FloatArray, exact: FloatArray, shift: float = 0.0) -> Products:
+    def of(
+        cls, layout: GradientLayout, gradients: FloatArray, exact: FloatArray, shift: float = 0.0
+    ) -> Products:
         """Return the products of ``gradients + shift * exact``."""
         total, square = layout.total(gradients), float(exact @ exact)
         along = layout.per_batch(gradients * exact[layout.parameter])
         own = layout.per_batch(gradients * gradients) + 2 * shift * along + shift**2 * square
         with_sum = layout.per_batch(gradients * total[layout.parameter])
-        with_sum += shift * (layout.num_batches * along + float(total @ exact)) + layout.num_batches * shift**2 * square
-        return cls(own=own, with_sum=with_sum, along=along + shift * square, exact=square, pair_error=_pair_error(layout, gradients))
+        with_sum += (
+            shift * (layout.num_batches * along + float(total @ exact))
+            + layout.num_batches * shift**2 * square
+        )
+        return cls(
+            own=own,
+            with_sum=with_sum,
+            along=along + shift * square,
+            exact=square,
+            pair_error=_pair_error(layout, gradients),
+        )
 
     @property
     def count(self) -> int:
@@ -94,15 +118,22 @@ class Products:
 
     def estimates(self) -> tuple[Moments, Moments]:
         """Return the moments of all batches, and those with each batch left out, arrays [n]."""
-        whole = np.array([self.own.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()])
+        whole = np.array(
+            [self.own.sum(), self.with_sum.sum(), self.along.sum(), (self.along**2).sum()]
+        )
         parts = np.array([self.own, 2 * self.with_sum - self.own, self.along, self.along**2])
-        return _moments(self.count, whole, self.exact), _moments(self.count - 1, whole[:, None] - parts, self.exact)
+        return _moments(self.count, whole, self.exact), _moments(
+            self.count - 1, whole[:, None] - parts, self.exact
+        )
 
 
 def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
-    """Return sqrt(2 tr(C^2) / (n (n - 1))), C the covariance of g: tr(C^2) from products of some centred batches with all others.
+    """Return sqrt(2 tr(C^2) / (n (n - 1))), C the covariance of g.
 
-    Where the mean is 0 the U-statistic of its square has this error, of which the jackknife sees nothing in unlucky draws.
+    tr(C^2) from products of some centred batches with all others.
+
+    Where the mean is 0 the U-statistic of its square has this error, of which the jackknife sees
+    nothing in unlucky draws.
     """
     n = layout.num_batches
     mean = layout.total(gradients) / n
@@ -118,7 +149,10 @@ def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moments:
-    """Unbiased estimates in units of the exact gradient's norm, of all batches or of leave-one-out sets (arrays [n])."""
+    """Unbiased estimates in units of the exact gradient's norm.
+
+    They are of all batches or of leave-one-out sets (arrays [n]).
+    """
 
     bias: FloatArray  # |E g - e|^2
     along: FloatArray  # E g . e
@@ -127,7 +161,10 @@ class Moments:
 
 
 def _moments(n: int, sums: FloatArray, exact: float) -> Moments:
-    """Return the estimates from sums over n batches: of g . g, the sum of g squared, of g . e and of its square."""
+    """Return the estimates from sums over n batches.
+
+    Of g . g, the sum of g squared, of g . e and of its square.
+    """
     own, total, along, along_squares = sums
     pairs = n * (n - 1)
     square = (total - own) / pairs
@@ -142,11 +179,14 @@ def _moments(n: int, sums: FloatArray, exact: float) -> Moments:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GradientFigures:
-    """How an estimator's gradient relates to the exact one; norms relative to the exact one's, 95 % intervals.
+    """How an estimator's gradient relates to the exact one.
 
-    ``bias`` is |E g - e| / |e| and ``bias_scaled`` the same after the best positive factor, which is the sine of the angle
-    between them (1 from a right angle on). ``variance`` is tr Cov g / |e|^2 of one batch and ``variance_scaled`` the same
-    after the factor that gives E g the exact gradient's length along the exact gradient, so that it cannot be won by being small.
+    Norms relative to the exact one's, 95 % intervals.
+
+    ``bias`` is |E g - e| / |e| and ``bias_scaled`` the same after the best positive factor, which
+    is the sine of the angle between them (1 from a right angle on). ``variance`` is tr Cov g /
+    |e|^2 of one batch and ``variance_scaled`` the same after the factor that gives E g the exact
+    gradient's length along the exact gradient, so that it cannot be won by being small.
     """
 
     bias: Interval
@@ -155,7 +195,8 @@ class GradientFigures:
     variance: Interval
     variance_scaled: Interval
     bias_unpaired: Interval  # ``bias`` without control variates
-    batch_cosine: Interval  # mean over batches of a single batch's cosine; a gradient of 0 counts as 0
+    # mean over batches of a single batch's cosine; a gradient of 0 counts as 0
+    batch_cosine: Interval
 
 
 def figures(plain: Products, paired: Products) -> GradientFigures:
@@ -163,17 +204,23 @@ def figures(plain: Products, paired: Products) -> GradientFigures:
 
     Args:
         plain: products of its batch gradients.
-        paired: products of the same with control variates subtracted: equal expectation, less noise.
+        paired: products of the same with control variates subtracted: equal expectation, less
+            noise.
     """
     (raw, raw_left), (fine, fine_left) = plain.estimates(), paired.estimates()
     with np.errstate(divide="ignore", invalid="ignore"):
-        squares = [(m.across / (m.along**2 + m.across), m.along / np.sqrt(m.along**2 + m.across)) for m in (fine, fine_left)]
+        squares = [
+            (m.across / (m.along**2 + m.across), m.along / np.sqrt(m.along**2 + m.across))
+            for m in (fine, fine_left)
+        ]
         noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_left, fine_left))]
         lengths = np.sqrt(plain.own * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         more = paired.pair_error / paired.exact
         more_angle = more / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
-    sine = _root(jackknife_interval(float(squares[0][0]), squares[1][0], more_error=more_angle), top=1.0)
+    sine = _root(
+        jackknife_interval(float(squares[0][0]), squares[1][0], more_error=more_angle), top=1.0
+    )
     along = jackknife_interval(float(fine.along), fine_left.along)
     ahead, perhaps_behind = along.mean > 0, not along.low > 0
     return GradientFigures(
@@ -184,21 +231,38 @@ def figures(plain: Products, paired: Products) -> GradientFigures:
             high=1.0 if perhaps_behind else sine.high,
             count=sine.count,
         ),
-        cosine=_clipped(jackknife_interval(float(squares[0][1]), squares[1][1], more_error=more_angle / 2), -1.0, 1.0),
+        cosine=_clipped(
+            jackknife_interval(float(squares[0][1]), squares[1][1], more_error=more_angle / 2),
+            -1.0,
+            1.0,
+        ),
         variance=_clipped(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
-        variance_scaled=_clipped(jackknife_interval(float(noise[0]) if ahead else np.inf, noise[1]), 0.0, np.inf),
-        bias_unpaired=_root(jackknife_interval(float(raw.bias), raw_left.bias, more_error=plain.pair_error / plain.exact)),
+        variance_scaled=_clipped(
+            jackknife_interval(float(noise[0]) if ahead else np.inf, noise[1]), 0.0, np.inf
+        ),
+        bias_unpaired=_root(
+            jackknife_interval(
+                float(raw.bias), raw_left.bias, more_error=plain.pair_error / plain.exact
+            )
+        ),
         batch_cosine=mean_interval(cosines),
     )
 
 
 def paired_products(
-    layout: GradientLayout, gradients: FloatArray, exact: FloatArray, controls: FloatArray, expectations: FloatArray
+    layout: GradientLayout,
+    gradients: FloatArray,
+    exact: FloatArray,
+    controls: FloatArray,
+    expectations: FloatArray,
 ) -> Products:
-    """Return the products of the gradients minus the combination of control variates that leaves the least variance.
+    """Return the products of the gradients minus a combination of control variates.
 
-    E g is what it was: the controls' own expectation is put back. Their K factors are fitted to all D parameters of all
-    batches together, which for few of them moves the result by a share of order K / n of what noise is left.
+    It is the one that leaves the least variance.
+
+    E g is what it was: the controls' own expectation is put back. Their K factors are fitted to all
+    D parameters of all batches together, which for few of them moves the result by a share of order
+    K / n of what noise is left.
 
     Args:
         layout: of the episodes.
@@ -211,16 +275,25 @@ def paired_products(
     covariance = controls @ controls.T - sums @ sums.T / layout.num_batches
     shared = controls @ gradients - sums @ layout.total(gradients) / layout.num_batches
     factors = np.linalg.lstsq(covariance, shared, rcond=1e-10)[0]
-    return Products.of(layout, gradients - factors @ controls, exact, shift=float(factors @ expectations))
+    return Products.of(
+        layout, gradients - factors @ controls, exact, shift=float(factors @ expectations)
+    )
 
 
 def _root(squared: Interval, top: float = np.inf) -> Interval:
     """Return the interval of a square as that of its root; estimates below 0 are 0."""
-    low, mean, high = (float(np.sqrt(np.clip(end, 0.0, top**2))) for end in (squared.low, squared.mean, squared.high))
+    low, mean, high = (
+        float(np.sqrt(np.clip(end, 0.0, top**2)))
+        for end in (squared.low, squared.mean, squared.high)
+    )
     return Interval(mean=mean, low=low, high=high, count=squared.count, level=squared.level)
 
 
 def _clipped(interval: Interval, low: float, high: float) -> Interval:
     """Return the interval inside the range of what it measures."""
     ends = (float(np.clip(end, low, high)) for end in (interval.mean, interval.low, interval.high))
-    return Interval(**dict(zip(("mean", "low", "high"), ends, strict=True)), count=interval.count, level=interval.level)
+    return Interval(
+        **dict(zip(("mean", "low", "high"), ends, strict=True)),
+        count=interval.count,
+        level=interval.level,
+    )

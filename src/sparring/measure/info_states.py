@@ -1,4 +1,6 @@
-"""Walks a whole game tree once and lists every information state as the conversation a rollout would produce.
+"""Walks a whole game tree once.
+
+It lists every information state as the conversation a rollout would produce.
 
 The walk is policy-free, so a run does it once and evaluates any number of policies on it.
 """
@@ -22,17 +24,23 @@ DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
 _PROBES = 32
 _PROBE_CAP = 1e30  # a random play is cut once it stands for this many histories
-_HOPELESS = 100.0  # an estimate this many times over the bound is believed without walking (wrong with P < 1/100, Markov)
+# an estimate this many times over the bound is believed without walking (wrong with P < 1/100,
+# Markov)
+_HOPELESS = 100.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
 class InfoStates:
-    """All information states of a game, in the order of a depth-first walk; I of them. What no policy changes is found once per object."""
+    """All information states of a game, in the order of a depth-first walk; I of them.
+
+    What no policy changes is found once per object.
+    """
 
     game: str
     rules: str  # OpenSpiel's name of the rules, parameters included
     queries: tuple[Query, ...]  # [I]
-    legal_ids: tuple[tuple[int, ...], ...]  # [I] OpenSpiel's action ids, parallel to Query.legal_actions
+    # [I] OpenSpiel's action ids, parallel to Query.legal_actions
+    legal_ids: tuple[tuple[int, ...], ...]
     spiel_keys: tuple[str, ...]  # [I] OpenSpiel's information-state strings
     tree: GameTree
 
@@ -43,7 +51,10 @@ class InfoStates:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Memory:
-    """What one seat has seen and done along one path; ``since`` is the number of plies it has been told."""
+    """What one seat has seen and done along one path.
+
+    ``since`` is the number of plies it has been told.
+    """
 
     observations: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
@@ -68,18 +79,28 @@ class _Walk:
         """Visit every history once, depth first, without recursion."""
         spiel = self.game.spiel.new_initial_state()
         memories = (_Memory(),) * self.game.num_seats
-        stack: list[tuple[Any, tuple[int, int, int, float], tuple[_Memory, ...]]] = [(spiel, (-1, -1, -1, 1.0), memories)]
+        stack: list[tuple[Any, tuple[int, int, int, float], tuple[_Memory, ...]]] = [
+            (spiel, (-1, -1, -1, 1.0), memories)
+        ]
         while stack:
             spiel, edge, memories = stack.pop()
             node = len(self.edges)
             self.edges.append(edge)
             if node >= self.limit * HISTORIES_PER_INFO_STATE:
-                raise too_large(self.game, self.limit, f"the walk was stopped after {node:,} histories")
+                raise too_large(
+                    self.game, self.limit, f"the walk was stopped after {node:,} histories"
+                )
             if spiel.is_terminal():
                 self.terminal.append(node)
                 self.returns.append(list(spiel.returns()))
             elif spiel.is_chance_node():
-                stack += reversed([(spiel.child(a), (node, -1, -1, p), memories) for a, p in spiel.chance_outcomes() if p > 0])
+                stack += reversed(
+                    [
+                        (spiel.child(a), (node, -1, -1, p), memories)
+                        for a, p in spiel.chance_outcomes()
+                        if p > 0
+                    ]
+                )
             else:
                 stack += reversed(list(self._moves(spiel, node, memories)))
 
@@ -104,9 +125,17 @@ class _Walk:
             ),
             state,
         )
-        for choice, (action, action_id) in enumerate(zip(actions, self.legal_ids[number], strict=True)):
-            after = _Memory(observations=observations, actions=(*memory.actions, action), since=state.plies + 1)
-            yield spiel.child(action_id), (node, number, choice, 1.0), (*memories[:seat], after, *memories[seat + 1 :])
+        for choice, (action, action_id) in enumerate(
+            zip(actions, self.legal_ids[number], strict=True)
+        ):
+            after = _Memory(
+                observations=observations, actions=(*memory.actions, action), since=state.plies + 1
+            )
+            yield (
+                spiel.child(action_id),
+                (node, number, choice, 1.0),
+                (*memories[:seat], after, *memories[seat + 1 :]),
+            )
 
     def _register(self, query: Query, state: State) -> int:
         """Return the number of an information state, new or met before on another path."""
@@ -117,7 +146,10 @@ class _Walk:
             return known
         number = len(self.queries)
         if number >= self.limit:
-            reached = f"the walk was stopped after {number:,} information states in {len(self.edges):,} histories"
+            reached = (
+                f"the walk was stopped after {number:,} information states in {len(self.edges):,} "
+                "histories"
+            )
             raise too_large(self.game, self.limit, reached)
         self.index[query.seat, query.key] = number
         self.queries.append(query)
@@ -141,28 +173,35 @@ class _Walk:
 def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStates:
     """Return every information state of a game, with the tree of histories they lie on.
 
-    A seat's first text is ``observe(seat, 0)``; each later one is ``observe(seat, plies at its previous own turn + 1)``,
-    so its own actions are not told back to it: exactly the texts a rollout produces when every reply is legal.
+    A seat's first text is ``observe(seat, 0)``; each later one is ``observe(seat, plies at its
+    previous own turn + 1)``, so its own actions are not told back to it: exactly the texts a
+    rollout produces when every reply is legal.
 
     Args:
         game: any sequential game whose OpenSpiel rules give information-state strings.
         limit: the largest number of information states to accept.
 
     Raises:
-        TooLargeError: more than ``limit`` information states, or ``limit * HISTORIES_PER_INFO_STATE`` histories.
-        GameError: OpenSpiel gives no information states for this game, or two paths to one information state tell
-            their seat different things (the wording breaks perfect recall).
+        TooLargeError: more than ``limit`` information states, or ``limit *
+            HISTORIES_PER_INFO_STATE`` histories.
+        GameError: OpenSpiel gives no information states for this game, or two paths to one
+            information state tell their seat different things (the wording breaks perfect recall).
     """
     if no_rules(game):
-        raise GameError(f"{game.name}: no exact figures, as {no_rules(game)}; matches say how it is played.")
+        raise GameError(
+            f"{game.name}: no exact figures, as {no_rules(game)}; matches say how it is played."
+        )
     if not game.spiel.get_type().provides_information_state_string:
         raise GameError(
-            f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has none for it. "
-            "Measure win rates by matches against random, MCTS or another agent instead (sparring evaluate RUN)."
+            f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has "
+            "none for it. Measure win rates by matches against random, MCTS or another agent "
+            "instead (sparring evaluate RUN)."
         )
     estimate = estimate_histories(game)
     if estimate > _HOPELESS * HISTORIES_PER_INFO_STATE * limit:
-        raise too_large(game, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories")
+        raise too_large(
+            game, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
+        )
     walk = _Walk(game=game, limit=limit)
     walk.run()
     return InfoStates(
@@ -176,10 +215,13 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
 
 
 def estimate_histories(game: Game, *, probes: int = _PROBES) -> float:
-    """Return an unbiased estimate of the number of terminal histories, from random plays (always the same ones).
+    """Return an unbiased estimate of the number of terminal histories.
 
-    A play that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975, "Estimating the efficiency of
-    backtrack programs"); the estimate is the mean over ``probes`` plays, each cut at ``_PROBE_CAP``.
+    It comes from random plays (always the same ones).
+
+    A play that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
+    "Estimating the efficiency of backtrack programs"); the estimate is the mean over ``probes``
+    plays, each cut at ``_PROBE_CAP``.
     """
     total = 0.0
     for probe in range(probes):
@@ -197,17 +239,18 @@ def estimate_histories(game: Game, *, probes: int = _PROBES) -> float:
 def too_large(game: Game, limit: int, reached: str) -> TooLargeError:
     """Return the error of a game that exact evaluation cannot walk, with what to use instead."""
     return TooLargeError(
-        f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} information states. "
-        "Measure win rates by matches against random, MCTS or another agent instead (sparring evaluate RUN), "
-        "or raise `limit` if the game is only a little larger."
+        f"{game.name!r} is too large for exact evaluation: {reached}, and the limit is {limit:,} "
+        "information states. Measure win rates by matches against random, MCTS or another agent "
+        "instead (sparring evaluate RUN), or raise `limit` if the game is only a little larger."
     )
 
 
 def _forgetful(first: Query, second: Query) -> GameError:
     """Return the error of a wording under which one information state has two conversations."""
     return GameError(
-        f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information state {first.key!r} is told "
-        f"{first.observations} after {first.actions} with {first.legal_actions} on one path, and "
-        f"{second.observations} after {second.actions} with {second.legal_actions} on another. "
-        "Make State.observe a function of what the seat may know only."
+        f"The wording of {first.game!r} breaks perfect recall: seat {first.seat} in information "
+        f"state {first.key!r} is told {first.observations} after {first.actions} "
+        f"with {first.legal_actions} on one path, and {second.observations} "
+        f"after {second.actions} with {second.legal_actions} on another. Make State.observe a "
+        "function of what the seat may know only."
     )

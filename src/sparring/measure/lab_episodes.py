@@ -1,4 +1,6 @@
-"""Episodes of a table policy as the credit lab needs them: batches with every column filled, and what each turn is truly worth.
+"""Episodes of a table policy as the credit lab needs them.
+
+Batches with every column filled, and what each turn is truly worth.
 
 N turns of all batches, I information states.
 """
@@ -29,7 +31,10 @@ NOISE = 0.5  # standard deviation of a noisy critic's errors, in standard deviat
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabEpisodes:
-    """What was played: one table of all turns, where its batches begin, and the truth about every turn."""
+    """What was played.
+
+    One table of all turns, where its batches begin, and the truth about every turn.
+    """
 
     turns: TurnTable
     batch: IntArray  # [N] batch of each turn
@@ -38,7 +43,8 @@ class LabEpisodes:
     state: IntArray  # [N] information state
     choice: IntArray  # [N] position of what was played in its legal actions
     advantage: FloatArray  # [N] exact Q - V
-    judgements: Mapping[str, FloatArray]  # [N] each, by the name of the reward component that they stand in for
+    # [N] each, by the name of the reward component that they stand in for
+    judgements: Mapping[str, FloatArray]
 
     def tables(self) -> list[TurnTable]:
         """Return the turn table of each batch, as a run would make it of the batch's episodes."""
@@ -46,20 +52,39 @@ class LabEpisodes:
         return [cut(self.turns, begin, end) for begin, end in pairwise(bounds.tolist())]
 
     def judged(self, components: Sequence[str]) -> LabEpisodes:
-        """Return the episodes with these judgements paid on top of what the game pays, as a run's rewards would be."""
+        """Return the episodes with these judgements paid on top of what the game pays.
+
+        A run's rewards would be paid like this.
+        """
         added = {name: self.judgements[name] for name in components}
         reward = self.turns.reward + sum(added.values(), np.zeros(len(self.batch)))
-        return replace(self, turns=replace(self.turns, reward=reward, components={**self.turns.components, **added}))
+        return replace(
+            self,
+            turns=replace(self.turns, reward=reward, components={**self.turns.components, **added}),
+        )
 
 
-def play_table(game: Game, policy: TablePolicy, *, batches: int, batch_size: int, group_size: int, stream: Stream) -> list[Episode]:
-    """Play ``batches * batch_size`` episodes with the policy in every seat; the members of a group share their deal.
+def play_table(
+    game: Game,
+    policy: TablePolicy,
+    *,
+    batches: int,
+    batch_size: int,
+    group_size: int,
+    stream: Stream,
+) -> list[Episode]:
+    """Play ``batches * batch_size`` episodes with the policy in every seat.
+
+    The members of a group share their deal.
 
     Raises:
         ConfigError: the sizes do not fit.
     """
     if group_size < 1 or batch_size % group_size:
-        raise ConfigError(f"The batch of {batch_size} episodes must hold whole groups of {group_size}; write --group-size 8 --batch 64.")
+        raise ConfigError(
+            f"The batch of {batch_size} episodes must hold whole groups of {group_size}; write "
+            "--group-size 8 --batch 64."
+        )
     agent = TableAgent(policy)
     specs = []
     for number in range(batches * batch_size):
@@ -79,12 +104,19 @@ def play_table(game: Game, policy: TablePolicy, *, batches: int, batch_size: int
 
 
 def lab_episodes(
-    episodes: Sequence[Episode], policy: TablePolicy, values: ExactValues, *, batch_size: int, critic: Critic, stream: Stream
+    episodes: Sequence[Episode],
+    policy: TablePolicy,
+    values: ExactValues,
+    *,
+    batch_size: int,
+    critic: Critic,
+    stream: Stream,
 ) -> LabEpisodes:
     """Return the turns of these episodes with the columns that estimators may need.
 
-    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's, ``value_after`` the critic's at
-    the seat's next own turn (0 after its last), ``old_logprob`` is ``logprob``, ``reference_logprob`` that of uniform play.
+    Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's,
+    ``value_after`` the critic's at the seat's next own turn (0 after its last), ``old_logprob`` is
+    ``logprob``, ``reference_logprob`` that of uniform play.
 
     Args:
         episodes: whole batches of them, numbered from 0.
@@ -127,11 +159,15 @@ def lab_episodes(
     )
 
 
-def _judgements(chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy) -> dict[str, FloatArray]:
-    """Return what a judge that knows the exact values says of every turn, for estimators that read such a reward component.
+def _judgements(
+    chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy
+) -> dict[str, FloatArray]:
+    """Return what a judge that knows the exact values says of every turn.
 
-    ``best_action``: 1 if no action has a larger Q under the policy that plays, else 0. ``playout_value``: the exact Q, which
-    playing on from the turn estimates.
+    It is for estimators that read such a reward component.
+
+    ``best_action``: 1 if no action has a larger Q under the policy that plays, else 0.
+    ``playout_value``: the exact Q, which playing on from the turn estimates.
     """
     best = np.array([own.max() for own in values.action])[state]
     return {"best_action": (chosen >= best - SAME).astype(np.float64), "playout_value": chosen}
@@ -144,7 +180,9 @@ def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray,
         for index, query in enumerate(policy.states.queries)
         for choice, action in enumerate(query.legal_actions)
     }
-    found = [number[turn.seat, turn.state_key, str(turn.action)] for _, turn in ordered_turns(episodes)]
+    found = [
+        number[turn.seat, turn.state_key, str(turn.action)] for _, turn in ordered_turns(episodes)
+    ]
     places = np.array(found, dtype=np.int64).reshape(-1, 2)
     return places[:, 0].copy(), places[:, 1].copy()
 
@@ -161,24 +199,43 @@ def _critic(kind: Critic, exact: FloatArray, turns: TurnTable, stream: Stream) -
 
 
 def cut(turns: TurnTable, begin: int, end: int) -> TurnTable:
-    """Return rows ``begin`` to ``end`` of a table, which begin and end with whole trajectories, numbered from 0 again."""
+    """Return rows ``begin`` to ``end`` of a table, numbered from 0 again.
+
+    They begin and end with whole trajectories.
+    """
     columns = _columns(turns)
     chosen = {name: column[begin:end] for name, column in columns.items()}
     chosen["trajectory"] = chosen["trajectory"] - (chosen["trajectory"][0] if end > begin else 0)
-    return replace(turns, **chosen, components={name: column[begin:end] for name, column in turns.components.items()})
+    return replace(
+        turns,
+        **chosen,
+        components={name: column[begin:end] for name, column in turns.components.items()},
+    )
 
 
 def tiled(turns: TurnTable, rows: int) -> TurnTable:
-    """Return the table repeated until it has at least so many rows; every copy has its own episodes, groups and trajectories."""
+    """Return the table repeated until it has at least so many rows.
+
+    Every copy has its own episodes, groups and trajectories.
+    """
     copies = max(1, -(-rows // max(len(turns.reward), 1)))
-    columns: dict[str, Any] = {name: np.tile(column, copies) for name, column in _columns(turns).items()}
+    columns: dict[str, Any] = {
+        name: np.tile(column, copies) for name, column in _columns(turns).items()
+    }
     copy = np.repeat(np.arange(copies), len(turns.reward))
     for name in ("episode", "group", "trajectory"):
         columns[name] = columns[name] + copy * (int(columns[name].max(initial=0)) + 1)
-    return replace(turns, **columns, components={name: np.tile(column, copies) for name, column in turns.components.items()})
+    return replace(
+        turns,
+        **columns,
+        components={name: np.tile(column, copies) for name, column in turns.components.items()},
+    )
 
 
 def _columns(turns: TurnTable) -> dict[str, Any]:
-    """Return the table's columns by name; with one token per turn all of them have one entry per row."""
+    """Return the table's columns by name.
+
+    With one token per turn all of them have one entry per row.
+    """
     found = {field.name: getattr(turns, field.name) for field in fields(turns)}
     return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}

@@ -1,4 +1,7 @@
-"""The league table: every player against every other, seat-balanced, rated on all games at once with intervals."""
+"""The league table: every player against every other, seat-balanced.
+
+All games at once are rated, with intervals.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class LeagueRow:
     draws: int
     losses: int
     mean_return: float  # over the opponents, each weighted the same; in the game's units
-    one_sided: bool  # only won, or only lost: no game bounds the rating on that side, only the prior does
+    # only won, or only lost: no game bounds the rating on that side, only the prior does
+    one_sided: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,8 +42,10 @@ class LeagueTable:
 
     game: str
     rows: tuple[LeagueRow, ...]  # [P] best rating first
-    payoffs: tuple[tuple[float, ...], ...]  # [P][P] mean return of the row against the column; 0 on the diagonal
-    matches: tuple[MatchReport, ...]  # one per pair of players; one per ordered pair with more than two seats
+    # [P][P] mean return of the row against the column; 0 on the diagonal
+    payoffs: tuple[tuple[float, ...], ...]
+    # one per pair of players; one per ordered pair with more than two seats
+    matches: tuple[MatchReport, ...]
 
 
 def league_table(
@@ -54,8 +60,9 @@ def league_table(
 ) -> LeagueTable:
     """Play every pair of players and rate them.
 
-    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more, a match puts one player in one
-    seat and the other in the rest, so a pair plays two matches, one each way, and neither is favoured.
+    With two seats a pair plays one match of ``2 * games_per_seat`` games. With more, a match puts
+    one player in one seat and the other in the rest, so a pair plays two matches, one each way, and
+    neither is favoured.
 
     Args:
         game: the game.
@@ -71,7 +78,10 @@ def league_table(
         RolloutError: every game of a match failed.
     """
     if len(players) < 2:
-        raise ConfigError(f"A league table needs at least 2 players, got {sorted(players)}; add 'random' or another checkpoint.")
+        raise ConfigError(
+            f"A league table needs at least 2 players, got {sorted(players)}; add 'random' or "
+            "another checkpoint."
+        )
     pairs = list(itertools.combinations(sorted(players), 2))
     if game.num_seats > 2:
         pairs += [(second, first) for first, second in pairs]
@@ -80,7 +90,13 @@ def league_table(
         agent, opponent = pair
         own = stream.child(agent).child(opponent)
         report = play_matches(
-            game, players[agent], players[opponent], games_per_seat=games_per_seat, stream=own, level=level, starts=starts
+            game,
+            players[agent],
+            players[opponent],
+            games_per_seat=games_per_seat,
+            stream=own,
+            level=level,
+            starts=starts,
         )
         reports[pair] = replace(report, agent=agent, opponent=opponent)
         if on_match is not None:
@@ -88,7 +104,9 @@ def league_table(
     return build_table(game.name, reports, level=level)
 
 
-def build_table(game: str, reports: Mapping[tuple[str, str], MatchReport], *, level: float = 0.95) -> LeagueTable:
+def build_table(
+    game: str, reports: Mapping[tuple[str, str], MatchReport], *, level: float = 0.95
+) -> LeagueTable:
     """Return the table of matches that have been played.
 
     Args:
@@ -102,18 +120,38 @@ def build_table(game: str, reports: Mapping[tuple[str, str], MatchReport], *, le
     ratings = ELO * fit.strengths
     margins = NormalDist().inv_cdf((1.0 + level) / 2.0) * ELO * np.sqrt(np.diag(fit.covariance))
     order = sorted(range(len(names)), key=lambda i: (-ratings[i], names[i]))
-    rows = tuple(_row(i, names[i], wins, draws, payoffs, (ratings[i], margins[i], level)) for i in order)
+    rows = tuple(
+        _row(i, names[i], wins, draws, payoffs, (ratings[i], margins[i], level)) for i in order
+    )
     ordered = payoffs[np.ix_(order, order)]
-    return LeagueTable(game=game, rows=rows, payoffs=tuple(tuple(line) for line in ordered.tolist()), matches=tuple(reports.values()))
+    return LeagueTable(
+        game=game,
+        rows=rows,
+        payoffs=tuple(tuple(line) for line in ordered.tolist()),
+        matches=tuple(reports.values()),
+    )
 
 
-def _row(i: int, name: str, wins: FloatArray, draws: FloatArray, payoffs: FloatArray, rating: tuple[float, float, float]) -> LeagueRow:
+def _row(
+    i: int,
+    name: str,
+    wins: FloatArray,
+    draws: FloatArray,
+    payoffs: FloatArray,
+    rating: tuple[float, float, float],
+) -> LeagueRow:
     """Return the row of player ``i``; ``rating`` is (points, half the interval's width, level)."""
     won, drawn, lost = int(wins[i].sum()), int(draws[i].sum()), int(wins[:, i].sum())
     points, margin, level = rating
     return LeagueRow(
         player=name,
-        rating=Interval(mean=float(points), low=float(points - margin), high=float(points + margin), count=won + drawn + lost, level=level),
+        rating=Interval(
+            mean=float(points),
+            low=float(points - margin),
+            high=float(points + margin),
+            count=won + drawn + lost,
+            level=level,
+        ),
         wins=won,
         draws=drawn,
         losses=lost,
@@ -122,10 +160,15 @@ def _row(i: int, name: str, wins: FloatArray, draws: FloatArray, payoffs: FloatA
     )
 
 
-def _cross_tables(names: Sequence[str], reports: Mapping[tuple[str, str], MatchReport]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return wins of row against column, symmetric draws, and the mean return of row against column, [P, P] each.
+def _cross_tables(
+    names: Sequence[str], reports: Mapping[tuple[str, str], MatchReport]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return wins, symmetric draws, and the mean return, [P, P] each.
 
-    A player's return is taken from the match in which it sat alone; with two seats it is the other side of that match.
+    Wins and return are of row against column.
+
+    A player's return is taken from the match in which it sat alone; with two seats it is the other
+    side of that match.
     """
     wins, draws, payoffs = np.zeros((3, len(names), len(names)))
     for (agent, opponent), report in reports.items():

@@ -1,4 +1,7 @@
-"""Seat-balanced matches: one agent against opponents, the same number of games from every seat, with intervals."""
+"""Seat-balanced matches.
+
+One agent against opponents, the same number of games from every seat, with intervals.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,12 @@ AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """Results of some games, seen by one seat's agent. A win is the single highest return of all seats.
+    """Results of some games, seen by one seat's agent.
 
-    A draw shares the highest return with another seat; anything else is a loss. So in cooperative games all is a draw, and in games of
-    one seat all is a win: there ``success`` says how it went.
+    A win is the single highest return of all seats.
+
+    A draw shares the highest return with another seat; anything else is a loss. So in cooperative
+    games all is a draw, and in games of one seat all is a win: there ``success`` says how it went.
     """
 
     wins: int
@@ -34,8 +39,10 @@ class Record:
     mean_return: Interval  # t interval, in the game's units
     win: Interval  # Wilson interval of P(win)
     win_or_draw: Interval  # Wilson interval of P(win or draw)
-    illegal: Interval  # share of the agent's replies that are illegal or unparsable; games are clusters
-    success: Interval | None = None  # Wilson interval of P(the return is the most that the game pays), in games of one seat
+    # share of the agent's replies that are illegal or unparsable; games are clusters
+    illegal: Interval
+    # Wilson interval of P(the return is the most that the game pays), in games of one seat
+    success: Interval | None = None
     regret: Regret | None = None  # what the agent's turns lost, where an oracle judged them
 
     @property
@@ -70,10 +77,12 @@ def play_matches(
     judge: Judge | None = None,
     starts: Starts | None = None,
 ) -> MatchReport:
-    """Play ``games_per_seat`` games with the agent in each seat in turn and the opponent in all others.
+    """Play ``games_per_seat`` games with the agent in each seat in turn.
 
-    Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so the games are
-    independent and a longer match begins with the same games as a shorter one.
+    The opponent sits in all others.
+
+    Every game has its own deal and its own draws, derived from ``stream`` by seat and number, so
+    the games are independent and a longer match begins with the same games as a shorter one.
 
     Args:
         game: the game.
@@ -93,10 +102,17 @@ def play_matches(
         OracleError: the oracle cannot judge the game, or a state of it.
     """
     if games_per_seat < 2:
-        raise ConfigError(f"An interval needs 2 or more games from each seat, got games_per_seat={games_per_seat}; write 100, say.")
+        raise ConfigError(
+            "An interval needs 2 or more games from each seat, got "
+            f"games_per_seat={games_per_seat}; write 100, say."
+        )
     starts = starts or every(game)
     game = starts.game
-    specs = [match_spec(starts, seat, number, games_per_seat, stream) for seat in range(game.num_seats) for number in range(games_per_seat)]
+    specs = [
+        match_spec(starts, seat, number, games_per_seat, stream)
+        for seat in range(game.num_seats)
+        for number in range(games_per_seat)
+    ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
     episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
@@ -108,17 +124,30 @@ def play_matches(
         roles=tuple(game.roles),
         seats=tuple(records),
         overall=record(episodes, AGENT, level=level),
-        opponent_return=_mean([value for e in episodes for name, value in zip(e.agents, e.returns, strict=True) if name == OPPONENT]),
+        opponent_return=_mean(
+            [
+                value
+                for e in episodes
+                for name, value in zip(e.agents, e.returns, strict=True)
+                if name == OPPONENT
+            ]
+        ),
     )
 
 
-def _seat_record(game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float) -> Record:
+def _seat_record(
+    game: Game, episodes: Sequence[Episode], judge: Judge | None, level: float
+) -> Record:
     """Return the agent's results from one seat."""
     found = record(episodes, AGENT, level=level)
     if game.num_seats == 1:
         solved = sum(succeeded(game, episode.returns[0]) for episode in episodes)
         found = replace(found, success=wilson_interval(solved, len(episodes), level=level))
-    return found if judge is None else replace(found, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+    return (
+        found
+        if judge is None
+        else replace(found, regret=measured_regret(game, episodes, AGENT, judge, level=level))
+    )
 
 
 def succeeded(game: Game, value: float) -> bool:
@@ -126,8 +155,13 @@ def succeeded(game: Game, value: float) -> bool:
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
 
-def match_spec(starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream) -> EpisodeSpec:
-    """Return game ``number`` of a match with the agent in ``seat``; the deal and all draws depend on these two and the stream alone."""
+def match_spec(
+    starts: Starts, seat: int, number: int, games_per_seat: int, stream: Stream
+) -> EpisodeSpec:
+    """Return game ``number`` of a match with the agent in ``seat``.
+
+    The deal and all draws depend on these two and the stream alone.
+    """
     own = stream.child(seat).child(number)
     return EpisodeSpec(
         game=starts.game,
@@ -149,7 +183,9 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
         level: confidence level of the intervals.
     """
     seats = [episode.agents.index(agent) for episode in episodes]
-    outcomes = [outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)]
+    outcomes = [
+        outcome(episode.returns, seat) for episode, seat in zip(episodes, seats, strict=True)
+    ]
     replied = [
         illegal_replies(turn for turn in episode.turns if turn.seat == seat)
         for episode, seat in zip(episodes, seats, strict=True)
@@ -159,7 +195,10 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
         wins=wins,
         draws=draws,
         losses=games - wins - draws,
-        mean_return=mean_interval([episode.returns[seat] for episode, seat in zip(episodes, seats, strict=True)], level=level),
+        mean_return=mean_interval(
+            [episode.returns[seat] for episode, seat in zip(episodes, seats, strict=True)],
+            level=level,
+        ),
         win=wilson_interval(wins, games, level=level),
         win_or_draw=wilson_interval(wins + draws, games, level=level),
         illegal=illegal_share(replied, level=level),
@@ -173,12 +212,15 @@ def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
 
 
 def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> Interval:
-    """Return the share of replies that are illegal or unparsable, with an interval that takes games as clusters.
+    """Return the share of replies that are illegal or unparsable, with an interval.
+
+    The interval takes games as clusters.
 
     Replies of one game are not independent: who cannot say a word fails at every turn.
 
     Args:
-        games: of each game the illegal replies and all replies; games without a reply count for nothing.
+        games: of each game the illegal replies and all replies; games without a reply count for
+            nothing.
         level: confidence level.
     """
     counts = np.array([game for game in games if game[1]], dtype=np.float64).reshape(-1, 2)
@@ -186,8 +228,15 @@ def illegal_share(games: Iterable[tuple[int, int]], *, level: float = 0.95) -> I
 
 
 def intervals_of(record: Record) -> dict[str, Interval]:
-    """Return what is known of a record: outcomes (success in games of one seat), return, and regret where turns were judged."""
-    found = {"success": record.success} if record.success else {"win": record.win, "win_or_draw": record.win_or_draw}
+    """Return what is known of a record.
+
+    Outcomes (success in games of one seat), return, and regret where turns were judged.
+    """
+    found = (
+        {"success": record.success}
+        if record.success
+        else {"win": record.win, "win_or_draw": record.win_or_draw}
+    )
     found["return"] = record.mean_return
     return found | (record.regret.intervals if record.regret is not None else {})
 

@@ -1,4 +1,7 @@
-"""Agents as a person writes them, ``mcts simulations=1000``, and names that keep two of one kind apart."""
+"""Agents as a person writes them, ``mcts simulations=1000``.
+
+Besides, names that keep two of one kind apart.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from sparring.errors import ConfigError
 
 
 class AgentSpec(NamedTuple):
-    """An agent by its plug-in's name and options: plain data, which any process can make the agent of."""
+    """An agent by its plug-in's name and options.
+
+    Plain data, which any process can make the agent of.
+    """
 
     name: str
     options: Mapping[str, Any]
@@ -30,7 +36,9 @@ class AgentSpec(NamedTuple):
 
 
 def parse_agent(text: str) -> AgentSpec:
-    """Return the agent that a text describes: its name, then ``key=value`` pairs whose values are YAML.
+    """Return the agent that a text describes.
+
+    Its name, then ``key=value`` pairs whose values are YAML.
 
     A value with spaces is quoted as in a shell: ``endpoint model=m system="You play games."``.
 
@@ -44,7 +52,9 @@ def parse_agent(text: str) -> AgentSpec:
 
 
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
-    """Return a name per agent, all different: the plug-in's, with the options that differ where a plug-in is there twice.
+    """Return a name per agent, all different.
+
+    The plug-in's, with the options that differ where a plug-in is there twice.
 
     Args:
         specs: agents, or other things by name and options.
@@ -57,10 +67,20 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     for spec in specs:
         alike = [other for other in specs if other.name == spec.name]
         keys = sorted({key for other in alike for key in other.options})
-        differing = [key for key in keys if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)]
-        shown = [f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}" for key in differing if key in spec.options]
+        differing = [
+            key
+            for key in keys
+            if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)
+        ]
+        shown = [
+            f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
+            for key in differing
+            if key in spec.options
+        ]
         found.append(f"{spec.name}({','.join(shown)})" if shown else spec.name)
     twice = sorted({label for label in found if found.count(label) > 1})
     if twice:
-        raise ConfigError(f"{what} {twice[0]!r} is named twice; leave one out, or give it another option.")
+        raise ConfigError(
+            f"{what} {twice[0]!r} is named twice; leave one out, or give it another option."
+        )
     return found

@@ -1,12 +1,16 @@
-"""Which oracle measures a game: the one that is asked for, the run's own, or the first exact one that can.
+"""Which oracle measures a game.
+
+The one that is asked for, the run's own, or the first exact one that can.
 
 The order of those that are tried, with their limits:
 
-1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000 positions
+1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000
+   positions
 2. ``constraint``: puzzles with a file in ``oracles/puzzles``
 3. ``posterior``: hidden worlds with a file in ``oracles/beliefs``
-4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of the game's range of payoffs
-   count as equally good, as an equilibrium mixes actions of equal value and CFR's is not quite one
+4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of
+   the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
+   and CFR's is not quite one
 
 ``mcts`` is never chosen, as it is not exact; where nothing else can judge, it may be asked for.
 """
@@ -32,7 +36,10 @@ EXAMPLE = "cfr iterations=1000"
 
 
 class OracleSpec(NamedTuple):
-    """An oracle by its plug-in's name and options: plain data, which any process can make the oracle of."""
+    """An oracle by its plug-in's name and options.
+
+    Plain data, which any process can make the oracle of.
+    """
 
     name: str
     options: Mapping[str, Any]
@@ -49,7 +56,9 @@ class OracleSpec(NamedTuple):
 
 
 def parse_oracle(text: str) -> OracleSpec:
-    """Return the oracle that a text describes: its name, then ``key=value`` pairs, as ``parse_agent`` reads agents.
+    """Return the oracle that a text describes.
+
+    Its name, then ``key=value`` pairs, as ``parse_agent`` reads agents.
 
     Raises:
         UnknownNameError: no such oracle or option.
@@ -60,8 +69,12 @@ def parse_oracle(text: str) -> OracleSpec:
     return OracleSpec(name, options)
 
 
-def oracles_for(games: Sequence[Game], spec: OracleSpec | None, configured: Mapping[str, Oracle]) -> tuple[dict[str, Oracle], list[str]]:
-    """Return the oracles that measure these games, by the game's name, and notes about games without one.
+def oracles_for(
+    games: Sequence[Game], spec: OracleSpec | None, configured: Mapping[str, Oracle]
+) -> tuple[dict[str, Oracle], list[str]]:
+    """Return the oracles that measure these games, by the game's name, and notes.
+
+    The notes are about games without one.
 
     Args:
         games: the games.
@@ -79,35 +92,56 @@ def oracles_for(games: Sequence[Game], spec: OracleSpec | None, configured: Mapp
 
 
 def _asked_oracle(spec: OracleSpec, games: Sequence[Game]) -> tuple[dict[str, Oracle], list[str]]:
-    """Return one oracle for all of these games that it can judge, by the game's name, and notes about the others."""
+    """Return one oracle for all of these games that it can judge, and notes.
+
+    It is listed by the game's name; the notes are about the other games.
+    """
     oracle = spec.make()
     reasons = {game.name: no_rules(game) or oracle.covers(game) for game in games}
     if all(reasons.values()):
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
-    notes = [f"{name}: no regret, as {spec.name} cannot judge it: {reason}" for name, reason in reasons.items() if reason]
+    notes = [
+        f"{name}: no regret, as {spec.name} cannot judge it: {reason}"
+        for name, reason in reasons.items()
+        if reason
+    ]
     return {name: oracle for name, reason in reasons.items() if not reason}, notes
 
 
 def chosen_oracle(game: Game, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
-    """Return the oracle that measures a game and what to tell people: why there is none, or nothing.
+    """Return the oracle that measures a game and what to tell people.
+
+    Why there is none, or nothing.
 
     Args:
         game: the game.
-        configured: the run's own oracle of the game; it wins. What measures has no faults: of ``noisy`` it is the one within.
+        configured: the run's own oracle of the game; it wins. What measures has no faults: of
+            ``noisy`` it is the one within.
     """
     if configured is not None:
         return without_faults(configured), ""
     if no_rules(game):
         return None, f"{game.name}: no regret, as {no_rules(game)}."
     reasons = []
-    for name, options in (("minimax", {"max_states": POSITIONS}), ("constraint", {}), ("posterior", {}), ("cfr", _cfr_options(game))):
+    for name, options in (
+        ("minimax", {"max_states": POSITIONS}),
+        ("constraint", {}),
+        ("posterior", {}),
+        ("cfr", _cfr_options(game)),
+    ):
         oracle = OracleSpec(name, options).make()
         reason = (_unsolvable(game) if name == "cfr" else "") or hindrance(oracle, game)
         if not reason:
             return oracle, ""
         reasons.append(f"{name}: {reason.partition(';')[0].rstrip('.')}")
-    return None, f"{game.name}: no regret, as no exact oracle can judge it ({'; '.join(reasons)}). Name one with --oracle."
+    return (
+        None,
+        (
+            f"{game.name}: no regret, as no exact oracle can judge it ({'; '.join(reasons)}). "
+            "Name one with --oracle."
+        ),
+    )
 
 
 def _cfr_options(game: Game) -> dict[str, Any]:
@@ -125,7 +159,8 @@ def _unsolvable(game: Game) -> str:
 def hindrance(oracle: Oracle, game: Game) -> str:
     """Return why an oracle cannot judge a game from its beginning, or "".
 
-    Minimax is asked to solve the game: a position that is too much for it takes seconds, and play meets many. It remembers what it finds.
+    Minimax is asked to solve the game: a position that is too much for it takes seconds, and play
+    meets many. It remembers what it finds.
     """
     reason = no_rules(game) or oracle.covers(game)
     if reason or not isinstance(oracle, MinimaxOracle):

@@ -1,7 +1,10 @@
-"""Policies as functions of an information state: the question, the protocol that answers it, and known policies.
+"""Policies as functions of an information state.
 
-Exact evaluation never samples: it asks a policy, at every information state of the game, for the probability of each
-legal action. Whatever can answer (a language model, a solver's table, the uniform policy) is an ``ActionScorer``.
+The question, the protocol that answers it, and known policies.
+
+Exact evaluation never samples: it asks a policy, at every information state of the game, for the
+probability of each legal action. Whatever can answer (a language model, a solver's table, the
+uniform policy) is an ``ActionScorer``.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ from sparring.errors import GameError, SparringError
 from sparring.types import FloatArray
 
 MASS_TOLERANCE = 1e-3
-"""How far above 1 the probabilities of the legal actions may sum: float32 log-probabilities are not exact."""
+"""How far above 1 the probabilities of the legal actions may sum.
+
+Log-probabilities in float32 are not exact.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +30,8 @@ class Query:
     """What one seat has seen and done when it must act: one information state, as a conversation.
 
     Example:
-        Query(game="kuhn_poker", seat=0, key="0pb", observations=("kuhn first J", "bet"), actions=("pass",),
+        Query(game="kuhn_poker", seat=0, key="0pb", observations=("kuhn first J", "bet"),
+        actions=("pass",),
               legal_actions=("pass", "bet"))
     """
 
@@ -58,7 +65,8 @@ class UniformScorer:
 class TabularScorer:
     """A policy written as a table: (seat, information-state key) -> action string -> probability.
 
-    Actions that are left out have probability 0; probabilities may sum to less than 1 (the rest is illegal mass).
+    Actions that are left out have probability 0; probabilities may sum to less than 1 (the rest is
+    illegal mass).
     """
 
     def __init__(self, table: Mapping[tuple[int, str], Mapping[str, float]]) -> None:
@@ -77,11 +85,14 @@ class TabularScorer:
         row = self._table.get((query.seat, query.key))
         if row is None:
             raise GameError(
-                f"The tabular policy has no row for seat {query.seat} of {query.game} in information state {query.key!r}. "
-                f"Give one for every information state: {{({query.seat}, {query.key!r}): {{{query.legal_actions[0]!r}: 1.0}}}}."
+                f"The tabular policy has no row for seat {query.seat} of {query.game} in "
+                f"information state {query.key!r}. Give one for every information state: "
+                f"{{({query.seat}, {query.key!r}): {{{query.legal_actions[0]!r}: 1.0}}}}."
             )
         with np.errstate(divide="ignore"):
-            logprobs: FloatArray = np.log(np.array([row.get(action, 0.0) for action in query.legal_actions]))
+            logprobs: FloatArray = np.log(
+                np.array([row.get(action, 0.0) for action in query.legal_actions])
+            )
         return logprobs
 
 
@@ -94,7 +105,8 @@ def renormalise(logprobs: FloatArray) -> tuple[FloatArray, float]:
         logprobs: natural log-probabilities of the legal actions, [num_legal]; -inf is allowed.
 
     Returns:
-        The policy, [num_legal], which sums to 1 (uniform if every entry is -inf), and the illegal mass in [0, 1].
+        The policy, [num_legal], which sums to 1 (uniform if every entry is -inf), and the illegal
+        mass in [0, 1].
 
     Raises:
         SparringError: an entry is NaN or +inf, or the probabilities sum to more than 1.
@@ -102,12 +114,16 @@ def renormalise(logprobs: FloatArray) -> tuple[FloatArray, float]:
     logprobs = np.asarray(logprobs, dtype=np.float64)
     top = logprobs.max()
     if np.isnan(logprobs).any() or top == np.inf:
-        raise SparringError(f"Log-probabilities of legal actions must be numbers below infinity, got {logprobs.tolist()}.")
+        raise SparringError(
+            "Log-probabilities of legal actions must be numbers below infinity, "
+            f"got {logprobs.tolist()}."
+        )
     mass = float(np.exp(logprobs).sum()) if top < 1.0 else np.inf
     if mass > 1.0 + MASS_TOLERANCE:
         raise SparringError(
-            f"The probabilities of the legal actions sum to {mass:.6g}, more than 1: log-probabilities {logprobs.tolist()}. "
-            "An ActionScorer returns natural logarithms of probabilities, not scores."
+            f"The probabilities of the legal actions sum to {mass:.6g}, more than 1: "
+            f"log-probabilities {logprobs.tolist()}. An ActionScorer returns natural logarithms "
+            "of probabilities, not scores."
         )
     if top == -np.inf:
         return np.full(len(logprobs), 1.0 / len(logprobs)), 1.0

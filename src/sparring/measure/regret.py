@@ -1,7 +1,10 @@
-"""What an agent's moves lose, as an oracle sees them: regret per turn, the share of optimal moves, how much was judged.
+"""What an agent's moves lose, as an oracle sees them.
 
-A reply that is no legal action is a turn too: never optimal, and its regret is that of the worst legal action. Turns without a
-verdict, because the oracle abstains or the budget is spent, are left out and counted: figures of nothing are None, never 0.
+Regret per turn, the share of optimal moves, how much was judged.
+
+A reply that is no legal action is a turn too: never optimal, and its regret is that of the worst
+legal action. Turns without a verdict, because the oracle abstains or the budget is spent, are left
+out and counted: figures of nothing are None, never 0.
 """
 
 from __future__ import annotations
@@ -25,15 +28,20 @@ BUDGET = 2_000  # decisions judged per game, opponent and seat; whole games, in 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """What an agent lost in some games. Intervals take games as independent and the turns of one game as not."""
+    """What an agent lost in some games.
+
+    Intervals take games as independent and the turns of one game as not.
+    """
 
     oracle: str
     turns: int  # of the agent, in all games
     asked: int  # turns put before the oracle; the others are beyond the budget
     judged: int  # turns with a verdict; the others the oracle abstained from
-    regret: Interval | None  # value lost per judged turn, in the game's units, >= 0; None: nothing was judged
+    # value lost per judged turn, in the game's units, >= 0; None: nothing was judged
+    regret: Interval | None
     optimal: Interval | None  # share of judged turns whose action is one of the best
-    bound: float  # largest distance of a verdict's values from the truth; 0: exact, or nothing was judged
+    # largest distance of a verdict's values from the truth; 0: exact, or nothing was judged
+    bound: float
 
     @property
     def judged_share(self) -> float:
@@ -44,17 +52,29 @@ class Regret:
     def facts(self) -> dict[str, Any]:
         """Who judged how much, as plain data."""
         counts = {"turns": self.turns, "asked": self.asked, "judged": self.judged}
-        return {"name": self.oracle, **counts, "judged_share": self.judged_share, "bound": self.bound}
+        return {
+            "name": self.oracle,
+            **counts,
+            "judged_share": self.judged_share,
+            "bound": self.bound,
+        }
 
     @property
     def intervals(self) -> dict[str, Interval]:
         """Regret and the share of optimal moves by name; empty where nothing was judged."""
-        return {} if self.regret is None or self.optimal is None else {"regret": self.regret, "optimal": self.optimal}
+        return (
+            {}
+            if self.regret is None or self.optimal is None
+            else {"regret": self.regret, "optimal": self.optimal}
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judge:
-    """An oracle with the number of decisions that it may be asked about, in one seat against one opponent; None: all of them."""
+    """An oracle with the number of decisions that it may be asked about.
+
+    It counts in one seat against one opponent; None: all of them.
+    """
 
     oracle: Oracle
     budget: int | None = BUDGET
@@ -62,11 +82,15 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedTurns:
-    """What verdicts say of an agent's turns, game by game, so that parts of a match can be added up before intervals are made."""
+    """What verdicts say of an agent's turns, game by game.
+
+    Parts of a match can be added up before intervals are made.
+    """
 
     turns: int  # of the agent, in all games
     asked: int  # turns put before the oracle
-    games: tuple[tuple[float, int, int], ...]  # of each game with a verdict: value lost, optimal moves, judged turns
+    # of each game with a verdict: value lost, optimal moves, judged turns
+    games: tuple[tuple[float, int, int], ...]
     bound: float  # the largest of all verdicts
 
     def regret(self, oracle: str, *, level: float = 0.95) -> Regret:
@@ -77,31 +101,57 @@ class JudgedTurns:
             turns=self.turns,
             asked=self.asked,
             judged=int(sizes.sum()),
-            regret=_above_zero(clustered_mean_interval(sums, sizes, level=level)) if self.games else None,
+            regret=_above_zero(clustered_mean_interval(sums, sizes, level=level))
+            if self.games
+            else None,
             optimal=clustered_share_interval(successes, sizes, level=level) if self.games else None,
             bound=self.bound,
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return this as JSON holds it; games that are alike are one entry, [value lost, optimal moves, judged turns, number of games]."""
+        """Return this as JSON holds it.
+
+        Games that are alike are one entry, [value lost, optimal moves, judged turns, number of
+        games].
+        """
         games = [[*game, count] for game, count in sorted(Counter(self.games).items())]
         return {"turns": self.turns, "asked": self.asked, "games": games, "bound": self.bound}
 
 
 def added_turns(parts: Sequence[Mapping[str, Any]]) -> JudgedTurns:
-    """Return the sum of what ``JudgedTurns.as_data`` gave; the order of the parts changes nothing, not even the last bit."""
-    games = [(lost, best, size) for part in parts for lost, best, size, count in part["games"] for _ in range(count)]
+    """Return the sum of what ``JudgedTurns.as_data`` gave.
+
+    The order of the parts changes nothing, not even the last bit.
+    """
+    games = [
+        (lost, best, size)
+        for part in parts
+        for lost, best, size, count in part["games"]
+        for _ in range(count)
+    ]
     turns, asked = (sum(part[key] for part in parts) for key in ("turns", "asked"))
-    return JudgedTurns(turns=turns, asked=asked, games=tuple(sorted(games)), bound=max((part["bound"] for part in parts), default=0.0))
+    return JudgedTurns(
+        turns=turns,
+        asked=asked,
+        games=tuple(sorted(games)),
+        bound=max((part["bound"] for part in parts), default=0.0),
+    )
 
 
-def measured_regret(game: Game, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95) -> Regret:
-    """Return what an agent lost by its turns; arguments and errors are those of ``judged_turns``."""
+def measured_regret(
+    game: Game, episodes: Sequence[Episode], agent: str, judge: Judge, *, level: float = 0.95
+) -> Regret:
+    """Return what an agent lost by its turns.
+
+    Arguments and errors are those of ``judged_turns``.
+    """
     return judged_turns(game, episodes, agent, judge).regret(judge.oracle.name, level=level)
 
 
 def judged_turns(game: Game, episodes: Sequence[Episode], agent: str, judge: Judge) -> JudgedTurns:
-    """Return what the oracle says of an agent's turns, the first games judged until the budget is spent.
+    """Return what the oracle says of an agent's turns.
+
+    The first games are judged until the budget is spent.
 
     Args:
         game: the game that all episodes are of.
@@ -135,7 +185,10 @@ def turns_of(episode: Episode, agent: str) -> list[Turn]:
 
 
 def without_faults(oracle: Oracle) -> Oracle:
-    """Return the oracle within one with faults: these are for what is learnt from, not for what is measured."""
+    """Return the oracle within one with faults.
+
+    These are for what is learnt from, not for what is measured.
+    """
     while isinstance(oracle, NoisyOracle):
         oracle = oracle.oracle
     return oracle
@@ -143,4 +196,10 @@ def without_faults(oracle: Oracle) -> Oracle:
 
 def _above_zero(interval: Interval) -> Interval:
     """Return the interval of a mean that cannot be below 0."""
-    return Interval(mean=interval.mean, low=max(interval.low, 0.0), high=interval.high, count=interval.count, level=interval.level)
+    return Interval(
+        mean=interval.mean,
+        low=max(interval.low, 0.0),
+        high=interval.high,
+        count=interval.count,
+        level=interval.level,
+    )

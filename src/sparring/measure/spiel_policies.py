@@ -1,4 +1,7 @@
-"""Between OpenSpiel's tabular policies and ours: known policies in, policies to be best-responded to out."""
+"""Between OpenSpiel's tabular policies and ours.
+
+Known policies in, policies to be best-responded to out.
+"""
 
 from __future__ import annotations
 
@@ -22,28 +25,40 @@ def to_spiel(info_states: InfoStates, policy: Sequence[FloatArray]) -> Any:
         policy: I arrays of probabilities over legal actions, [num_legal] each.
     """
     rows = zip(info_states.spiel_keys, info_states.legal_ids, policy, strict=True)
-    return pyspiel.TabularPolicy({key: list(zip(ids, row.tolist(), strict=True)) for key, ids, row in rows})
+    return pyspiel.TabularPolicy(
+        {key: list(zip(ids, row.tolist(), strict=True)) for key, ids, row in rows}
+    )
 
 
 def from_spiel(info_states: InfoStates, policy: Any) -> TabularScorer:
-    """Return an OpenSpiel policy (C++ or Python bindings with ``action_probabilities(information state)``) as a scorer.
+    """Return an OpenSpiel policy as a scorer.
+
+    It is one of the C++ or Python bindings with ``action_probabilities(information state)``.
 
     The table is copied at once, so ``policy`` may be a view of a solver that goes on or goes away.
     """
     table = {}
-    for query, ids, key in zip(info_states.queries, info_states.legal_ids, info_states.spiel_keys, strict=True):
+    for query, ids, key in zip(
+        info_states.queries, info_states.legal_ids, info_states.spiel_keys, strict=True
+    ):
         probabilities = policy.action_probabilities(key)
-        table[query.seat, query.key] = {word: probabilities.get(index, 0.0) for word, index in zip(query.legal_actions, ids, strict=True)}
+        table[query.seat, query.key] = {
+            word: probabilities.get(index, 0.0)
+            for word, index in zip(query.legal_actions, ids, strict=True)
+        }
     return TabularScorer(table)
 
 
 def cfr_average(game: Game, info_states: InfoStates, *, iterations: int) -> TabularScorer:
-    """Return the average policy of counterfactual regret minimisation, which tends to an equilibrium of two-seat zero-sum games.
+    """Return the average policy of counterfactual regret minimisation.
+
+    It tends to an equilibrium of two-seat zero-sum games.
 
     Args:
         game: the game.
         info_states: of ``enumerate_info_states(game)``.
-        iterations: CFR iterations, at least 1; NashConv falls about like 1 / sqrt(iterations) or faster.
+        iterations: CFR iterations, at least 1; NashConv falls about like 1 / sqrt(iterations) or
+            faster.
 
     Raises:
         ConfigError: fewer than 1 iteration.
@@ -51,7 +66,9 @@ def cfr_average(game: Game, info_states: InfoStates, *, iterations: int) -> Tabu
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007.
     """
     if iterations < 1:
-        raise ConfigError(f"CFR needs at least 1 iteration, got iterations={iterations}; write iterations=1000.")
+        raise ConfigError(
+            f"CFR needs at least 1 iteration, got iterations={iterations}; write iterations=1000."
+        )
     solver = pyspiel.CFRSolver(game.spiel)
     for _ in range(iterations):
         solver.evaluate_and_update_policy()

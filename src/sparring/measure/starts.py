@@ -1,7 +1,10 @@
-"""Which starts a policy is measured on: those that its training never met, and beside them those that it met.
+"""Which starts a policy is measured on.
 
-A start is what chance settles before the first decision: a puzzle of a bank, a deal of cards. Training meets only some where a game
-draws from a bank, or where ``rollout.starts`` fixes the deals; a policy can then learn them by heart, which is no skill.
+Those that its training never met, and beside them those that it met.
+
+A start is what chance settles before the first decision: a puzzle of a bank, a deal of cards.
+Training meets only some where a game draws from a bank, or where ``rollout.starts`` fixes the
+deals; a policy can then learn them by heart, which is no skill.
 """
 
 from __future__ import annotations
@@ -31,11 +34,12 @@ class Starts:
     """Starts to play from, and what they are to the policy that is measured.
 
     Args:
-        label: "unseen": training met none of them; "seen": it met them all; "all": training draws from every start that there is, or
-            from nearly every one, so that there are no others.
+        label: "unseen": training met none of them; "seen": it met them all; "all": training draws
+            from every start that there is, or from nearly every one, so that there are no others.
         game: the game, with the bank to draw from.
         known: starts that training met.
-        inside: whether the starts played must be known (True) or must not be (False); None: as they are drawn.
+        inside: whether the starts played must be known (True) or must not be (False); None: as they
+            are drawn.
         deals: the fixed deals of training, taken in turn, in place of drawing.
     """
 
@@ -46,7 +50,9 @@ class Starts:
     deals: tuple[Stream, ...] = ()
 
     def deal(self, stream: Stream, number: int) -> Stream:
-        """Return the deal of game ``number`` whose draws derive from ``stream``: the first drawn that is as asked for.
+        """Return the deal of game ``number`` whose draws derive from ``stream``.
+
+        The first drawn that is as asked for.
 
         Raises:
             GameError: none of many deals is.
@@ -60,7 +66,9 @@ class Starts:
             deal = own.child(attempt) if attempt else own
             if (self.game.start_of(self.game.reset(deal)) in self.known) == self.inside:
                 return deal
-        raise GameError(f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank.")
+        raise GameError(
+            f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank."
+        )
 
 
 def every(game: Game) -> Starts:
@@ -69,7 +77,9 @@ def every(game: Game) -> Starts:
 
 
 class Met:
-    """The starts that training can meet, warm-up included: what is known without looking at what was played.
+    """The starts that training can meet, warm-up included.
+
+    What is known without looking at what was played.
 
     Args:
         config: of the run; None: nothing was trained.
@@ -80,12 +90,17 @@ class Met:
         self.config, self.games = config, list(games)
         weights = [section.weight for section in config.games] if config is not None else []
         warmed = config is not None and config.warmup.updates > 0
-        self.trained = [game for game, weight in zip(self.games, weights, strict=True) if weight or warmed]
+        self.trained = [
+            game for game, weight in zip(self.games, weights, strict=True) if weight or warmed
+        ]
         self._banks: dict[int, frozenset[Hashable]] = {}
         self._dealt: dict[str, frozenset[Hashable]] = {}
 
     def of(self, game: Game) -> frozenset[Hashable] | None:
-        """Return the starts of a game's kind that training can meet; None where nothing limits them."""
+        """Return the starts of a game's kind that training can meet.
+
+        None where nothing limits them.
+        """
         if isinstance(game, Banked):
             alike = [other for other in self.trained if _kind(other) == _kind(game)]
             return frozenset().union(*(self._bank(other) for other in alike))
@@ -121,13 +136,20 @@ class Met:
         warmup, place = self.config.warmup, self.games.index(game)
         root = Stream.from_seed(self.config.seed).child("warmup")
         own = range(place, warmup.games, len(self.games))
-        return [root.child(update).child(number).child("deal") for update in range(warmup.updates) for number in own]
+        return [
+            root.child(update).child(number).child("deal")
+            for update in range(warmup.updates)
+            for number in own
+        ]
 
 
 def columns(game: Game, met: Met) -> tuple[Starts, ...]:
-    """Return the starts that a game is measured on, the default first: unseen ones, then those that training met.
+    """Return the starts that a game is measured on, the default first.
 
-    Where training can meet every start, or none but these could be found, there is one column of "all".
+    Unseen ones, then those that training met.
+
+    Where training can meet every start, or none but these could be found, there is one column of
+    "all".
     """
     known = met.of(game)
     if known is None:
@@ -152,13 +174,18 @@ def _seen(game: Game, met: Met, known: frozenset[Hashable], unseen: float) -> St
         return Starts(label="seen", game=game if same else like(game, {**_options(game), **bank}))
     if twin is not None:
         return Starts(label="seen", game=game, deals=met.deals(twin))
-    return Starts(label="seen", game=game, known=known, inside=True) if 1.0 - unseen >= LEAST else None
+    return (
+        Starts(label="seen", game=game, known=known, inside=True) if 1.0 - unseen >= LEAST else None
+    )
 
 
 def _unseen_share(game: Game, known: frozenset[Hashable]) -> float:
     """Return the share of a game's deals whose start training did not meet."""
     root = Stream.from_seed(0).child("probes")
-    return sum(game.start_of(game.reset(root.child(number))) not in known for number in range(PROBES)) / PROBES
+    return (
+        sum(game.start_of(game.reset(root.child(number))) not in known for number in range(PROBES))
+        / PROBES
+    )
 
 
 def _kind(game: Game) -> str:
@@ -184,7 +211,10 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return what two games of the same rules share: the name, and all options but those of wording and of the bank."""
+    """Return what two games of the same rules share.
+
+    The name, and all options but those of wording and of the bank.
+    """
     known = known_options(name, options)
     apart = (*WORDING, *BANK_OPTIONS) if "bank" in known else WORDING
     return name, {key: value for key, value in known.items() if key not in apart}

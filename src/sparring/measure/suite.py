@@ -1,4 +1,7 @@
-"""Suites: what is to be measured and how it is scored, as a YAML file that is checked before anything is played."""
+"""Suites: what is to be measured and how it is scored.
+
+A suite is a YAML file that is checked before anything is played.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,15 @@ MAX_STATES = 20_000  # information states up to which an exact row enumerates
 
 
 class _Entry(Strict):
-    """A plug-in as recipes name it: a mapping with its options beside the name, or a text ``NAME key=value ...``."""
+    """A plug-in as recipes name it.
+
+    A mapping with its options beside the name, or a text ``NAME key=value ...``.
+    """
 
     name: str = Field(description="the plug-in's name")
-    options: dict[str, Any] = Field(default_factory=dict, description="its options; they may stand beside the name as well")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="its options; they may stand beside the name as well"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -38,7 +46,9 @@ class _Entry(Strict):
         beside = {key: value for key, value in data.items() if key not in ("name", "options")}
         twice = sorted(beside.keys() & data.get("options", {}).keys())
         if twice:
-            raise ValueError(f"the option {twice[0]} stands beside the name and below options; write it once")
+            raise ValueError(
+                f"the option {twice[0]} stands beside the name and below options; write it once"
+            )
         named = {key: data[key] for key in ("name",) if key in data}
         return {**named, "options": {**data.get("options", {}), **beside}}
 
@@ -64,21 +74,43 @@ class OracleEntry(_Entry):
 class SuiteRow(Strict):
     """One measurement: a game, how it is played, and how the mean return becomes a score."""
 
-    name: str = Field(min_length=1, description="unique in the suite; deals and draws derive from it")
+    name: str = Field(
+        min_length=1, description="unique in the suite; deals and draws derive from it"
+    )
     game: str = Field(description="a hand-written game or any sequential OpenSpiel game")
-    options: dict[str, Any] = Field(default_factory=dict, description="the game's options; without style, that of the player is taken")
-    illegal: dict[str, Any] = Field(default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum")
-    role: Literal["trained", "held_out"] = Field(description="whether the suite's authors train on the game")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="the game's options; without style, that of the player is taken",
+    )
+    illegal: dict[str, Any] = Field(
+        default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum"
+    )
+    role: Literal["trained", "held_out"] = Field(
+        description="whether the suite's authors train on the game"
+    )
     kind: Literal["match", "solo", "coplay", "exact"] = Field(
-        description="against the opponent, alone in a game of one seat, with itself in all seats, or by enumeration"
+        description=(
+            "against the opponent, alone in a game of one seat, with itself in all seats, or by "
+            "enumeration"
+        )
     )
     opponent: OpponentEntry | None = Field(None, description="fills all other seats of a match")
-    oracle: OracleEntry | None = Field(None, description="judges every turn of the player; null: nobody does")
-    games_per_seat: int = Field(100, ge=2, description="games from each seat; in co-play and alone, games")
-    normalise: tuple[float, float] | None = Field(None, description="mean returns that score 0 and 100; null: no score")
+    oracle: OracleEntry | None = Field(
+        None, description="judges every turn of the player; null: nobody does"
+    )
+    games_per_seat: int = Field(
+        100, ge=2, description="games from each seat; in co-play and alone, games"
+    )
+    normalise: tuple[float, float] | None = Field(
+        None, description="mean returns that score 0 and 100; null: no score"
+    )
     in_totals: bool = Field(True, description="whether the score counts in the totals")
     starts: Literal["unseen", "seen"] = Field(
-        "unseen", description="starts that the player's training never met, where there are any; seen: those that it met"
+        "unseen",
+        description=(
+            "starts that the player's training never met, where there are any; seen: those that "
+            "it met"
+        ),
     )
 
     @field_validator("normalise")
@@ -91,11 +123,16 @@ class SuiteRow(Strict):
     @model_validator(mode="after")
     def _kind_fits(self) -> SuiteRow:
         if (self.kind == "match") != (self.opponent is not None):
-            raise ValueError(f"a row of kind {self.kind!r} has {'no' if self.opponent else 'an'} opponent; only a match has one")
+            raise ValueError(
+                f"a row of kind {self.kind!r} has {'no' if self.opponent else 'an'} opponent; "
+                "only a match has one"
+            )
         if self.kind == "exact" and self.normalise is not None:
             raise ValueError("an exact row has no score; leave normalise out")
         if self.kind == "exact" and self.oracle is not None:
-            raise ValueError("an exact row plays no games that an oracle could judge; leave oracle out")
+            raise ValueError(
+                "an exact row plays no games that an oracle could judge; leave oracle out"
+            )
         return self
 
     def make_game(self) -> Game:
@@ -117,30 +154,46 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Suite:
-        refuse_repeated("row", (row.name for row in self.rows), "results are kept by the row's name")
+        refuse_repeated(
+            "row", (row.name for row in self.rows), "results are kept by the row's name"
+        )
         return self
 
 
 def suite_names() -> tuple[str, ...]:
     """Return the names of the suites in the package."""
     root = resources.files("sparring") / "suites"
-    return tuple(sorted(item.name.removesuffix(".yaml") for item in root.iterdir() if item.name.endswith(".yaml")))
+    return tuple(
+        sorted(
+            item.name.removesuffix(".yaml")
+            for item in root.iterdir()
+            if item.name.endswith(".yaml")
+        )
+    )
 
 
 def load_suite(name: str) -> tuple[str, Suite]:
-    """Return a suite by name, or a YAML file by path, checked down to every option: its short name and its rows.
+    """Return a suite by name, or a YAML file by path, checked down to every option.
+
+    Its short name and its rows.
 
     Raises:
-        UnknownNameError: no such suite, key, game, agent or option; the message has the nearest right one.
+        UnknownNameError: no such suite, key, game, agent or option; the message has the nearest
+            right one.
         ConfigError: not YAML, or a value is wrong; the message says where.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         text, short = read_text(path, f"Suite {name!r}"), path.stem
     elif name in suite_names():
-        text, short = (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"), name
+        text, short = (
+            (resources.files("sparring") / "suites" / f"{name}.yaml").read_text(encoding="utf-8"),
+            name,
+        )
     else:
-        raise UnknownNameError("suite", name, suite_names(), "The path of a YAML file will do as well.")
+        raise UnknownNameError(
+            "suite", name, suite_names(), "The path of a YAML file will do as well."
+        )
     return short, check_suite(name, parse_yaml(text, f"Suite {name!r}"))
 
 
@@ -149,10 +202,13 @@ def check_suite(name: str, data: Any) -> Suite:
 
     Raises:
         UnknownNameError: a key that there is not.
-        ConfigError: a wrong value, or a game or agent that cannot be made; the message says in which row.
+        ConfigError: a wrong value, or a game or agent that cannot be made; the message says in
+            which row.
     """
     if not isinstance(data, Mapping):
-        raise ConfigError(f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}.")
+        raise ConfigError(
+            f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}."
+        )
     try:
         suite = Suite.model_validate(dict(data))
     except ValidationError as error:
@@ -173,11 +229,20 @@ def _check_row(row: SuiteRow) -> None:
     """
     game = row.make_game()
     if row.kind == "coplay" and not game.cooperative:
-        raise ConfigError(f"co-play needs a game whose seats share one payoff, unlike {row.game!r}; write kind: match")
+        raise ConfigError(
+            f"co-play needs a game whose seats share one payoff, unlike {row.game!r}; write kind: "
+            "match"
+        )
     if row.kind == "solo" and game.num_seats > 1:
-        raise ConfigError(f"solo needs a game of one seat, and {row.game!r} has {game.num_seats}; write kind: match and an opponent")
+        raise ConfigError(
+            f"solo needs a game of one seat, and {row.game!r} has {game.num_seats}; write kind: "
+            "match and an opponent"
+        )
     if row.kind == "match" and game.num_seats == 1:
-        raise ConfigError(f"{row.game!r} has one seat and none for an opponent; write kind: solo, and leave opponent out")
+        raise ConfigError(
+            f"{row.game!r} has one seat and none for an opponent; write kind: solo, and leave "
+            "opponent out"
+        )
     if row.opponent is not None:
         row.opponent.spec.make()
     if row.oracle is not None:
@@ -187,17 +252,23 @@ def _check_row(row: SuiteRow) -> None:
 
 
 def _keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of the section at ``path`` of a suite: the whole, a row, or a row's opponent or oracle."""
+    """Return the keys of the section at ``path`` of a suite.
+
+    The whole, a row, or a row's opponent or oracle.
+    """
     sections: tuple[type[Strict], ...] = (Suite, SuiteRow, OpponentEntry)
     return list(sections[sum(isinstance(part, str) for part in path)].model_fields)
 
 
-def with_opponents(suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]) -> Suite:
+def with_opponents(
+    suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]
+) -> Suite:
     """Return the suite as it is to be played.
 
     Args:
         suite: as written.
-        extra: label -> agent; every game of a match is also played against each of these, outside the totals.
+        extra: label -> agent; every game of a match is also played against each of these, outside
+            the totals.
         games: games per seat of every row, or None for the rows' own.
         style_of: wording style by row name; a style in the row's options wins.
     """
@@ -205,15 +276,23 @@ def with_opponents(suite: Suite, extra: Mapping[str, AgentSpec], games: int | No
     seen: set[tuple[str, str]] = set()
     for row in suite.rows:
         options = {"style": style_of[row.name], **row.options}
-        changed = row.model_copy(update={"options": options, "games_per_seat": games or row.games_per_seat})
+        changed = row.model_copy(
+            update={"options": options, "games_per_seat": games or row.games_per_seat}
+        )
         rows.append(changed)
         game = (row.game, str(sorted(row.options.items())))
         if row.kind == "match" and game not in seen:
             seen.add(game)
             for label, spec in extra.items():
                 entry = OpponentEntry(name=spec.name, options=dict(spec.options))
-                name = _fresh(f"{row.name.rsplit('-', 1)[0]}-{label}", f"{row.name}-{label}", [*suite.rows, *rows])
-                rows.append(changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False}))
+                name = _fresh(
+                    f"{row.name.rsplit('-', 1)[0]}-{label}",
+                    f"{row.name}-{label}",
+                    [*suite.rows, *rows],
+                )
+                rows.append(
+                    changed.model_copy(update={"name": name, "opponent": entry, "in_totals": False})
+                )
     return suite.model_copy(update={"rows": rows})
 
 
@@ -223,7 +302,9 @@ def _fresh(name: str, longer: str, rows: Sequence[SuiteRow]) -> str:
 
 
 def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
-    """Return the suite with this oracle in every row that has none, and by the row's name why it can judge nothing there.
+    """Return the suite with this oracle in every row that has none.
+
+    By the row's name comes why it can judge nothing there.
 
     Raises:
         ConfigError: it can judge none of these rows, or there are none.
@@ -232,16 +313,28 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
     bare = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
     if not bare:
         raise ConfigError(
-            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle of their own; leave --oracle out."
+            f"--oracle {spec.name} has nothing to judge: all rows that are played have an oracle "
+            "of their own; leave --oracle out."
         )
     reasons = {row.name: hindrance(oracle, row.make_game()) for row in bare}
     if all(reasons.values()):
-        why = "; ".join({row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values())
-        raise ConfigError(f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}.")
-    rows = [row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row for row in suite.rows]
-    return suite.model_copy(update={"rows": rows}), {name: reason for name, reason in reasons.items() if reason}
+        why = "; ".join(
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in bare}.values()
+        )
+        raise ConfigError(
+            f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}."
+        )
+    rows = [
+        row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row
+        for row in suite.rows
+    ]
+    return suite.model_copy(update={"rows": rows}), {
+        name: reason for name, reason in reasons.items() if reason
+    }
 
 
 def without_oracles(suite: Suite) -> Suite:
     """Return the suite with nobody to judge the turns."""
-    return suite.model_copy(update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]})
+    return suite.model_copy(
+        update={"rows": [row.model_copy(update={"oracle": None}) for row in suite.rows]}
+    )

@@ -1,10 +1,14 @@
-"""A policy as a table of logits over the legal actions of every information state, an agent that plays it, its exact gradient.
+"""A policy as a table of logits over the legal actions of every information state.
 
-With theta[I, a] the logits and pi(a|I) their softmax, the derivative of the expected return of the seat p that acts in I is
+An agent that plays it, and its exact gradient.
+
+With theta[I, a] the logits and pi(a|I) their softmax, the derivative of the expected return of the
+seat p that acts in I is
 
     dJ_p / dtheta[I, a] = reach(I) * pi(a|I) * (Q(I, a) - V(I)).
 
-I information states, P seats, D parameters: one per legal action of every information state, in that order.
+I information states, P seats, D parameters: one per legal action of every information state, in
+that order.
 """
 
 from __future__ import annotations
@@ -26,7 +30,10 @@ from sparring.types import FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TablePolicy:
-    """Probabilities of all legal actions of a game, laid out flat; ``starts`` says where each information state begins."""
+    """Probabilities of all legal actions of a game, laid out flat.
+
+    ``starts`` says where each information state begins.
+    """
 
     states: InfoStates
     starts: IntArray  # [I + 1]
@@ -37,8 +44,15 @@ class TablePolicy:
     def of(cls, states: InfoStates, rows: Sequence[FloatArray]) -> TablePolicy:
         """Return the table of these probabilities, I arrays [num_legal]."""
         widths = np.array([len(row) for row in rows], dtype=np.int64)
-        seats = np.repeat(np.array([query.seat for query in states.queries], dtype=np.int64), widths)
-        return cls(states=states, starts=np.append(0, np.cumsum(widths)), flat=np.concatenate(rows), seats=seats)
+        seats = np.repeat(
+            np.array([query.seat for query in states.queries], dtype=np.int64), widths
+        )
+        return cls(
+            states=states,
+            starts=np.append(0, np.cumsum(widths)),
+            flat=np.concatenate(rows),
+            seats=seats,
+        )
 
     @property
     def rows(self) -> list[FloatArray]:
@@ -47,7 +61,10 @@ class TablePolicy:
 
 
 def random_table(states: InfoStates, stream: Stream) -> TablePolicy:
-    """Return the softmax of logits drawn from a standard normal distribution: far from uniform, and never near 0 or 1."""
+    """Return the softmax of logits drawn from a standard normal distribution.
+
+    Far from uniform, and never near 0 or 1.
+    """
     generator = stream.generator()
     weights = [np.exp(generator.normal(size=len(query.legal_actions))) for query in states.queries]
     return TablePolicy.of(states, [row / row.sum() for row in weights])
@@ -68,7 +85,10 @@ def exact_gradient(policy: TablePolicy, values: ExactValues | None = None) -> Fl
 
 
 class TableAgent(TextAgent):
-    """Draws from a table. It speaks in words, not tokens, so that its turns have no sampled tokens."""
+    """Draws from a table.
+
+    It speaks in words, not tokens, so that its turns have no sampled tokens.
+    """
 
     def __init__(self, policy: TablePolicy, name: str = "table") -> None:
         super().__init__(name)

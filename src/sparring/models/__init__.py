@@ -2,4 +2,5 @@
 
 import os
 
-os.environ.setdefault("USE_HUB_KERNELS", "NO")  # transformers reads it when it is imported: no model fetches compiled code
+# transformers reads it when it is imported: no model fetches compiled code
+os.environ.setdefault("USE_HUB_KERNELS", "NO")

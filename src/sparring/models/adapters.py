@@ -1,4 +1,7 @@
-"""Low-rank adapters (LoRA, Hu et al., 2021), from peft: W x becomes W x + (alpha / rank) B A x, with W frozen."""
+"""Low-rank adapters (LoRA, Hu et al., 2021), from peft.
+
+W x becomes W x + (alpha / rank) B A x, with W frozen.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,37 @@ from sparring.rng import Stream
 ALL_LINEAR = "all-linear"
 
 
-def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str], stream: Stream) -> Any:
-    """Return the network with adapters on its linear layers; only they are trained. At the start they change nothing.
+def add_adapters(
+    network: Any, *, rank: int, alpha: float, targets: Sequence[str], stream: Stream
+) -> Any:
+    """Return the network with adapters on its linear layers; only they are trained.
+
+    At the start they change nothing.
 
     Args:
         network: a Hugging Face causal language model; its weights are frozen in place.
         rank: inner width of the adapters.
         alpha: numerator of their scale alpha / rank.
-        targets: names of the layers that get one, e.g. ["q_proj", "v_proj"]; empty for every linear layer but the head.
+        targets: names of the layers that get one, e.g. ["q_proj", "v_proj"]; empty for every linear
+            layer but the head.
         stream: the adapters' weights are drawn from this stream alone.
 
     Raises:
-        ModelError: peft is not installed, the network has no layer of these names, or one is tied to another.
+        ModelError: peft is not installed, the network has no layer of these names, or one is tied
+            to another.
     """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
-        raise ModelError("model.lora needs peft; install it with: pip install 'sparring[lora]'.") from None
-    options: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "target_modules": list(targets) or ALL_LINEAR, "lora_dropout": 0.0}
+        raise ModelError(
+            "model.lora needs peft; install it with: pip install 'sparring[lora]'."
+        ) from None
+    options: dict[str, Any] = {
+        "r": rank,
+        "lora_alpha": alpha,
+        "target_modules": list(targets) or ALL_LINEAR,
+        "lora_dropout": 0.0,
+    }
     config = LoraConfig(**options, task_type="CAUSAL_LM")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of libraries to each other
@@ -39,7 +55,9 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
         try:
             adapted = get_peft_model(network, config)
         except ValueError as error:
-            raise ModelError(f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}") from None
+            raise ModelError(
+                f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}"
+            ) from None
     _check_tied(adapted.get_base_model())
     _draw(adapted, stream)
     adapted.eval()
@@ -47,27 +65,39 @@ def add_adapters(network: Any, *, rank: int, alpha: float, targets: Sequence[str
 
 
 def _check_tied(base: Any) -> None:
-    """Refuse adapters on one of two tied layers: merged into the weights they share, it would change both."""
+    """Refuse adapters on one of two tied layers.
+
+    Merged into the weights they share, it would change both.
+    """
     if not base.config.tie_word_embeddings:
         return
-    if any(hasattr(layer, "lora_A") for layer in (base.get_input_embeddings(), base.get_output_embeddings())):
+    if any(
+        hasattr(layer, "lora_A")
+        for layer in (base.get_input_embeddings(), base.get_output_embeddings())
+    ):
         raise ModelError(
-            f"model.lora.targets: {type(base).__name__} has one matrix for its input embeddings and its head, "
-            "so an adapter on either cannot be merged. Leave both out; empty targets are all linear layers but the head."
+            f"model.lora.targets: {type(base).__name__} has one matrix for its input embeddings "
+            "and its head, so an adapter on either cannot be merged. Leave both out; empty "
+            "targets are all linear layers but the head."
         )
 
 
 @torch.no_grad()
 def _draw(adapted: Any, stream: Stream) -> None:
-    """Draw anew from ``stream`` what peft draws, as peft does; the other factor of each pair stays zero.
+    """Draw anew from ``stream`` what peft draws, as peft does.
 
-    The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard normal and A zero.
+    The other factor of each pair stays zero.
+
+    The inner matrices A are uniform within 1 / sqrt(fan-in); for embeddings B is standard normal
+    and A zero.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     for name, parameter in adapted.named_parameters():
         if "lora_A" in name:
             bound = parameter.shape[1] ** -0.5
-            parameter.copy_(torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator))
+            parameter.copy_(
+                torch.empty(parameter.shape).uniform_(-bound, bound, generator=generator)
+            )
         elif "lora_embedding_B" in name:
             parameter.copy_(torch.empty(parameter.shape).normal_(generator=generator))
 
@@ -78,7 +108,9 @@ def base_of(network: Any) -> Any:
 
 
 def merged(network: Any) -> Any:
-    """Return a network without adapters that computes the same; one that has none is returned as it is.
+    """Return a network without adapters that computes the same.
+
+    One that has none is returned as it is.
 
     The network is changed: give a copy.
     """

@@ -1,6 +1,9 @@
-"""What the blocks of each family of decoders compute, position by position, over the parameters of a Hugging Face model.
+"""What the blocks of each family of decoders compute, position by position.
 
-Everything here works on single positions, so that ``lean.py`` can run each distinct prefix once; attention is there.
+They compute it over the parameters of a Hugging Face model.
+
+Everything here works on single positions, so that ``lean.py`` can run each distinct prefix once;
+attention is there.
 
 Legend: N positions, C width, H heads, G key-value heads, D width of a head.
 """
@@ -12,7 +15,13 @@ from typing import Any, Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import Gemma3ForCausalLM, GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM
+from transformers import (
+    Gemma3ForCausalLM,
+    GPT2LMHeadModel,
+    LlamaForCausalLM,
+    Qwen2ForCausalLM,
+    Qwen3ForCausalLM,
+)
 from transformers.pytorch_utils import Conv1D
 
 
@@ -26,15 +35,24 @@ class Architecture(Protocol):
     scale: float  # factor of attention's scores
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Return the input of the first block [N, C] for tokens and positions [N], and what blocks need of the positions."""
+        """Return the input of the first block [N, C] for tokens and positions [N].
+
+        What blocks need of the positions comes with it.
+        """
         ...
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
-        """Return queries, keys and values side by side, [N, H + 2G, D], of a block's input [N, C]."""
+        """Return queries, keys and values side by side, [N, H + 2G, D].
+
+        They come from a block's input [N, C].
+        """
         ...
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Return a block's output [N, C] from its input [N, C] and attention's mixed values [N, H * D]."""
+        """Return a block's output [N, C].
+
+        It comes from the block's input [N, C] and attention's mixed values [N, H * D].
+        """
         ...
 
     def final(self, x: Tensor) -> Tensor:
@@ -47,33 +65,53 @@ class Architecture(Protocol):
 
 
 class Gpt2:
-    """GPT-2: learned positions, layer norms with biases, fused projections. Holds the parameters; looking them up takes time."""
+    """GPT-2: learned positions, layer norms with biases, fused projections.
+
+    Holds the parameters; looking them up takes time.
+    """
 
     def __init__(self, network: GPT2LMHeadModel) -> None:
         config, body = network.config, network.transformer
         self.layers, self.heads = config.n_layer, config.n_head
         self.groups, self.head_width = self.heads, config.n_embd // config.n_head
-        self.scale, self.width, self.epsilon = self.head_width**-0.5, (config.n_embd,), config.layer_norm_epsilon
-        self._tokens, self._positions, self._final = body.wte.weight, body.wpe.weight, (body.ln_f.weight, body.ln_f.bias)
+        self.scale, self.width, self.epsilon = (
+            self.head_width**-0.5,
+            (config.n_embd,),
+            config.layer_norm_epsilon,
+        )
+        self._tokens, self._positions, self._final = (
+            body.wte.weight,
+            body.wpe.weight,
+            (body.ln_f.weight, body.ln_f.bias),
+        )
         self._activation = body.h[0].mlp.act
-        pairs = [(b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
+        pairs = [
+            (b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h
+        ]
         self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions; padding beyond the last position reads the last."""
+        """Add the embeddings of tokens and positions.
+
+        Padding beyond the last position reads the last.
+        """
         position = position.clamp(max=self._positions.shape[0] - 1)
         return F.embedding(ids, self._tokens) + F.embedding(position, self._positions), None
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
         """Normalise, then one product for queries, keys and values."""
         norm, (weight, bias), *_ = self._blocks[layer]
-        return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(len(x), -1, self.head_width)
+        return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(
+            len(x), -1, self.head_width
+        )
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
         """Add attention's output, then the feed-forward layer's."""
         _, _, (out, out_bias), norm, (up, up_bias), (down, down_bias) = self._blocks[layer]
         x = x + torch.addmm(out_bias, mixed, out)
-        inner: Tensor = self._activation(torch.addmm(up_bias, F.layer_norm(x, self.width, *norm, self.epsilon), up))
+        inner: Tensor = self._activation(
+            torch.addmm(up_bias, F.layer_norm(x, self.width, *norm, self.epsilon), up)
+        )
         return x + torch.addmm(down_bias, inner, down)
 
     def final(self, x: Tensor) -> Tensor:
@@ -86,7 +124,10 @@ class Gpt2:
 
 
 class AdaptedGpt2(Gpt2):
-    """GPT-2 with other modules in place of its own, such as low-rank adapters around them: all are called."""
+    """GPT-2 with other modules in place of its own, such as low-rank adapters around them.
+
+    All are called.
+    """
 
     def __init__(self, network: GPT2LMHeadModel) -> None:
         super().__init__(network)
@@ -95,7 +136,10 @@ class AdaptedGpt2(Gpt2):
         self._layers = [(b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Add the embeddings of tokens and positions; padding beyond the last position reads the last."""
+        """Add the embeddings of tokens and positions.
+
+        Padding beyond the last position reads the last.
+        """
         tokens, positions = self._embeddings
         return tokens(ids) + positions(position.clamp(max=self._positions.shape[0] - 1)), None
 
@@ -115,7 +159,9 @@ class AdaptedGpt2(Gpt2):
 
 
 class Llama:
-    """Llama, Qwen2 and Qwen3: rotary positions, root-mean-square norms, gated feed-forward, shared key-value heads.
+    """Llama, Qwen2 and Qwen3.
+
+    Rotary positions, root-mean-square norms, gated feed-forward, shared key-value heads.
 
     Projections are called as modules, so that low-rank adapters on them take part.
     """
@@ -126,7 +172,11 @@ class Llama:
         config = network.config
         self.body = network.model
         self.blocks = list(self.body.layers)
-        self.layers, self.heads, self.groups = config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads
+        self.layers, self.heads, self.groups = (
+            config.num_hidden_layers,
+            config.num_attention_heads,
+            config.num_key_value_heads,
+        )
         self.head_width = self.blocks[0].self_attn.head_dim
         self.scale = self.blocks[0].self_attn.scaling
         self.epsilon = config.rms_norm_eps
@@ -181,15 +231,23 @@ class Llama:
 
 
 class Gemma3(Llama):
-    """Gemma 3's text model: norms around each part, gains from one, local layers with their own rotation and window."""
+    """Gemma 3's text model.
+
+    Norms around each part, gains from one, local layers with their own rotation and window.
+    """
 
     norm_offset = 1.0
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
         """Embed the tokens, scaled; one rotation for each type of layer."""
         x = self.body.embed_tokens(ids)
-        pairs = {kind: self.body.rotary_emb(x, position[None], kind) for kind in set(self.body.config.layer_types)}
-        return x, {kind: (cosine[0, :, None], sine[0, :, None]) for kind, (cosine, sine) in pairs.items()}
+        pairs = {
+            kind: self.body.rotary_emb(x, position[None], kind)
+            for kind in set(self.body.config.layer_types)
+        }
+        return x, {
+            kind: (cosine[0, :, None], sine[0, :, None]) for kind, (cosine, sine) in pairs.items()
+        }
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
         """Add attention's normed output, then the feed-forward layer's normed output."""
@@ -205,15 +263,25 @@ class Gemma3(Llama):
 
 
 def _gpt2(network: GPT2LMHeadModel) -> Gpt2:
-    """Return the parts of a GPT-2: over its parameters where its modules are its own, which is faster, else over the modules."""
+    """Return the parts of a GPT-2.
+
+    Over its parameters where its modules are its own, which is faster, else over the modules.
+    """
     body = network.transformer
-    own = all(type(module) is Conv1D for b in body.h for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj))
+    own = all(
+        type(module) is Conv1D
+        for b in body.h
+        for module in (b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj)
+    )
     plain = own and type(body.wte) is type(body.wpe) is nn.Embedding
     return Gpt2(network) if plain else AdaptedGpt2(network)
 
 
 def architecture(network: Any) -> Architecture | None:
-    """Return the position-wise parts of a network, or None if its family or a setting of it is not known here."""
+    """Return the position-wise parts of a network.
+
+    None if its family or a setting of it is not known here.
+    """
     config: Any = getattr(network, "config", None)
     if isinstance(network, GPT2LMHeadModel):
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
@@ -224,5 +292,9 @@ def architecture(network: Any) -> Architecture | None:
         return Llama(network) if config.attention_dropout == 0.0 else None
     if isinstance(network, Gemma3ForCausalLM):
         soft = config.attn_logit_softcapping or config.final_logit_softcapping
-        return None if soft or config.attention_dropout or config.use_bidirectional_attention else Gemma3(network)
+        return (
+            None
+            if soft or config.attention_dropout or config.use_bidirectional_attention
+            else Gemma3(network)
+        )
     return None

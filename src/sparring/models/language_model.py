@@ -1,4 +1,6 @@
-"""A causal language model as the rest of Sparring sees it: hidden states, logits, cached extension, values.
+"""A causal language model as the rest of Sparring sees it.
+
+Hidden states, logits, cached extension, values.
 
 Legend: R sequences, T tokens, N distinct prefixes, C width, V vocabulary, M chosen positions.
 """
@@ -27,24 +29,47 @@ from sparring.models.whole import WholeForward
 from sparring.ops.files import disk_errors
 
 WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
-LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length", "seq_length")
-TOLERANCE = 1e-3  # largest difference of log-probabilities between this forward and the network's own
+LIMITS = (
+    "max_position_embeddings",
+    "n_positions",
+    "n_ctx",
+    "max_seq_len",
+    "max_sequence_length",
+    "seq_length",
+)
+# largest difference of log-probabilities between this forward and the network's own
+TOLERANCE = 1e-3
 
 
 class LanguageModel:
-    """Network, tokenizer and optional value head. ``version`` counts the updates the weights have seen.
+    """Network, tokenizer and optional value head.
 
-    Families known to ``models/architectures.py`` run through the lean forward of ``models/lean.py``, others through
-    their own. The network may carry low-rank adapters; then they alone are trained.
+    ``version`` counts the updates the weights have seen.
+
+    Families known to ``models/architectures.py`` run through the lean forward of
+    ``models/lean.py``, others through their own. The network may carry low-rank adapters; then they
+    alone are trained.
     """
 
-    def __init__(self, network: Any, tokenizer: Any, *, with_values: bool = False, version: int = 0, longest: int | None = None) -> None:
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: Any,
+        *,
+        with_values: bool = False,
+        version: int = 0,
+        longest: int | None = None,
+    ) -> None:
         self.network, self._longest = network, longest
         self.base = base_of(network)
         self.forward = _forward(self.base)
         self.tokenizer = tokenizer
         self.version = version
-        self.value_head = nn.Linear(self.width, 1, dtype=torch.float32, device=self.device) if with_values else None
+        self.value_head = (
+            nn.Linear(self.width, 1, dtype=torch.float32, device=self.device)
+            if with_values
+            else None
+        )
         if self.value_head is not None:
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)
@@ -52,11 +77,17 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return _size(self.base, WIDTHS, "a width of its hidden states; models of this kind have no place for a critic here")
+        return _size(
+            self.base,
+            WIDTHS,
+            "a width of its hidden states; models of this kind have no place for a critic here",
+        )
 
     @cached_property
     def context(self) -> int:
-        """Longest conversation in tokens: the network's limit, or a lower one that was asked for. Asked at every turn.
+        """Longest conversation in tokens: the network's limit, or a lower one that was asked for.
+
+        Asked at every turn.
 
         Raises:
             ModelError: the network has none, and none was asked for.
@@ -83,14 +114,26 @@ class LanguageModel:
         return [p for _, module in self.modules() for p in module.parameters() if p.requires_grad]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the named trained tensors (shared storage; tied weights once). What is frozen is not among them."""
-        named = ((f"{prefix}.{name}", p) for prefix, module in self.modules() for name, p in module.named_parameters())
+        """Return the named trained tensors (shared storage; tied weights once).
+
+        What is frozen is not among them.
+        """
+        named = (
+            (f"{prefix}.{name}", p)
+            for prefix, module in self.modules()
+            for name, p in module.named_parameters()
+        )
         return {name: p.detach() for name, p in named if p.requires_grad}
 
     @cached_property
     def frozen_digest(self) -> str:
-        """SHA-256 of the names and bytes of all weights that are not trained; empty where there are none."""
-        frozen = [(name, p) for name, p in sorted(self.network.named_parameters()) if not p.requires_grad]
+        """SHA-256 of the names and bytes of all weights that are not trained.
+
+        Empty where there are none.
+        """
+        frozen = [
+            (name, p) for name, p in sorted(self.network.named_parameters()) if not p.requires_grad
+        ]
         total = hashlib.sha256()
         for name, weight in frozen:
             total.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
@@ -105,9 +148,16 @@ class LanguageModel:
             ModelError: a name or shape differs from this model's.
         """
         own = self.tensors()
-        if own.keys() != tensors.keys() or any(own[name].shape != tensors[name].shape for name in own):
-            odd = sorted(set(own) ^ set(tensors)) or [name for name in own if own[name].shape != tensors[name].shape]
-            raise ModelError(f"These weights are of another model: {odd[:3]} differ. Use the configuration they were trained with.")
+        if own.keys() != tensors.keys() or any(
+            own[name].shape != tensors[name].shape for name in own
+        ):
+            odd = sorted(set(own) ^ set(tensors)) or [
+                name for name in own if own[name].shape != tensors[name].shape
+            ]
+            raise ModelError(
+                f"These weights are of another model: {odd[:3]} differ. Use the configuration "
+                "they were trained with."
+            )
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
@@ -123,7 +173,10 @@ class LanguageModel:
         return other
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
-        """Return hidden states [N, C] of distinct prefixes; a cache of R rows takes their keys and values."""
+        """Return hidden states [N, C] of distinct prefixes.
+
+        A cache of R rows takes their keys and values.
+        """
         return self.forward.hidden(tree, cache)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -138,7 +191,10 @@ class LanguageModel:
     def values(self, hidden: Tensor) -> Tensor:
         """Return the value head's estimate [M] for hidden states [M, C]."""
         if self.value_head is None:
-            raise ModelError("This model has no value head; the credit estimator that needs one must declare NEEDS = {'values'}.")
+            raise ModelError(
+                "This model has no value head; the credit estimator that needs one must declare "
+                "NEEDS = {'values'}."
+            )
         values: Tensor = self.value_head(hidden.float()).squeeze(-1)
         return values
 
@@ -147,36 +203,57 @@ class LanguageModel:
         return self.forward.new_cache(batch, positions, dtype=self.base.dtype, device=self.device)
 
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
-        """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows; return hidden states [B, T, C]."""
+        """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows.
+
+        Return hidden states [B, T, C].
+        """
         return self.forward.extend(ids, start, cache)
 
     @torch.no_grad()
     def check(self) -> None:
-        """Compare this forward with the network's own on a few tokens, and what it says of a beginning with and without the rest.
+        """Compare this forward with the network's own on a few tokens.
+
+        Compare also what it says of a beginning with and without the rest.
 
         Raises:
-            ModelError: they differ: some models scale or cap their logits in ways that are not known here, others look ahead, or
-                what the network says of a conversation depends on the others in its batch.
+            ModelError: they differ: some models scale or cap their logits in ways that are not
+                known here, others look ahead, or what the network says of a conversation depends on
+                the others in its batch.
         """
         check_rotations(self.base)
-        kind, vocabulary = type(self.base).__name__, self.base.get_output_embeddings().weight.shape[0]
+        kind, vocabulary = (
+            type(self.base).__name__,
+            self.base.get_output_embeddings().weight.shape[0],
+        )
         ids = torch.arange(12, device=self.device) * 7919 % vocabulary
         own = self._own_logprobs(ids)
         limit = TOLERANCE if self.base.dtype == torch.float32 else 0.5
         if not (self._own_logprobs(ids[:6]) - own[:6]).abs().max().item() < limit:
-            raise ModelError(f"{kind} looks ahead: it reads a text as a whole and cannot write one token after another.")
+            raise ModelError(
+                f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
+                "another."
+            )
         tree = prefix_tree([tuple(ids.tolist())]).to(self.device)
-        difference = (self.logits(self.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
+        difference = (
+            (self.logits(self.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
+        )
         if not difference < limit:
-            raise ModelError(f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from what is computed here.")
+            raise ModelError(
+                f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from "
+                "what is computed here."
+            )
 
     def _own_logprobs(self, ids: Tensor) -> Tensor:
-        """Return the log-probabilities [T, V] that the network's own forward gives of a sequence [T]."""
-        logits: Tensor = self.network(input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]).logits[0]
+        """Return the log-probabilities [T, V] of the network's own forward for a sequence [T]."""
+        logits: Tensor = self.network(
+            input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
+        ).logits[0]
         return logits.float().log_softmax(-1)
 
     def save(self, folder: Path, *, dtype: str | None = None, adapter: bool = False) -> None:
-        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` and ``AutoTokenizer.from_pretrained`` load.
+        """Write a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
+
+        ``AutoTokenizer.from_pretrained`` loads it too.
 
         Args:
             folder: where to.
@@ -189,7 +266,10 @@ class LanguageModel:
         """
         adapted = self.base is not self.network
         if adapter and not adapted:
-            raise ModelError("This model has no adapters (model.lora), so --adapter has nothing to write; leave it out.")
+            raise ModelError(
+                "This model has no adapters (model.lora), so --adapter has nothing to write; "
+                "leave it out."
+            )
         network = self.network
         if dtype is not None or (adapted and not adapter):
             network = copy.deepcopy(network)
@@ -201,7 +281,9 @@ class LanguageModel:
                 network.save_pretrained(folder)
                 self.tokenizer.save_pretrained(folder)
             except SafetensorError as error:  # of the disk, in words of its own
-                raise RunError(f"{folder} cannot be written: {error}. Name a folder on another disk.") from error
+                raise RunError(
+                    f"{folder} cannot be written: {error}. Name a folder on another disk."
+                ) from error
 
 
 def _forward(network: Any) -> LeanForward | WholeForward:
@@ -211,31 +293,55 @@ def _forward(network: Any) -> LeanForward | WholeForward:
 
 
 def load_language_model(
-    name: str | Path, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None, device: torch.device | None = None
+    name: str | Path,
+    *,
+    dtype: str = "float32",
+    training_bytes: Callable[[int], int] | None = None,
+    device: torch.device | None = None,
 ) -> LanguageModel:
-    """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id; see ``load_pretrained``.
+    """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id.
+
+    See ``load_pretrained``.
 
     Raises:
-        ModelError: the folder is missing or damaged, the model does not fit into memory, or it cannot be run.
+        ModelError: the folder is missing or damaged, the model does not fit into memory, or it
+            cannot be run.
     """
-    network, tokenizer = load_pretrained(str(name), dtype=dtype, training_bytes=training_bytes, device=device)
+    network, tokenizer = load_pretrained(
+        str(name), dtype=dtype, training_bytes=training_bytes, device=device
+    )
     try:
         model = LanguageModel(network, tokenizer)
         vocabulary = model.base.get_output_embeddings().weight.shape[0]
         if len(tokenizer) > vocabulary:
             sizes = f"has {len(tokenizer)} tokens, its network {vocabulary}"
-            raise ModelError(f"The tokenizer of {str(name)!r} {sizes}: they do not belong together.")
+            raise ModelError(
+                f"The tokenizer of {str(name)!r} {sizes}: they do not belong together."
+            )
         model.check()
-    except (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError) as error:
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+        LookupError,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}.") from error
+        raise ModelError(
+            f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}."
+        ) from error
     return model
 
 
 def _sizes(network: Any, names: tuple[str, ...]) -> list[int]:
-    """Return what a network's configuration says under these names, where it is a number above 0."""
-    config = network.config.get_text_config() if hasattr(network.config, "get_text_config") else network.config
+    """Return those of a network's settings under these names that are numbers above 0."""
+    config = (
+        network.config.get_text_config()
+        if hasattr(network.config, "get_text_config")
+        else network.config
+    )
     found = [getattr(config, name, None) for name in names]
     return [value for value in found if isinstance(value, int) and value > 0]
 

@@ -15,14 +15,22 @@ from sparring.errors import ModelError
 
 GIB = 1 << 30
 PROGRAM = GIB // 2  # Python, torch and their libraries
-PADDING = 8  # padded positions per distinct prefix that attention keeps: what the learner allows, and games that share much reach
+# padded positions per distinct prefix that attention keeps: what the learner allows, and games that
+# share much reach
+PADDING = 8
 LOGIT_COPIES = 5  # logits over the temperature, their log-softmax, a feature of them, and gradients
 MEMINFO = Path("/proc/meminfo")
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+CGROUP_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 
 def count_parameters(config: Any) -> int:
-    """Return the number of parameters of a configuration's model, without making it; tied weights count once."""
+    """Return the number of parameters of a configuration's model, without making it.
+
+    Tied weights count once.
+    """
     with torch.device("meta"):
         network = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     return sum(parameter.numel() for parameter in network.parameters())
@@ -31,8 +39,9 @@ def count_parameters(config: Any) -> int:
 def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
-    Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each copy that is kept of
-    the trained parameters (average, reference, past selves); what is frozen is shared by all copies.
+    Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
+    copy that is kept of the trained parameters (average, reference, past selves); what is frozen is
+    shared by all copies.
     """
     return trained * size * (3 + copies)
 
@@ -49,21 +58,35 @@ class Shape:
 
     @classmethod
     def of(cls, config: Any) -> Shape:
-        """Return the sizes in a transformers configuration, usual proportions where it has other names for them."""
+        """Return the sizes in a transformers configuration.
+
+        They are the usual proportions where it has other names for them.
+        """
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
         width = int(getattr(text, "head_dim", None) or hidden // heads)
         groups = int(getattr(text, "num_key_value_heads", None) or heads)
-        inner = int(getattr(text, "intermediate_size", None) or getattr(text, "n_inner", None) or 4 * hidden)
+        inner = int(
+            getattr(text, "intermediate_size", None) or getattr(text, "n_inner", None) or 4 * hidden
+        )
         layers, vocabulary = int(text.num_hidden_layers), int(text.vocab_size)
-        return cls(layers=layers, hidden=hidden, inner=inner, attention=(heads + 2 * groups) * width, vocabulary=vocabulary)
+        return cls(
+            layers=layers,
+            hidden=hidden,
+            inner=inner,
+            attention=(heads + 2 * groups) * width,
+            vocabulary=vocabulary,
+        )
 
 
-def activation_bytes(shape: Shape, *, tokens: int, asked: int, size: int = 4, checkpointing: bool = False) -> int:
+def activation_bytes(
+    shape: Shape, *, tokens: int, asked: int, size: int = 4, checkpointing: bool = False
+) -> int:
     """Return about how many bytes a forward and backward pass keeps, a rough estimate.
 
-    Per token and block: eight vectors of the model's width, four of the feed-forward layers', and for attention two of queries,
-    keys and values per padded position. With checkpointing one vector per block, and one block whole. Logits are float32.
+    Per token and block: eight vectors of the model's width, four of the feed-forward layers', and
+    for attention two of queries, keys and values per padded position. With checkpointing one vector
+    per block, and one block whole. Logits are float32.
 
     Args:
         shape: of the model.
@@ -73,14 +96,21 @@ def activation_bytes(shape: Shape, *, tokens: int, asked: int, size: int = 4, ch
         checkpointing: whether blocks are computed again in the backward pass.
     """
     block = tokens * size * (8 * shape.hidden + 4 * shape.inner + 2 * PADDING * shape.attention)
-    blocks = block + shape.layers * tokens * size * shape.hidden if checkpointing else shape.layers * block
+    blocks = (
+        block + shape.layers * tokens * size * shape.hidden
+        if checkpointing
+        else shape.layers * block
+    )
     return blocks + LOGIT_COPIES * asked * shape.vocabulary * 4
 
 
 def available_bytes(device: torch.device | None = None) -> int:
-    """Return the memory of a GPU, or else what is available on this machine or in the container it is in.
+    """Return the memory of a GPU, or else what is available on this machine.
 
-    On Linux that is MemAvailable: what programs can get without swapping. Elsewhere it is all there is.
+    In a container that is what is available there.
+
+    On Linux that is MemAvailable: what programs can get without swapping. Elsewhere it is all there
+    is.
     """
     if device is not None and device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
@@ -105,7 +135,11 @@ def _machine_bytes() -> int:
 
 
 def check_memory(
-    name: str, config: Any, dtype: torch.dtype, more: Callable[[int], int] | None = None, device: torch.device | None = None
+    name: str,
+    config: Any,
+    dtype: torch.dtype,
+    more: Callable[[int], int] | None = None,
+    device: torch.device | None = None,
 ) -> int:
     """Return the bytes that a model and its training take.
 
@@ -114,7 +148,8 @@ def check_memory(
         config: transformers' configuration.
         dtype: of the weights.
         more: from the number of parameters to the bytes needed besides the weights.
-        device: where it is trained; weights pass through the machine's own memory on their way to a GPU.
+        device: where it is trained; weights pass through the machine's own memory on their way to a
+            GPU.
 
     Raises:
         ModelError: that is more than the device or the machine has.
@@ -131,7 +166,9 @@ def check_memory(
     return needed
 
 
-def refuse_beyond(name: str, parameters: int, needed: int, have: int, where: str = "this machine") -> None:
+def refuse_beyond(
+    name: str, parameters: int, needed: int, have: int, where: str = "this machine"
+) -> None:
     """Refuse a model that takes more bytes than there are.
 
     Raises:
@@ -140,8 +177,11 @@ def refuse_beyond(name: str, parameters: int, needed: int, have: int, where: str
     if needed > have:
         advice = "take smaller sizes (model.hidden_size, model.layers, model.context)"
         if name != "tiny":
-            advice = "train low-rank adapters (model.lora.rank=16), take a smaller model, or model.dtype=bfloat16"
+            advice = (
+                "train low-rank adapters (model.lora.rank=16), take a smaller model, or "
+                "model.dtype=bfloat16"
+            )
         raise ModelError(
-            f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} GiB, activations left out; "
-            f"{where} has {have / GIB:.1f} GiB: {advice}."
+            f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} "
+            f"GiB, activations left out; {where} has {have / GIB:.1f} GiB: {advice}."
         )

@@ -1,8 +1,9 @@
 """Sequences as a tree of their prefixes, so that what they share is computed once.
 
-The games of one batch begin with the same rules, the replies of one group with the same prompt. A position of a
-sequence depends on its prefix alone, so every distinct prefix is one node, and all that a network does to single
-positions is done once per node. Only attention looks at whole sequences again.
+The games of one batch begin with the same rules, the replies of one group with the same prompt. A
+position of a sequence depends on its prefix alone, so every distinct prefix is one node, and all
+that a network does to single positions is done once per node. Only attention looks at whole
+sequences again.
 
 Legend: R sequences, T the longest one's tokens, N distinct prefixes (nodes).
 """
@@ -24,8 +25,8 @@ from sparring.types import IntArray
 class PrefixTree:
     """The distinct prefixes of a batch of sequences.
 
-    A sequence shorter than the longest is padded at its end with nodes of other sequences, which no earlier position
-    attends to.
+    A sequence shorter than the longest is padded at its end with nodes of other sequences, which no
+    earlier position attends to.
     """
 
     ids: Tensor  # [N] the last token of each prefix
@@ -40,10 +41,15 @@ class PrefixTree:
 
 
 def prefix_tree(sequences: Sequence[tuple[int, ...]]) -> PrefixTree:
-    """Return the tree of the prefixes of R non-empty sequences; its nodes stand in the sequences' sorted order."""
+    """Return the tree of the prefixes of R non-empty sequences.
+
+    Its nodes stand in the sequences' sorted order.
+    """
     order = sorted(range(len(sequences)), key=sequences.__getitem__)
     width = max(map(len, sequences))
-    ids = np.array([(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64)
+    ids = np.array(
+        [(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64
+    )
     shared = np.zeros(ids.shape, dtype=bool)
     shared[1:] = np.logical_and.accumulate((ids[1:] == ids[:-1]) & (ids[1:] >= 0), axis=1)
     new = ~shared & (ids >= 0)
@@ -57,7 +63,10 @@ def prefix_tree(sequences: Sequence[tuple[int, ...]]) -> PrefixTree:
 
 
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
-    """Return for each of these sorted sequences how many tokens at its beginning it shares with the one before, [R]."""
+    """Return how many tokens each sequence's beginning shares with the one before, [R].
+
+    The sequences are sorted.
+    """
     lengths = [0]
     for before, after in pairwise(sequences):
         limit = min(len(before), len(after))

@@ -1,7 +1,10 @@
-"""Pretrained models by name: a folder, a Hugging Face id, or one of the models that come as Python packages.
+"""Pretrained models by name.
 
-A packaged model is converted once, and kept in Hugging Face layout in the cache folder (``$SPARRING_CACHE``, else
-``~/.cache/sparring``). Code that comes with a model is never run, nor is that of its package.
+A folder, a Hugging Face id, or one of the models that come as Python packages.
+
+A packaged model is converted once, and kept in Hugging Face layout in the cache folder
+(``$SPARRING_CACHE``, else ``~/.cache/sparring``). Code that comes with a model is never run, nor is
+that of its package.
 """
 
 from __future__ import annotations
@@ -24,18 +27,25 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def load_pretrained(
-    name: str, *, dtype: str = "float32", training_bytes: Callable[[int], int] | None = None, device: torch.device | None = None
+    name: str,
+    *,
+    dtype: str = "float32",
+    training_bytes: Callable[[int], int] | None = None,
+    device: torch.device | None = None,
 ) -> tuple[Any, Any]:
     """Return the network and the tokenizer of a model.
 
     Args:
         name: a folder in Hugging Face layout, a packaged model, or a Hugging Face id.
         dtype: of the weights: float32, bfloat16 or float16.
-        training_bytes: from the number of parameters to the bytes that training takes besides the weights.
-        device: where it will be trained, whose memory is looked at; the network is left in the machine's own.
+        training_bytes: from the number of parameters to the bytes that training takes besides the
+            weights.
+        device: where it will be trained, whose memory is looked at; the network is left in the
+            machine's own.
 
     Raises:
-        ModelError: the model is missing or damaged, its package is not installed, or it does not fit into memory.
+        ModelError: the model is missing or damaged, its package is not installed, or it does not
+            fit into memory.
         UnknownNameError: nothing of this name is on this machine, and it is no Hugging Face id.
     """
     source = _source(name)
@@ -43,15 +53,26 @@ def load_pretrained(
     try:
         config = checked_config(source)
         check_memory(name, config, DTYPES[dtype], training_bytes, device)
-        options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": Path(source).is_dir()}
-        how = {"dtype": DTYPES[dtype], "use_safetensors": True, "attn_implementation": config._attn_implementation}
-        network, loaded = AutoModelForCausalLM.from_pretrained(source, config=config, output_loading_info=True, **how, **options)
+        options: dict[str, Any] = {
+            "trust_remote_code": False,
+            "local_files_only": Path(source).is_dir(),
+        }
+        how = {
+            "dtype": DTYPES[dtype],
+            "use_safetensors": True,
+            "attn_implementation": config._attn_implementation,
+        }
+        network, loaded = AutoModelForCausalLM.from_pretrained(
+            source, config=config, output_loading_info=True, **how, **options
+        )
         _check_complete(name, loaded)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
     except SparringError:
         raise
     except Exception as error:
-        raise ModelError(f"The model {name!r} cannot be loaded from {source}: {first_line(error)}") from error
+        raise ModelError(
+            f"The model {name!r} cannot be loaded from {source}: {first_line(error)}"
+        ) from error
     finally:
         transformers_logging.enable_progress_bar()
     return network.eval(), tokenizer
@@ -60,18 +81,27 @@ def load_pretrained(
 def first_line(error: Exception) -> str:
     """Return the first line of what an error says, or its kind where it says nothing."""
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines and isinstance(error, (KeyError, AttributeError)) else (lines or [repr(error)])[0]
+    return (
+        f"{type(error).__name__}: {lines[0]}"
+        if lines and isinstance(error, (KeyError, AttributeError))
+        else (lines or [repr(error)])[0]
+    )
 
 
 def _check_complete(name: str, loaded: Mapping[str, Any]) -> None:
     """Refuse a model some of whose weights are not in its files and were drawn at random."""
     missing = sorted(loaded.get("missing_keys", ()))
     if missing:
-        raise ModelError(f"The files of {name!r} lack {len(missing)} of the model's weights, such as {missing[0]}; take a whole model.")
+        raise ModelError(
+            f"The files of {name!r} lack {len(missing)} of the model's weights, such "
+            f"as {missing[0]}; take a whole model."
+        )
 
 
 def tokenizer_of(name: str) -> Any:
-    """Return the tokenizer of a model that is on this machine; nothing is converted or fetched for this.
+    """Return the tokenizer of a model that is on this machine.
+
+    Nothing is converted or fetched for this.
 
     Raises:
         ModelError: the model is not here.
@@ -79,15 +109,21 @@ def tokenizer_of(name: str) -> Any:
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
-        return AutoTokenizer.from_pretrained(_source(name), trust_remote_code=False, local_files_only=True)
+        return AutoTokenizer.from_pretrained(
+            _source(name), trust_remote_code=False, local_files_only=True
+        )
     except SparringError:
         raise
     except Exception as error:
-        raise ModelError(f"The tokenizer of {name!r} is not on this machine: {first_line(error)}") from error
+        raise ModelError(
+            f"The tokenizer of {name!r} is not on this machine: {first_line(error)}"
+        ) from error
 
 
 def size_of(name: str) -> tuple[int, Shape]:
-    """Return the number of parameters and the shape of a model that is on this machine, from its configuration alone.
+    """Return the number of parameters and the shape of a model that is on this machine.
+
+    They come from its configuration alone.
 
     Raises:
         ModelError: the model is not here; nothing is converted for this.
@@ -108,10 +144,18 @@ def _source(name: str) -> str:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ModelError(f"{folder} is not a model folder: it has no config.json. Name a folder written by `sparring export`.")
+            raise ModelError(
+                f"{folder} is not a model folder: it has no config.json. Name a folder written by "
+                "`sparring export`."
+            )
         return str(folder)
     if name in PACKAGED:
         return str(converted(name))
     if name.count("/") == 1 and not name.startswith((".", "/", "~")):
         return name
-    raise UnknownNameError("model", name, tuple(PACKAGED), "Give a folder, a Hugging Face id (owner/name), or one of these.")
+    raise UnknownNameError(
+        "model",
+        name,
+        tuple(PACKAGED),
+        "Give a folder, a Hugging Face id (owner/name), or one of these.",
+    )

@@ -6,14 +6,15 @@ from typing import Any
 
 from sparring.errors import ModelError
 
-BY_LENGTH = ("dynamic", "longrope")  # transformers chooses their frequencies by the largest position of a batch
+# transformers chooses their frequencies by the largest position of a batch
+BY_LENGTH = ("dynamic", "longrope")
 
 
 def check_rotations(network: Any) -> None:
     """Refuse a network whose rotations are chosen anew for every batch.
 
-    A reply would then have another probability beside a long conversation than alone, and sampler and
-    learner, whose batches differ, would disagree.
+    A reply would then have another probability beside a long conversation than alone, and sampler
+    and learner, whose batches differ, would disagree.
 
     Raises:
         ModelError: the rotations depend on the length of the batch.
@@ -23,9 +24,10 @@ def check_rotations(network: Any) -> None:
         for kind in named.values() if isinstance(named, dict) else (named,):
             if kind in BY_LENGTH:
                 raise ModelError(
-                    f"{type(network).__name__} cannot be run: its rotary positions are of the type {kind!r}, "
-                    "which depend on the longest conversation in a batch, so that a reply's probability "
-                    f"would depend on its neighbours. {_instead(kind, network.config)}"
+                    f"{type(network).__name__} cannot be run: its rotary positions are of the "
+                    f"type {kind!r}, which depend on the longest conversation in a batch, so that "
+                    "a reply's probability would depend on its "
+                    f"neighbours. {_instead(kind, network.config)}"
                 )
 
 
@@ -37,4 +39,7 @@ def _instead(kind: str, config: Any) -> str:
             f"Up to {limit} tokens it is the same as without: write rope_type default into its "
             f"config.json and keep conversations within model.context={limit}."
         )
-    return "Take a model whose rope_type is default, linear, yarn or llama3, such as its short-context version."
+    return (
+        "Take a model whose rope_type is default, linear, yarn or llama3, such as its "
+        "short-context version."
+    )

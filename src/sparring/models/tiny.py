@@ -1,7 +1,7 @@
 """The tiny model: a decoder-only transformer of 0.1 to 5 M parameters and a word-level tokenizer.
 
-Both are standard: a transformers ``GPT2Config`` and a ``tokenizers`` word-level vocabulary derived from the
-wording of the games, so that every Hugging Face tool loads what is saved.
+Both are standard: a transformers ``GPT2Config`` and a ``tokenizers`` word-level vocabulary derived
+from the wording of the games, so that every Hugging Face tool loads what is saved.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
     """Return a word-level tokenizer over these words; anything else becomes ``<unknown>``.
 
     Args:
-        words: whitespace-free words; duplicates are dropped and the rest sorted, so equal sets give equal ids.
+        words: whitespace-free words; duplicates are dropped and the rest sorted, so equal sets give
+            equal ids.
     """
-    vocabulary = {word: index for index, word in enumerate([*SPECIAL, *sorted(set(words) - set(SPECIAL))])}
+    vocabulary = {
+        word: index for index, word in enumerate([*SPECIAL, *sorted(set(words) - set(SPECIAL))])
+    }
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -39,7 +42,13 @@ def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def tiny_model(
-    *, vocabulary_size: int, stream: Stream, hidden_size: int = 64, layers: int = 2, heads: int = 4, context: int = 128
+    *,
+    vocabulary_size: int,
+    stream: Stream,
+    hidden_size: int = 64,
+    layers: int = 2,
+    heads: int = 4,
+    context: int = 128,
 ) -> GPT2LMHeadModel:
     """Return a randomly initialised GPT-2 of this shape in float32, without dropout.
 
@@ -74,8 +83,9 @@ def tiny_model(
 def initialise(model: GPT2LMHeadModel, stream: Stream) -> None:
     """Draw the weights anew from ``stream``.
 
-    Matrices are normal with variance 1 / fan-in (residual outputs scaled by 1 / sqrt(2 layers)), embeddings normal
-    with deviation 0.1 so that the first policy is close to uniform, biases zero, normalisation gains one.
+    Matrices are normal with variance 1 / fan-in (residual outputs scaled by 1 / sqrt(2 layers)),
+    embeddings normal with deviation 0.1 so that the first policy is close to uniform, biases zero,
+    normalisation gains one.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     depth = (2 * model.config.n_layer) ** -0.5

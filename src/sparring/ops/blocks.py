@@ -1,4 +1,7 @@
-"""Order statistics inside groups, in numpy: groups of equal size are worked on together, as the rows of a matrix."""
+"""Order statistics inside groups, in numpy.
+
+Groups of equal size are worked on together, as the rows of a matrix.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from sparring.types import BoolArray, FloatArray, IntArray
 
 
 def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
-    """Yield, for each size s that occurs, the members of all groups of that size: row numbers, int64 [groups, s].
+    """Yield, for each size s that occurs, the members of all groups of that size.
+
+    Row numbers, int64 [groups, s].
 
     Args:
         ids: int64 [N] in 0..num_groups-1, group of each row.
@@ -26,7 +31,10 @@ def equal_sized(ids: IntArray, num_groups: int) -> Iterator[IntArray]:
 
 
 def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the median of each group, [G]: a member of it, the lower of the middle two in groups of even size; 0 if empty."""
+    """Return the median of each group, [G].
+
+    A member of it, the lower of the middle two in groups of even size; 0 if empty.
+    """
     median = np.zeros(num_groups)
     for rows in equal_sized(ids, num_groups):
         middle = (rows.shape[1] - 1) // 2
@@ -35,7 +43,10 @@ def lower_median(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArr
 
 
 def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatArray, FloatArray]:
-    """Return the largest and the second largest value of each group, [G] each; in a group of one both are its value."""
+    """Return the largest and the second largest value of each group, [G] each.
+
+    In a group of one both are its value.
+    """
     best, second = np.zeros(num_groups), np.zeros(num_groups)
     for rows in equal_sized(ids, num_groups):
         size, groups = rows.shape[1], ids[rows[:, 0]]
@@ -45,17 +56,23 @@ def best_two(values: FloatArray, ids: IntArray, num_groups: int) -> tuple[FloatA
 
 
 def steps(ordered: FloatArray) -> BoolArray:
-    """Return where neighbours of sorted rows differ by more than rounding: bool [groups, s - 1] for rows [groups, s]."""
+    """Return where neighbours of sorted rows differ by more than rounding.
+
+    Bool [groups, s - 1] for rows [groups, s].
+    """
     size = np.abs(ordered).max(axis=1, keepdims=True)
     differ: BoolArray = np.abs(np.diff(ordered, axis=1)) > ROUNDING * size
     return differ
 
 
 def tied_means(differ: BoolArray, by_position: FloatArray) -> FloatArray:
-    """Return, per place of sorted rows, the mean of ``by_position`` over the run of equal members it is in.
+    """Return, per place of sorted rows, a mean over the run of equal members it is in.
+
+    It is the mean of ``by_position``.
 
     Args:
-        differ: bool [groups, s - 1], where a member differs from the one before it, as ``steps`` gives.
+        differ: bool [groups, s - 1], where a member differs from the one before it, as ``steps``
+            gives.
         by_position: [s] or [groups, s], what each place would get.
 
     Returns:
@@ -63,18 +80,25 @@ def tied_means(differ: BoolArray, by_position: FloatArray) -> FloatArray:
     """
     runs, groups, size = _runs(differ), len(differ), differ.shape[1] + 1
     given = np.broadcast_to(by_position, (groups, size)).reshape(-1)
-    means: FloatArray = (np.bincount(runs, weights=given) / np.bincount(runs))[runs].reshape(groups, size)
+    means: FloatArray = (np.bincount(runs, weights=given) / np.bincount(runs))[runs].reshape(
+        groups, size
+    )
     return means
 
 
 def _runs(differ: BoolArray) -> IntArray:
-    """Return the number of the run of equal members each place is in, rows one after another, [groups * s]."""
+    """Return the number of the run of equal members each place is in, [groups * s].
+
+    Rows come one after another.
+    """
     begins = np.concatenate([np.ones((len(differ), 1), dtype=bool), differ], axis=1)
     return np.cumsum(begins.reshape(-1)) - 1
 
 
 def distinct_rows(flags: BoolArray) -> tuple[IntArray, IntArray]:
-    """Return the number of one row of each pattern that occurs among rows of flags, and per row which pattern it has.
+    """Return one row of each pattern among rows of flags, and each row's pattern.
+
+    Both are numbers: of a row, and of a pattern.
 
     Args:
         flags: bool [groups, w].

@@ -29,19 +29,22 @@ class Call(NamedTuple):
 def calls_of(text: str) -> tuple[Call, ...]:
     """Return the calls that a text makes, mostly one.
 
-    JSON is read as a call, or a list of calls: {"name": "move", "arguments": {"x": 1}}; "parameters" says the same as "arguments".
-    move(x=1, y=2) is a call as in code. Of any other text the words between spaces, "=", ":" and "," count: the first is the name, the
-    others are parameters without a name, so that "r1c2=3" calls r1c2 with 3. A text without any word makes no call. A text of more than
-    10,000 characters is not read as code.
+    JSON is read as a call, or a list of calls: {"name": "move", "arguments": {"x": 1}};
+    "parameters" says the same as "arguments". move(x=1, y=2) is a call as in code. Of any other
+    text the words between spaces, "=", ":" and "," count: the first is the name, the others are
+    parameters without a name, so that "r1c2=3" calls r1c2 with 3. A text without any word makes no
+    call. A text of more than 10,000 characters is not read as code.
     """
     return _from_json(text) or _from_code(text) or _from_words(text)
 
 
 def likeness(call: Call, reference: Call) -> float:
-    """Return how alike two calls are: 0 if their names differ, whatever the case of letters; else up to 1.
+    """Return how alike two calls are, from 0 up to 1.
 
-    (1 + |P & Q| / |P | Q| + number of equal values) / (2 + |Q|), P the names of the parameters and Q those of the reference; the
-    quotient is 1 where both have none.
+    It is 0 if their names differ, whatever the case of letters.
+
+    (1 + |P & Q| / |P | Q| + number of equal values) / (2 + |Q|), P the names of the parameters and
+    Q those of the reference; the quotient is 1 where both have none.
     """
     if call.name.casefold() != reference.name.casefold():
         return 0.0
@@ -66,7 +69,10 @@ def _from_json(text: str) -> tuple[Call, ...]:
     items = found if isinstance(found, list) else [found]
     if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
         return ()
-    return tuple(Call(item["name"], _arguments(item.get("arguments", item.get("parameters")))) for item in items)
+    return tuple(
+        Call(item["name"], _arguments(item.get("arguments", item.get("parameters"))))
+        for item in items
+    )
 
 
 def _arguments(given: Any) -> Mapping[str, str]:
@@ -88,7 +94,9 @@ def _from_code(text: str) -> tuple[Call, ...]:
         if not isinstance(node, ast.Call):
             return ()
         given = {str(place): _value(ast.unparse(value)) for place, value in enumerate(node.args, 1)}
-        given |= {keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords}
+        given |= {
+            keyword.arg or "**": _value(ast.unparse(keyword.value)) for keyword in node.keywords
+        }
         return (Call(ast.unparse(node.func), given),)
     except _UNREADABLE:
         return ()
@@ -97,11 +105,18 @@ def _from_code(text: str) -> tuple[Call, ...]:
 def _from_words(text: str) -> tuple[Call, ...]:
     """Return the call of any other text; none if it has no word."""
     words = [word for word in _PARTED.split(text) if word]
-    return (Call(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),) if words else ()
+    return (
+        (Call(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
+        if words
+        else ()
+    )
 
 
 def _value(text: str) -> str:
-    """Return a written value as JSON: a number, a string with or without quotation marks, a list."""
+    """Return a written value as JSON.
+
+    A number, a string with or without quotation marks, a list.
+    """
     return _plain(_read(text, json.loads, _read(text, ast.literal_eval, text)))
 
 

@@ -24,10 +24,12 @@ def paused_collector() -> Iterator[None]:
 
 @contextlib.contextmanager
 def settled_heap() -> Iterator[None]:
-    """Leave what is there already out of the cycle collector's walks: libraries and models, a million objects that stay.
+    """Leave what is there already out of the cycle collector's walks.
 
-    A full walk over them takes a third of a second, every ten steps or so of a small run. They are given back at the end,
-    unless somebody else had set objects aside before.
+    Libraries and models, a million objects that stay.
+
+    A full walk over them takes a third of a second, every ten steps or so of a small run. They are
+    given back at the end, unless somebody else had set objects aside before.
     """
     ours = gc.get_freeze_count() == 0
     if ours:

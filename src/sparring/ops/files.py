@@ -35,12 +35,22 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
     """
     named = path or error.filename or "a file or connection"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunError(f"The disk is full: {named} could not be written. Free some space and go on with --resume.")
+        return RunError(
+            f"The disk is full: {named} could not be written. Free some space and go on with "
+            "--resume."
+        )
     cause = error.strerror or str(error) or type(error).__name__
     if path is not None and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return RunError(f"{named} cannot be written: {cause}. Choose another folder with --run.")
-    deeper = f" ({quoted(str(error.filename))})" if path is not None and error.filename not in (None, str(path)) else ""
-    return RunError(f"{_short(str(named))} cannot be {'written' if path is not None else 'used'}: {cause}{deeper}.{_advice(error)}")
+    deeper = (
+        f" ({quoted(str(error.filename))})"
+        if path is not None and error.filename not in (None, str(path))
+        else ""
+    )
+    return RunError(
+        f"{_short(str(named))} cannot "
+        f"be {'written' if path is not None else 'used'}: {cause}{deeper}.{_advice(error)}"
+    )
 
 
 def _short(path: str) -> str:
@@ -52,7 +62,10 @@ def _advice(error: OSError) -> str:
     """Return what to do about an error of the operating system, where that can be said."""
     advice = {
         errno.EIO: "The disk fails; choose a folder on another one.",
-        errno.EFBIG: "Files may not grow further here (ulimit -f); raise the limit or choose another file system.",
+        errno.EFBIG: (
+            "Files may not grow further here (ulimit -f); raise the limit or choose another file "
+            "system."
+        ),
         errno.ENAMETOOLONG: "Write a shorter name.",
         errno.EISDIR: "A folder is where a file should be; name a file.",
         errno.ENOTDIR: "A file is where a folder should be; name another folder.",
@@ -77,7 +90,9 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def check_plain(folder: Path, *, links: bool = False) -> None:
-    """Check that a folder holds only files and folders of its own, so that reading it cannot hang and writing stays in it.
+    """Check that a folder holds only files and folders of its own.
+
+    Reading it cannot hang then, and writing stays in it.
 
     Args:
         folder: what is looked through.
@@ -94,9 +109,14 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
             except FileNotFoundError:
                 continue  # of a trainer at work
             if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(whole):
-                raise RunError(f"{path} is a link that leads out of {folder}. Put what it leads to in its place, if you trust the folder.")
+                raise RunError(
+                    f"{path} is a link that leads out of {folder}. Put what it leads to in its "
+                    "place, if you trust the folder."
+                )
             if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise RunError(f"{path} is a pipe, a socket or a device, which no run has. Remove it.")
+                raise RunError(
+                    f"{path} is a pipe, a socket or a device, which no run has. Remove it."
+                )
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -134,8 +154,13 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
 
 
 def _temporary(path: Path, writer: int | str) -> Path:
-    """Return the unfinished file of one writer, so that several may write at once; no pattern such as *.parquet may match it."""
-    return path.with_name(f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~")
+    """Return the unfinished file of one writer, so that several may write at once.
+
+    No pattern such as *.parquet may match it.
+    """
+    return path.with_name(
+        f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
+    )
 
 
 def _remove_orphans(path: Path) -> None:

@@ -1,12 +1,17 @@
-"""A game tree as arrays, and what every decision in it is worth, exactly, under a policy in every seat.
+"""A game tree as arrays, and what every decision in it is worth, exactly.
 
-For information state I of seat p, with reach(h) the probability of history h under the policy and u_p its seat's expected
+Values are under a policy in every seat.
+
+For information state I of seat p, with reach(h) the probability of history h under the policy and
+u_p its seat's expected
 return from there:
 
-    V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same with u_p(h a).
+    V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same
+    with u_p(h a).
 
-By perfect recall the seat's own part of reach(h) is the same for all h in I and cancels, so the numbers are also defined
-where the policy itself never goes. I information states, T histories, Z of them terminal, P seats.
+By perfect recall the seat's own part of reach(h) is the same for all h in I and cancels, so the
+numbers are also defined where the policy itself never goes. I information states, T histories, Z of
+them terminal, P seats.
 """
 
 from __future__ import annotations
@@ -23,13 +28,15 @@ from sparring.types import FloatArray, IntArray
 class GameTree:
     """Every history of a game, parents before children; T histories, Z of them terminal, P seats.
 
-    History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that acts in information
-    state ``info_state[t]`` taking its legal action number ``choice[t]``, or by chance with probability ``chance[t]``.
+    History 0 is the root. The edge into history t leaves ``parent[t]``, either by the seat that
+    acts in information state ``info_state[t]`` taking its legal action number ``choice[t]``, or by
+    chance with probability ``chance[t]``.
     """
 
     parent: IntArray  # [T]; -1 at the root
     info_state: IntArray  # [T] information state the edge leaves; -1 for chance and at the root
-    choice: IntArray  # [T] position in the information state's legal actions; -1 for chance and at the root
+    # [T] position in the information state's legal actions; -1 for chance and at the root
+    choice: IntArray
     chance: FloatArray  # [T]; 1 for players' edges and at the root
     terminal: IntArray  # [Z] numbers of the terminal histories
     returns: FloatArray  # [Z, P]
@@ -42,7 +49,8 @@ class ExactValues:
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]: Q
     state: FloatArray  # [I]: V = sum over a of policy(a) Q(a)
     reach: FloatArray  # [I] expected visits in one play
-    others: FloatArray  # [I] the same if its seat did all to get there; where it is 0, Q and V are 0 and say nothing
+    # [I] the same if its seat did all to get there; where it is 0, Q and V are 0 and say nothing
+    others: FloatArray
     returns: FloatArray  # [P] expected return of each seat
 
 
@@ -63,7 +71,8 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     worth = expected_returns(tree, edge, levels)
     mover = np.where(move, seats[tree.info_state], -1)
     own = mover[:, None] == np.arange(worth.shape[1])[None, :]
-    others = _reach(tree, np.where(own, 1.0, edge[:, None]), levels)  # [T, P] chance and all other seats
+    # [T, P] chance and all other seats
+    others = _reach(tree, np.where(own, 1.0, edge[:, None]), levels)
     moves = np.flatnonzero(move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
     weight = others[parent, seat]
@@ -72,20 +81,29 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     earned = np.bincount(slot, weights=weight * worth[moves, seat], minlength=starts[-1])
     action = np.split(earned / np.where(total > 0, total, 1.0), starts[1:-1])
     value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
-    visits = np.bincount(state, weights=_reach(tree, edge, levels)[moves], minlength=len(policy)).astype(np.float64)
-    return ExactValues(action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0])
+    visits = np.bincount(
+        state, weights=_reach(tree, edge, levels)[moves], minlength=len(policy)
+    ).astype(np.float64)
+    return ExactValues(
+        action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0]
+    )
 
 
-def best_response(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: int) -> list[FloatArray]:
-    """Return the policy in which one seat plays its best response to all others, who stay as they are.
+def best_response(
+    tree: GameTree, seats: IntArray, policy: Sequence[FloatArray], seat: int
+) -> list[FloatArray]:
+    """Return the policy in which one seat plays its best response to all others.
 
-    A seat's last decisions are settled first, then those before them; of equally good actions the first is taken, also where
-    the others never let the seat come by. Needs perfect recall.
+    They stay as they are.
+
+    A seat's last decisions are settled first, then those before them; of equally good actions the
+    first is taken, also where the others never let the seat come by. Needs perfect recall.
     """
     own = np.flatnonzero(seats == seat)
     if not len(own):
         return list(policy)
-    made = np.zeros(len(tree.parent), dtype=np.int64)  # the seat's decisions on the way to each history
+    # the seat's decisions on the way to each history
+    made = np.zeros(len(tree.parent), dtype=np.int64)
     turn = np.zeros(len(policy), dtype=np.int64)
     for rows in _levels(tree)[1:]:
         state, parent = tree.info_state[rows], tree.parent[rows]
@@ -101,7 +119,10 @@ def best_response(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray],
 
 
 def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
-    """Return the expected return of every seat from every history, [T, P]: u(h) = sum over children c of edge(c) u(c)."""
+    """Return the expected return of every seat from every history, [T, P].
+
+    u(h) = sum over children c of edge(c) u(c).
+    """
     worth = np.zeros((len(tree.parent), tree.returns.shape[1]))
     worth[tree.terminal] = tree.returns
     for rows in reversed(levels[1:]):

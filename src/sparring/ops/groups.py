@@ -51,20 +51,33 @@ def group_sum(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
 
 
 def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the mean of each group, [G]; 0 for groups without rows. Exact to rounding for values near 1e6, and where all are equal."""
+    """Return the mean of each group, [G]; 0 for groups without rows.
+
+    Exact to rounding for values near 1e6, and where all are equal.
+    """
     some = np.zeros(num_groups)
-    some[ids] = values  # one value of each group: sums are taken relative to it, so that no other group's size leaves rounding here
-    return some + group_sum(values - some[ids], ids, num_groups) / np.maximum(group_counts(ids, num_groups), 1)
+    # one value of each group: sums are taken relative to it, so that no other group's size leaves
+    # rounding here
+    some[ids] = values
+    return some + group_sum(values - some[ids], ids, num_groups) / np.maximum(
+        group_counts(ids, num_groups), 1
+    )
 
 
 def centre(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return values minus their group's mean, [N]; a second pass removes what rounding left of the first."""
+    """Return values minus their group's mean, [N].
+
+    A second pass removes what rounding left of the first.
+    """
     once = values - group_mean(values, ids, num_groups)[ids]
     return once - group_mean(once, ids, num_groups)[ids]
 
 
 def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G]; 0 where a group has no more than ``ddof`` rows."""
+    """Return the standard deviation of each group, [G].
+
+    It is 0 where a group has no more than ``ddof`` rows.
+    """
     centred = centre(values, ids, num_groups)
     degrees = group_counts(ids, num_groups) - ddof
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(degrees, 1)
@@ -73,7 +86,10 @@ def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int =
 
 
 def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return, per row, the mean of the other rows of its group, [N]; a row alone in its group gets its own value."""
+    """Return, per row, the mean of the other rows of its group, [N].
+
+    A row alone in its group gets its own value.
+    """
     counts = group_counts(ids, num_groups)[ids]
     centred = centre(values, ids, num_groups)
     # mean of the others = mean - (value - mean) / (n - 1)

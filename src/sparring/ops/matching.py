@@ -1,4 +1,7 @@
-"""Matching rows with columns by how alike they are: greedy, exact, and spread by entropic optimal transport."""
+"""Matching rows with columns by how alike they are.
+
+Greedy, exact, and spread by entropic optimal transport.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from scipy.optimize import linear_sum_assignment
 
 from sparring.types import FloatArray, IntArray
 
-TIE = 1e-9  # how much more a match of the first row counts than one of the last: of equal sums the one that pays earlier rows wins
+# how much more a match of the first row counts than one of the last: of equal sums the one that
+# pays earlier rows wins
+TIE = 1e-9
 ROUNDS = 1000  # most rounds of Sinkhorn's iteration
 CLOSE = 1e-9  # how far the sums of a plan may be off when it ends
 
 
 def greedy_matching(similarity: FloatArray) -> IntArray:
-    """Return the column of each row, -1 for none: the most alike pair first, then the most alike of what is left; int64 [rows].
+    """Return the column of each row, -1 for none.
+
+    The most alike pair first, then the most alike of what is left; int64 [rows].
 
     Args:
-        similarity: float64 [rows, columns]; only positive ones are matched. Of equal ones the first row goes first, then column.
+        similarity: float64 [rows, columns]; only positive ones are matched. Of equal ones the first
+            row goes first, then column.
     """
     rows, columns = similarity.shape
     found, taken = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
@@ -28,7 +36,9 @@ def greedy_matching(similarity: FloatArray) -> IntArray:
 
 
 def exact_matching(similarity: FloatArray) -> IntArray:
-    """Return the column of each row, -1 for none, such that the sum over all matches is the largest; int64 [rows].
+    """Return the column of each row, -1 for none; int64 [rows].
+
+    The sum over all matches is the largest.
 
     Args:
         similarity: float64 [rows, columns], none negative; only positive ones are matched.
@@ -42,10 +52,12 @@ def exact_matching(similarity: FloatArray) -> IntArray:
 
 
 def transport_plan(similarity: FloatArray, regularisation: float) -> FloatArray:
-    """Return the plan T that maximises sum T * similarity + regularisation * entropy(T), by Sinkhorn; float64 [rows, columns].
+    """Return the plan T of a matching by Sinkhorn; float64 [rows, columns].
 
-    Every row sums to 1 / rows; every column to 1 / columns, up to ``CLOSE`` where ``ROUNDS`` rounds are enough, as they mostly are; else
-    up to 0.001 with regularisation 0.1.
+    It maximises sum T * similarity + regularisation * entropy(T).
+
+    Every row sums to 1 / rows; every column to 1 / columns, up to ``CLOSE`` where ``ROUNDS`` rounds
+    are enough, as they mostly are; else up to 0.001 with regularisation 0.1.
 
     Args:
         similarity: float64 [rows, columns], at least one of each.

@@ -1,4 +1,7 @@
-"""Counting layouts of mines that agree with what is known: exact, by components of the cells that counts connect."""
+"""Counting layouts of mines that agree with what is known.
+
+Exact, by components of the cells that counts connect.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,16 @@ from math import comb, prod
 
 Constraint = tuple[tuple[int, ...], int]  # closed cells, and how many of them hold mines
 
-BITS = 128  # a polynomial in the number of mines is one int, this many bits a coefficient: at most 64 cells, so counts stay below 2^70
+# a polynomial in the number of mines is one int, this many bits a coefficient: at most 64 cells, so
+# counts stay below 2^70
+BITS = 128
 CELLS = 64
 
 
-def mine_counts(constraints: Sequence[Constraint], cells: Iterable[int], mines: int) -> tuple[dict[int, int], int]:
-    """Return cell -> number of consistent layouts that have a mine there, and the number of consistent layouts.
+def mine_counts(
+    constraints: Sequence[Constraint], cells: Iterable[int], mines: int
+) -> tuple[dict[int, int], int]:
+    """Return cell -> number of consistent layouts with a mine there, and of all of them.
 
     Args:
         constraints: groups of closed cells with the number of mines among them.
@@ -38,7 +45,11 @@ def mine_counts(constraints: Sequence[Constraint], cells: Iterable[int], mines: 
     layouts = _weigh(every, len(loose), mines)
     counts = dict.fromkeys(loose, _weigh(every, len(loose) - 1, mines - 1) if loose else 0)
     for number, (_, groups) in enumerate(parts):
-        others = prod(total for place, (total, _) in enumerate(parts) if place != number) if possible else 0
+        others = (
+            prod(total for place, (total, _) in enumerate(parts) if place != number)
+            if possible
+            else 0
+        )
         for group, expected in groups.items():
             share = _weigh(expected * others, len(loose), mines) // len(alike[group])
             counts.update(dict.fromkeys(alike[group], share))
@@ -46,7 +57,10 @@ def mine_counts(constraints: Sequence[Constraint], cells: Iterable[int], mines: 
 
 
 def _weigh(polynomial: int, loose: int, mines: int) -> int:
-    """Return the number of layouts: the mines that a polynomial's terms leave over lie anywhere in the loose cells."""
+    """Return the number of layouts.
+
+    The mines that a polynomial's terms leave over lie anywhere in the loose cells.
+    """
     total, used, mask = 0, 0, (1 << BITS) - 1
     while polynomial and used <= mines:
         total += (polynomial & mask) * comb(loose, mines - used)
@@ -56,7 +70,10 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 
 
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of like cells, parted into those that constraints connect, each in the order of its first cells."""
+    """Return groups of like cells, parted into those that constraints connect.
+
+    Each is in the order of its first cells.
+    """
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for within in alike:
         near, groups, apart = set(within), [within], []
@@ -67,14 +84,21 @@ def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int,
                 near |= part[0]
                 groups += part[1]
         parts = [*apart, (near, groups)]
-    return [{within: alike[within] for within in sorted(groups, key=lambda group: alike[group][0])} for _, groups in parts]
+    return [
+        {within: alike[within] for within in sorted(groups, key=lambda group: alike[group][0])}
+        for _, groups in parts
+    ]
 
 
-def _component(groups: dict[tuple[int, ...], list[int]], counts: list[int]) -> tuple[int, dict[tuple[int, ...], int]]:
-    """Return the polynomial of a component's layouts, and per group that of the mines in it summed over layouts.
+def _component(
+    groups: dict[tuple[int, ...], list[int]], counts: list[int]
+) -> tuple[int, dict[tuple[int, ...], int]]:
+    """Return the polynomial of a component's layouts, and one per group.
 
-    A pass over the groups keeps, per vector of mines that constraints still lack, the polynomial of the ways to get there; a pass back
-    the ways from there to the end.
+    That of a group is of the mines in it summed over layouts.
+
+    A pass over the groups keeps, per vector of mines that constraints still lack, the polynomial of
+    the ways to get there; a pass back the ways from there to the end.
     """
     order = list(groups)
     used = sorted({number for within in order for number in within})
@@ -89,7 +113,10 @@ def _component(groups: dict[tuple[int, ...], list[int]], counts: list[int]) -> t
         reached: dict[tuple[int, ...], int] = {}
         taken = []
         for lacks, ways in ahead[-1].items():
-            for mines in range(max(0, *(lacks[at] - room[at] for at in within)), min(size, *(lacks[at] for at in within)) + 1):
+            for mines in range(
+                max(0, *(lacks[at] - room[at] for at in within)),
+                min(size, *(lacks[at] for at in within)) + 1,
+            ):
                 left = list(lacks)
                 for at in within:
                     left[at] -= mines
@@ -107,7 +134,10 @@ def _expected(
     ahead: list[dict[tuple[int, ...], int]],
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]],
 ) -> dict[tuple[int, ...], int]:
-    """Return per group the polynomial of the mines in it summed over layouts, by a pass back over the steps."""
+    """Return per group the polynomial of the mines in it summed over layouts.
+
+    It is found by a pass back over the steps.
+    """
     back, found = dict.fromkeys(ahead[-1], 1), {}
     for number in range(len(order) - 1, -1, -1):
         before: dict[tuple[int, ...], int] = {}

@@ -1,6 +1,7 @@
 """Pairs of a better and a worse member of one group.
 
-Legend: K members; P pairs, each the index of the better and of the worse. Values closer than rounding are ties, which make no pair.
+Legend: K members; P pairs, each the index of the better and of the worse. Values closer than
+rounding are ties, which make no pair.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ TIE = 1e-9  # relative to the larger of the two values and 1
 
 
 def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Return pairs in which nobody is twice: the best of a group with its worst, the second best with the second worst, and so on.
+    """Return pairs in which nobody is twice.
+
+    The best of a group with its worst, the second best with the second worst, and so on.
 
     Where values are 0 and 1, that is as many pairs as there are of the rarer of the two.
 

@@ -1,4 +1,7 @@
-"""Worker processes that answer jobs: spawned afresh, fed over pipes, gone when the parent is gone."""
+"""Worker processes that answer jobs.
+
+Spawned afresh, fed over pipes, gone when the parent is gone.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,17 @@ from sparring.errors import DEBUG, RolloutError, SparringError
 
 log = logging.getLogger(__name__)
 
-SILENCE = 86_400.0  # seconds without an answer after which workers count as hung, where nothing else is said
+# seconds without an answer after which workers count as hung, where nothing else is said
+SILENCE = 86_400.0
 
 Job = list[Any]
 """Plain data, as JSON holds it; so is an answer."""
 
 
 class WorkerPool:
-    """Processes that each make a function from ``settings`` once and call it with every job they get.
+    """Processes that each make a function from ``settings`` once.
+
+    They call it with every job they get.
 
     Args:
         make: an importable function; ``make(settings)`` returns the function that answers a job.
@@ -35,7 +41,12 @@ class WorkerPool:
         workers: number of processes.
     """
 
-    def __init__(self, make: Callable[[dict[str, Any]], Callable[[Job], Any]], settings: dict[str, Any], workers: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[dict[str, Any]], Callable[[Job], Any]],
+        settings: dict[str, Any],
+        workers: int,
+    ) -> None:
         self._make, self._settings, self._workers = make, settings, workers
         self._processes: list[Any] = []
         self._pipes: list[Connection] = []
@@ -50,13 +61,23 @@ class WorkerPool:
         with _deaf():
             for number in range(self._workers):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=_work, args=(theirs, self._make, self._settings), name=f"worker-{number}", daemon=True)
+                process = context.Process(
+                    target=_work,
+                    args=(theirs, self._make, self._settings),
+                    name=f"worker-{number}",
+                    daemon=True,
+                )
                 process.start()
                 theirs.close()  # so that the end of the process is the end of the pipe
                 self._processes.append(process)
                 self._pipes.append(ours)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close(at_once=kind is not None)
 
     def close(self, *, at_once: bool) -> None:
@@ -64,11 +85,15 @@ class WorkerPool:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes if at_once else ():
-            process.kill()  # nothing of a worker outlives it but its answers; one that is stopped or deaf ends by this alone
+            # nothing of a worker outlives it but its answers; one that is stopped or deaf ends by
+            # this alone
+            process.kill()
         for process in self._processes:
             process.join()
 
-    def answers(self, jobs: Iterable[Job], *, seconds: float = SILENCE) -> Iterator[tuple[Job, Any]]:
+    def answers(
+        self, jobs: Iterable[Job], *, seconds: float = SILENCE
+    ) -> Iterator[tuple[Job, Any]]:
         """Yield every job with its answer, in the order in which answers come.
 
         Args:
@@ -76,7 +101,8 @@ class WorkerPool:
             seconds: how long no worker may answer while there is work; 0 is no limit.
 
         Raises:
-            RolloutError: a worker raised, died, hangs or is stopped; what was wrong is in the message.
+            RolloutError: a worker raised, died, hangs or is stopped; what was wrong is in the
+                message.
         """
         waiting = iter(jobs)
         busy: dict[Connection, Job] = {}
@@ -86,7 +112,10 @@ class WorkerPool:
             ready = wait(list(busy), seconds or None)
             if not ready:
                 pids = ", ".join(str(self._processes[self._pipes.index(pipe)].pid) for pipe in busy)
-                raise RolloutError(f"No worker process has answered for {seconds:g} seconds: pid {pids} hang or have been stopped.")
+                raise RolloutError(
+                    f"No worker process has answered for {seconds:g} seconds: pid {pids} hang or "
+                    "have been stopped."
+                )
             for pipe in [pipe for pipe in self._pipes if pipe in ready]:
                 job = busy.pop(pipe)
                 answer = self._answer(pipe)
@@ -101,7 +130,8 @@ class WorkerPool:
             process = self._processes[self._pipes.index(pipe)]
             process.join()
             raise RolloutError(
-                f"A worker process died (exit code {process.exitcode}), perhaps for lack of memory; run again with fewer workers."
+                f"A worker process died (exit code {process.exitcode}), perhaps for lack of "
+                "memory; run again with fewer workers."
             ) from None
         if state != "ok":
             raise RolloutError(value)
@@ -110,7 +140,10 @@ class WorkerPool:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Let processes be started that ignore an interrupt from the terminal from their first moment on: it is the parent's to handle."""
+    """Let processes be started that ignore an interrupt from the terminal.
+
+    They do so from their first moment on: it is the parent's to handle.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -132,7 +165,11 @@ def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job])
             log.debug("A worker is gone; reading its answer says so.")
 
 
-def _work(pipe: Connection, make: Callable[[dict[str, Any]], Callable[[Job], Any]], settings: dict[str, Any]) -> None:
+def _work(
+    pipe: Connection,
+    make: Callable[[dict[str, Any]], Callable[[Job], Any]],
+    settings: dict[str, Any],
+) -> None:
     """Answer jobs until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer: Callable[[Job], Any] | None = None
@@ -151,7 +188,10 @@ def _work(pipe: Connection, make: Callable[[dict[str, Any]], Callable[[Job], Any
                 log.exception("A worker process failed.")
             frame = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(frame.filename).name}:{frame.lineno}"
-            reply = ["failed", f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace."]
+            reply = [
+                "failed",
+                f"A worker process failed at {where}: {error!r}. {DEBUG}=1 shows the whole trace.",
+            ]
         try:
             pipe.send_bytes(json.dumps(reply).encode())
         except OSError:

@@ -1,4 +1,7 @@
-"""Returns and advantages along trajectories, in numpy. N turns; a trajectory is a contiguous run of rows."""
+"""Returns and advantages along trajectories, in numpy.
+
+N turns; a trajectory is a contiguous run of rows.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,23 @@ import numpy as np
 from sparring.types import FloatArray, IntArray
 
 
-def backward_recurrence(inputs: FloatArray, coefficient: float | FloatArray, trajectory: IntArray) -> FloatArray:
-    """Return x with x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last row.
+def backward_recurrence(
+    inputs: FloatArray, coefficient: float | FloatArray, trajectory: IntArray
+) -> FloatArray:
+    """Return the sum from each row on, discounted by coefficients.
+
+    It is x[t] = inputs[t] + coefficient * x[t+1] inside each trajectory, and x = inputs at its last
+    row.
 
     Args:
         inputs: float64 [N].
-        coefficient: the factor, usually gamma or gamma * lambda; [N] for one of its own per row (coefficient[t]).
+        coefficient: the factor, usually gamma or gamma * lambda; [N] for one of its own per row
+            (coefficient[t]).
         trajectory: int64 [N], non-decreasing; equal for the rows of a trajectory.
 
     Returns:
-        float64 [N]. All trajectories are advanced together, one vector operation per turn index from the end.
+        float64 [N]. All trajectories are advanced together, one vector operation per turn index
+        from the end.
     """
     result = np.array(inputs, dtype=np.float64)
     one = isinstance(coefficient, float | int)
@@ -25,10 +35,12 @@ def backward_recurrence(inputs: FloatArray, coefficient: float | FloatArray, tra
     factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
     last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
     lengths = np.diff(np.append(-1, last))
-    order = np.argsort(-lengths, kind="stable")  # longest first, so that those still running are a prefix
+    # longest first, so that those still running are a prefix
+    order = np.argsort(-lengths, kind="stable")
     rows, lengths = last[order], lengths[order]
     for distance in range(1, int(lengths[0])):
-        running = int(np.searchsorted(-lengths, -distance, side="left"))  # trajectories longer than ``distance``
+        # trajectories longer than ``distance``
+        running = int(np.searchsorted(-lengths, -distance, side="left"))
         rows = rows[:running]
         result[rows - 1] += (coefficient if one else factor[rows - 1]) * result[rows]
         rows = rows - 1
@@ -36,11 +48,16 @@ def backward_recurrence(inputs: FloatArray, coefficient: float | FloatArray, tra
 
 
 def discounted_returns(reward: FloatArray, trajectory: IntArray, *, gamma: float) -> FloatArray:
-    """Return G[t] = sum over k >= t of gamma^(k-t) reward[k] inside each trajectory, float64 [N]."""
+    """Return the discounted return from each row on, float64 [N].
+
+    It is G[t] = sum over k >= t of gamma^(k-t) reward[k] inside each trajectory.
+    """
     return backward_recurrence(reward, gamma, trajectory)
 
 
-def generalised_advantages(reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float) -> FloatArray:
+def generalised_advantages(
+    reward: FloatArray, value: FloatArray, trajectory: IntArray, *, gamma: float, lam: float
+) -> FloatArray:
     """Return turn-level generalised advantage estimates, float64 [N].
 
     delta[t] = reward[t] + gamma * value[t+1] - value[t], with value 0 after the last turn;

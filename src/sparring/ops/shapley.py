@@ -1,4 +1,7 @@
-"""The Shapley value of a cooperative game, exactly. n players; a coalition is the bit mask of its members."""
+"""The Shapley value of a cooperative game, exactly. n players.
+
+A coalition is the bit mask of its members.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,14 @@ def shapley_values(worth: FloatArray) -> FloatArray:
     phi_i = sum over S without i of |S|! (n - |S| - 1)! / n! * (v(S with i) - v(S)).
 
     Args:
-        worth: v of every coalition, [2^n], 2^n <= 256; coalition S stands at the sum of 2^i over its members.
+        worth: v of every coalition, [2^n], 2^n <= 256; coalition S stands at the sum of 2^i over
+            its members.
     """
     size = len(worth)
     players = size.bit_length() - 1
-    assert size == 1 << players and players <= MAX_PLAYERS, f"{size} coalitions are not those of at most {MAX_PLAYERS} players"
+    assert size == 1 << players and players <= MAX_PLAYERS, (
+        f"{size} coalitions are not those of at most {MAX_PLAYERS} players"
+    )
     values: FloatArray = _weights(players) @ worth
     return values
 
@@ -35,8 +41,12 @@ def _weights(players: int) -> FloatArray:
         others = coalition.bit_count()
         for player in range(players):
             if coalition >> player & 1:
-                weights[player, coalition] = factorial(others - 1) * factorial(players - others) / factorial(players)
+                weights[player, coalition] = (
+                    factorial(others - 1) * factorial(players - others) / factorial(players)
+                )
             else:
-                weights[player, coalition] = -factorial(others) * factorial(players - others - 1) / factorial(players)
+                weights[player, coalition] = (
+                    -factorial(others) * factorial(players - others - 1) / factorial(players)
+                )
     weights.setflags(write=False)
     return weights

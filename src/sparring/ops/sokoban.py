@@ -1,4 +1,7 @@
-"""Sokoban's mathematics: the moves, and the length of the shortest solution of every position at once, by search backwards."""
+"""Sokoban's mathematics.
+
+The moves, and the length of the shortest solution of every position at once, by search backwards.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,10 @@ Keys = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Floor:
-    """What never moves: cells row * columns + column, sets of cells as bit masks. Around it all is wall."""
+    """What never moves: cells row * columns + column, sets of cells as bit masks.
+
+    Around it all is wall.
+    """
 
     rows: int
     columns: int
@@ -47,12 +53,20 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
         near = [(row + down, column + right) for down, right in _STEPS]
         inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in near]
         places = [r * floor.columns + c for r, c in near]
-        out.append(tuple(place if ok and not floor.walls >> place & 1 else -1 for place, ok in zip(places, inside, strict=True)))
+        out.append(
+            tuple(
+                place if ok and not floor.walls >> place & 1 else -1
+                for place, ok in zip(places, inside, strict=True)
+            )
+        )
     return tuple(out)
 
 
 def moved(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
-    """Return the agent's cell and the boxes after a step or a push; None where a wall or a second box is in the way."""
+    """Return the agent's cell and the boxes after a step or a push.
+
+    None where a wall or a second box is in the way.
+    """
     near = neighbours(floor)
     place = near[agent][direction]
     if place < 0:
@@ -76,22 +90,39 @@ def position_of(key: int) -> tuple[int, int]:
 
 
 def homes(floor: Floor, boxes: int, number: int) -> Keys:
-    """Return all positions of so many boxes with at least ``number`` of them on goals, wherever the agent stands; ascending."""
+    """Return all positions with at least ``number`` of so many boxes on goals, ascending.
+
+    The agent may stand anywhere.
+    """
     free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
-    chosen = [mask for mask in map(mask_of, combinations(free, boxes)) if (mask & floor.goals).bit_count() >= number]
-    return np.sort(np.array([key_of(agent, mask) for mask in chosen for agent in free if not mask >> agent & 1], np.int64))
+    chosen = [
+        mask
+        for mask in map(mask_of, combinations(free, boxes))
+        if (mask & floor.goals).bit_count() >= number
+    ]
+    return np.sort(
+        np.array(
+            [key_of(agent, mask) for mask in chosen for agent in free if not mask >> agent & 1],
+            np.int64,
+        )
+    )
 
 
 def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
-    """Yield the positions that are 0, 1, 2, ... moves away from the nearest position of ``start``, each layer ascending.
+    """Yield the positions by their distance from ``start``: 0, 1, 2, ... moves.
 
-    A breadth-first search along moves taken back: a step, or a step away from a box that comes along.
+    The distance is to the nearest position of ``start``, and each layer is ascending.
+
+    A breadth-first search along moves taken back: a step, or a step away from a box that comes
+    along.
     """
     near = np.array(neighbours(floor), np.int64)
     seen = layer = start
     while len(layer):
         yield layer
-        found = np.unique(np.concatenate([_undone(near, layer, direction) for direction in range(4)]))
+        found = np.unique(
+            np.concatenate([_undone(near, layer, direction) for direction in range(4)])
+        )
         place = np.searchsorted(seen, found)
         layer = found[seen[np.minimum(place, len(seen) - 1)] != found]
         seen = np.sort(np.concatenate([seen, layer]), kind="stable")
@@ -114,7 +145,10 @@ def _undone(near: Keys, keys: Keys, direction: int) -> Keys:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """How many moves each position is away from a goal; positions that never get there are absent."""
+    """How many moves each position is away from a goal.
+
+    Positions that never get there are absent.
+    """
 
     keys: Keys  # [N] ascending
     moves: npt.NDArray[np.int16]  # [N]
@@ -123,11 +157,16 @@ class Distances:
         """Return the least number of moves, or None: it cannot be reached."""
         key = key_of(agent, boxes)
         place = int(np.searchsorted(self.keys, key))
-        return int(self.moves[place]) if place < len(self.keys) and self.keys[place] == key else None
+        return (
+            int(self.moves[place]) if place < len(self.keys) and self.keys[place] == key else None
+        )
 
 
 def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances | None:
-    """Return from every position the least moves until at least ``number`` boxes are on goals; None if over ``budget`` positions."""
+    """Return from every position the least moves until at least ``number`` boxes are on goals.
+
+    None if over ``budget`` positions.
+    """
     if positions(floor, boxes) > budget:
         return None
     found = list(layers(floor, homes(floor, boxes, number)))
@@ -138,7 +177,10 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
 
 
 def positions(floor: Floor, boxes: int) -> int:
-    """Return how many positions of so many boxes and the agent there are, an upper bound of what a search can meet."""
+    """Return how many positions of so many boxes and the agent there are.
+
+    It is an upper bound of what a search can meet.
+    """
     number = floor.rows * floor.columns - floor.walls.bit_count()
     out = number - boxes
     for count in range(boxes):

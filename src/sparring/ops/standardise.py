@@ -7,11 +7,15 @@ import numpy as np
 from sparring.ops.groups import centre, group_counts, group_sum
 from sparring.types import BoolArray, FloatArray, IntArray
 
-ROUNDING = 1e-13  # a deviation below this share of the group's mean size is what rounding left of equal values
+# a deviation below this share of the group's mean size is what rounding left of equal values
+ROUNDING = 1e-13
 
 
 def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G]; exactly 0 for groups that are equal up to rounding or too small."""
+    """Return the standard deviation of each group, [G].
+
+    It is exactly 0 for groups that are equal up to rounding or too small.
+    """
     centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
@@ -42,7 +46,8 @@ def over_deviation(
 
     Args:
         differences: float64 [N], ``values`` minus any baseline.
-        values: float64 [N], whose deviation divides; for values minus their mean see ``standardise``.
+        values: float64 [N], whose deviation divides; for values minus their mean see
+            ``standardise``.
         ids: int64 [N], group of each row.
         num_groups: number of groups G.
         ddof: 1 for the sample deviation, 0 for the population's.
@@ -53,8 +58,12 @@ def over_deviation(
     return quotient
 
 
-def standardise(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6) -> FloatArray:
-    """Return (value - mean) / (deviation + epsilon) by group, [N]; exactly 0 in groups of one or of equal values.
+def standardise(
+    values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1, epsilon: float = 1e-6
+) -> FloatArray:
+    """Return (value - mean) / (deviation + epsilon) by group, [N].
+
+    It is exactly 0 in groups of one or of equal values.
 
     Args:
         values: float64 [N].

@@ -16,8 +16,8 @@ from sparring.types import FloatArray, Interval
 def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Interval:
     """Return Wilson's score interval of a proportion (Wilson, 1927).
 
-    It keeps its coverage at 0 and 1 and for small counts, where the normal interval fails. Without observations the
-    interval is [0, 1] and the mean not a number.
+    It keeps its coverage at 0 and 1 and for small counts, where the normal interval fails. Without
+    observations the interval is [0, 1] and the mean not a number.
     """
     if count == 0:
         return Interval(mean=math.nan, low=0.0, high=1.0, count=0, level=level)
@@ -27,22 +27,38 @@ def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Inter
 
 
 def _wilson(share: float, count: float, level: float) -> tuple[float, float]:
-    """Return the ends of Wilson's interval of a share of ``count`` observations, which need not be a whole number."""
+    """Return the ends of Wilson's interval of a share of ``count`` observations.
+
+    Their number need not be a whole one.
+    """
     z = NormalDist().inv_cdf((1 + level) / 2)
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return 0.0 if share == 0 else max(middle - half, 0.0), 1.0 if share == 1 else min(middle + half, 1.0)
+    half = (
+        z
+        / (1 + z * z / count)
+        * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    )
+    return 0.0 if share == 0 else max(middle - half, 0.0), 1.0 if share == 1 else min(
+        middle + half, 1.0
+    )
 
 
 def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) -> Interval:
-    """Return the mean with Student's t interval; infinite ends where fewer than two values leave no estimate."""
+    """Return the mean with Student's t interval.
+
+    Its ends are infinite where fewer than two values leave no estimate.
+    """
     data = np.asarray(values, dtype=np.float64)
     if len(data) == 0:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf, count=0, level=level)
     mean = float(data.mean())
     if len(data) == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
-    half = float(stdtrit(len(data) - 1, (1 + level) / 2)) * float(data.std(ddof=1)) / math.sqrt(len(data))
+    half = (
+        float(stdtrit(len(data) - 1, (1 + level) / 2))
+        * float(data.std(ddof=1))
+        / math.sqrt(len(data))
+    )
     return Interval(mean=mean, low=mean - half, high=mean + half, count=len(data), level=level)
 
 
@@ -74,11 +90,16 @@ def holm(probabilities: Sequence[float]) -> list[float]:
     return corrected
 
 
-def clustered_mean_interval(sums: FloatArray, sizes: FloatArray, *, level: float = 0.95) -> Interval:
-    """Return the mean of observations that come in clusters, the clusters independent, with Student's t interval (Cochran, 1977, 6.4).
+def clustered_mean_interval(
+    sums: FloatArray, sizes: FloatArray, *, level: float = 0.95
+) -> Interval:
+    """Return the mean of observations in independent clusters, with Student's t interval.
 
-    mean r = sum_c sums / sum_c sizes; standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 / (sum_c sizes)^2, with C - 1
-    degrees of freedom; clusters of one are ``mean_interval``. Infinite ends where fewer than two clusters leave no estimate.
+    See Cochran (1977, 6.4).
+
+    mean r = sum_c sums / sum_c sizes; standard error^2 = C / (C - 1) * sum_c (sums - r * sizes)^2 /
+    (sum_c sizes)^2, with C - 1 degrees of freedom; clusters of one are ``mean_interval``. Infinite
+    ends where fewer than two clusters leave no estimate.
 
     Args:
         sums: [C] sum of the observations of each cluster.
@@ -95,12 +116,17 @@ def clustered_mean_interval(sums: FloatArray, sizes: FloatArray, *, level: float
     return Interval(mean=mean, low=mean - half, high=mean + half, count=int(total), level=level)
 
 
-def clustered_share_interval(successes: FloatArray, sizes: FloatArray, *, level: float = 0.95) -> Interval:
-    """Return a share of observations that come in clusters, with Wilson's interval at the effective number of observations.
+def clustered_share_interval(
+    successes: FloatArray, sizes: FloatArray, *, level: float = 0.95
+) -> Interval:
+    """Return a share of observations that come in clusters, with Wilson's interval.
 
-    effective n = share * (1 - share) / standard error^2 of ``clustered_mean_interval``, at most the number of observations, times
-    (z / t)^2 for C - 1 degrees of freedom (Korn and Graubard, 1998). At a share of 0 or 1 the clusters tell nothing of how alike their
-    observations are, so each counts as one. [0, 1] where fewer than two clusters leave no estimate.
+    The interval is at the effective number of observations.
+
+    effective n = share * (1 - share) / standard error^2 of ``clustered_mean_interval``, at most the
+    number of observations, times (z / t)^2 for C - 1 degrees of freedom (Korn and Graubard, 1998).
+    At a share of 0 or 1 the clusters tell nothing of how alike their observations are, so each
+    counts as one. [0, 1] where fewer than two clusters leave no estimate.
 
     Args:
         successes: [C] in each cluster.
@@ -116,18 +142,28 @@ def clustered_share_interval(successes: FloatArray, sizes: FloatArray, *, level:
     if share in (0.0, 1.0):
         effective = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = _wilson(share, effective * (z / float(stdtrit(count - 1, (1 + level) / 2))) ** 2, level)
+    low, high = _wilson(
+        share, effective * (z / float(stdtrit(count - 1, (1 + level) / 2))) ** 2, level
+    )
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)
 
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
-    """Return the standard error of the mean of at least two clusters, linearised as a ratio of sums."""
+    """Return the standard error of the mean of at least two clusters.
+
+    It is linearised as a ratio of sums.
+    """
     count, rest = len(sizes), sums - mean * sizes
     return math.sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum())
 
 
 def bootstrap_interval(
-    values: FloatArray, statistic: Callable[[FloatArray], float], *, stream: Stream, resamples: int = 1000, level: float = 0.95
+    values: FloatArray,
+    statistic: Callable[[FloatArray], float],
+    *,
+    stream: Stream,
+    resamples: int = 1000,
+    level: float = 0.95,
 ) -> Interval:
     """Return the percentile bootstrap interval of a statistic of rows drawn with replacement.
 
@@ -139,20 +175,34 @@ def bootstrap_interval(
         level: coverage.
     """
     generator = stream.generator()
-    draws = [statistic(values[generator.integers(0, len(values), len(values))]) for _ in range(resamples)]
+    draws = [
+        statistic(values[generator.integers(0, len(values), len(values))]) for _ in range(resamples)
+    ]
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(mean=float(statistic(values)), low=float(low), high=float(high), count=len(values), level=level)
+    return Interval(
+        mean=float(statistic(values)),
+        low=float(low),
+        high=float(high),
+        count=len(values),
+        level=level,
+    )
 
 
-def jackknife_interval(estimate: float, left_out: FloatArray, *, more_error: float = 0.0, level: float = 0.95) -> Interval:
-    """Return the jackknife interval of a smooth statistic of n independent observations (Efron and Stein, 1981).
+def jackknife_interval(
+    estimate: float, left_out: FloatArray, *, more_error: float = 0.0, level: float = 0.95
+) -> Interval:
+    """Return the jackknife interval of a smooth statistic of n independent observations.
 
-    standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2, with Student's t of n - 1 degrees.
+    See Efron and Stein (1981).
+
+    standard error^2 = (n - 1) / n * sum over k of (left_out[k] - mean of left_out)^2, with
+    Student's t of n - 1 degrees.
 
     Args:
         estimate: the statistic of all observations.
         left_out: the statistic without each of them in turn, [n].
-        more_error: standard error of what the jackknife may miss, added in squares; for U-statistics near where they degenerate.
+        more_error: standard error of what the jackknife may miss, added in squares; for
+            U-statistics near where they degenerate.
         level: coverage.
     """
     count = len(left_out)
@@ -160,4 +210,6 @@ def jackknife_interval(estimate: float, left_out: FloatArray, *, more_error: flo
         return Interval(mean=estimate, low=-math.inf, high=math.inf, count=count, level=level)
     error = math.hypot(math.sqrt((count - 1) * float(left_out.var())), more_error)
     half = float(stdtrit(count - 1, (1 + level) / 2)) * error
-    return Interval(mean=estimate, low=estimate - half, high=estimate + half, count=count, level=level)
+    return Interval(
+        mean=estimate, low=estimate - half, high=estimate + half, count=count, level=level
+    )

@@ -1,6 +1,9 @@
-"""Sudoku of any size: solutions by exact backtracking over bit masks, and what follows by deduction.
+"""Sudoku of any size: solutions, and what follows by deduction.
 
-A board is a tuple of size * size digits in reading order, 0 for an empty cell. A set of digits is an int: bit d - 1 stands for d.
+Solutions are found by exact backtracking over bit masks.
+
+A board is a tuple of size * size digits in reading order, 0 for an empty cell. A set of digits is
+an int: bit d - 1 stands for d.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ class Frame(NamedTuple):
     size: int
     every: int  # the set of all digits
     units: tuple[tuple[int, ...], ...]  # the cells of each row, column and box
-    units_of: tuple[tuple[int, int, int], ...]  # row, column and box of each cell, as numbers of units
+    # row, column and box of each cell, as numbers of units
+    units_of: tuple[tuple[int, int, int], ...]
     bits: tuple[int, ...]  # the set of each digit alone, ascending
 
 
@@ -30,13 +34,22 @@ def frame(size: int) -> Frame:
     """Return the units of boards of a size: 4, 6 or 9."""
     high, wide = BOXES[size]
     span, across = range(size), size // wide
-    units_of = tuple((row, size + column, 2 * size + row // high * across + column // wide) for row in span for column in span)
-    units = tuple(tuple(cell for cell, own in enumerate(units_of) if unit in own) for unit in range(3 * size))
+    units_of = tuple(
+        (row, size + column, 2 * size + row // high * across + column // wide)
+        for row in span
+        for column in span
+    )
+    units = tuple(
+        tuple(cell for cell, own in enumerate(units_of) if unit in own) for unit in range(3 * size)
+    )
     return Frame(size, (1 << size) - 1, units, units_of, tuple(1 << digit for digit in span))
 
 
 def free(size: int, board: Sequence[int]) -> list[int] | None:
-    """Return the digits that each unit still lacks, as sets, [3 * size]; None if a digit stands twice in one."""
+    """Return the digits that each unit still lacks, as sets, [3 * size].
+
+    None if a digit stands twice in one.
+    """
     made = frame(size)
     left = [made.every] * (3 * size)
     for cell, digit in enumerate(board):
@@ -49,7 +62,9 @@ def free(size: int, board: Sequence[int]) -> list[int] | None:
     return left
 
 
-def solutions(size: int, board: Sequence[int], limit: int = 2, order: Order | None = None) -> list[Board]:
+def solutions(
+    size: int, board: Sequence[int], limit: int = 2, order: Order | None = None
+) -> list[Board]:
     """Return the solutions of a board, at most ``limit``.
 
     Args:
@@ -62,11 +77,27 @@ def solutions(size: int, board: Sequence[int], limit: int = 2, order: Order | No
     if left is None:
         return []
     found: list[Board] = []
-    _search(frame(size), list(board), left, [cell for cell, digit in enumerate(board) if not digit], limit, order, found)
+    _search(
+        frame(size),
+        list(board),
+        left,
+        [cell for cell, digit in enumerate(board) if not digit],
+        limit,
+        order,
+        found,
+    )
     return found
 
 
-def _search(made: Frame, cells: list[int], left: list[int], empty: list[int], limit: int, order: Order | None, found: list[Board]) -> None:
+def _search(
+    made: Frame,
+    cells: list[int],
+    left: list[int],
+    empty: list[int],
+    limit: int,
+    order: Order | None,
+    found: list[Board],
+) -> None:
     """Fill the empty cell with the fewest candidates by each of them in turn, and go on."""
     if not empty:
         found.append(tuple(cells))
@@ -87,26 +118,44 @@ def _search(made: Frame, cells: list[int], left: list[int], empty: list[int], li
     for bit in made.bits if order is None else order(best):
         if best & bit:
             cells[cell] = bit.bit_length()
-            left[row], left[column], left[box] = left[row] ^ bit, left[column] ^ bit, left[box] ^ bit
+            left[row], left[column], left[box] = (
+                left[row] ^ bit,
+                left[column] ^ bit,
+                left[box] ^ bit,
+            )
             _search(made, cells, left, rest, limit, order, found)
-            left[row], left[column], left[box] = left[row] ^ bit, left[column] ^ bit, left[box] ^ bit
+            left[row], left[column], left[box] = (
+                left[row] ^ bit,
+                left[column] ^ bit,
+                left[box] ^ bit,
+            )
             if len(found) >= limit:
                 break
     cells[cell] = 0
 
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
-    """Return the digits that stand in no unit of each cell, as sets, [size * size]; 0 for filled cells, and for all if one stands twice."""
+    """Return the digits that stand in no unit of each cell, as sets, [size * size].
+
+    It is 0 for filled cells, and for all if one stands twice.
+    """
     left = free(size, board)
     if left is None:
         return [0] * len(board)
     units_of = frame(size).units_of
-    return [0 if digit else left[row] & left[column] & left[box] for digit, (row, column, box) in zip(board, units_of, strict=True)]
+    return [
+        0 if digit else left[row] & left[column] & left[box]
+        for digit, (row, column, box) in zip(board, units_of, strict=True)
+    ]
 
 
 def naked_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where all digits but one are seen from the cell."""
-    return {cell: choice.bit_length() for cell, choice in enumerate(candidates(size, board)) if choice.bit_count() == 1}
+    return {
+        cell: choice.bit_length()
+        for cell, choice in enumerate(candidates(size, board))
+        if choice.bit_count() == 1
+    }
 
 
 def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
@@ -119,7 +168,9 @@ def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
             once |= choices[cell]
         once &= ~twice
         if once:
-            found.update({cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once})
+            found.update(
+                {cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once}
+            )
     return found
 
 
@@ -130,5 +181,6 @@ def deduced(size: int, board: Sequence[int], hidden: bool = True) -> Board:
         forced = naked_singles(size, cells) or (hidden_singles(size, cells) if hidden else {})
         if not forced:
             return tuple(cells)
-        cell, digit = forced.popitem()  # one at a time: in a board without solution two singles can contradict each other
+        # one at a time: in a board without solution two singles can contradict each other
+        cell, digit = forced.popitem()
         cells[cell] = digit

@@ -1,7 +1,7 @@
 """Best play of minesweeper against the layouts that may be there, by looking at every belief once.
 
-Layouts and sets of cells are ints, one bit a cell. A belief is the layouts that agree with what is seen, all equally likely (one may be
-among them twice), with the cells that are open.
+Layouts and sets of cells are ints, one bit a cell. A belief is the layouts that agree with what is
+seen, all equally likely (one may be among them twice), with the cells that are open.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ class LongSearchError(Exception):
     """A search met more beliefs than it may."""
 
 
-def layouts_of(constraints: Sequence[Constraint], cells: Sequence[int], mines: int) -> Iterator[int]:
+def layouts_of(
+    constraints: Sequence[Constraint], cells: Sequence[int], mines: int
+) -> Iterator[int]:
     """Yield every layout that agrees with what is known.
 
     Args:
@@ -26,7 +28,9 @@ def layouts_of(constraints: Sequence[Constraint], cells: Sequence[int], mines: i
         mines: how many mines lie in all of them together.
     """
     groups = [*constraints, (tuple(cells), mines)]
-    within = {cell: [number for number, (some, _) in enumerate(groups) if cell in some] for cell in cells}
+    within = {
+        cell: [number for number, (some, _) in enumerate(groups) if cell in some] for cell in cells
+    }
     order = sorted(cells, key=lambda cell: (-len(within[cell]), cell))
     room, lacks = [len(some) for some, _ in groups], [count for _, count in groups]
 
@@ -53,7 +57,8 @@ def layouts_of(constraints: Sequence[Constraint], cells: Sequence[int], mines: i
 class Sweeper:
     """Best play by reveals alone.
 
-    Values are sums over layouts, so integers: a layout counts 1 if it is cleared or, with ``share``, the cells open at the end.
+    Values are sums over layouts, so integers: a layout counts 1 if it is cleared or, with
+    ``share``, the cells open at the end.
 
     Args:
         layouts: those that may be there, each with the same number of mines.
@@ -62,12 +67,17 @@ class Sweeper:
         beliefs: how many beliefs may be looked at.
     """
 
-    def __init__(self, layouts: Sequence[int], around: Sequence[Sequence[int]], share: bool, beliefs: int) -> None:
+    def __init__(
+        self, layouts: Sequence[int], around: Sequence[Sequence[int]], share: bool, beliefs: int
+    ) -> None:
         self.mined, self.around, self.share, self.most = list(layouts), around, share, beliefs
         self.every = (1 << len(around)) - 1
         near = [sum(1 << other for other in cells) for cells in around]
         self._counts = [[(mined & cells).bit_count() for cells in near] for mined in self.mined]
-        self._shown = [sum(count << COUNT * cell for cell, count in enumerate(counts)) for counts in self._counts]
+        self._shown = [
+            sum(count << COUNT * cell for cell, count in enumerate(counts))
+            for counts in self._counts
+        ]
         self.safe = len(around) - (self.mined[0].bit_count() if self.mined else 0)
         self._opens: dict[tuple[int, int], int] = {}
         self._spread: dict[int, int] = {}
@@ -79,7 +89,9 @@ class Sweeper:
         return self.safe if self.share else 1
 
     def revealing(self, alive: Sequence[int], opened: int, cell: int) -> int:
-        """Return what a reveal, and best play after it, gets over the layouts with the numbers ``alive``.
+        """Return what a reveal, and best play after it, gets.
+
+        It is over the layouts with the numbers ``alive``.
 
         Raises:
             LongSearchError: too many beliefs were looked at.
@@ -91,7 +103,9 @@ class Sweeper:
                 lost += 1
                 continue
             after = opened | self._opening(number, cell)
-            parts.setdefault((after, self._shown[number] & self._spread_of(after & ~opened)), []).append(number)
+            parts.setdefault(
+                (after, self._shown[number] & self._spread_of(after & ~opened)), []
+            ).append(number)
         total = lost * opened.bit_count() if self.share else 0
         for (after, _), some in parts.items():
             total += self._value(tuple(some), after)
@@ -105,12 +119,16 @@ class Sweeper:
         if found is None:
             if len(self._known) >= self.most:
                 raise LongSearchError
-            self._known[alive, opened] = 0  # counted before it is known; no belief leads back to itself
+            # counted before it is known; no belief leads back to itself
+            self._known[alive, opened] = 0
             self._known[alive, opened] = found = self._best(alive, opened)
         return found
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return what the best reveal gets: one that is safe everywhere, for it has to be made, else the most promising first."""
+        """Return what the best reveal gets.
+
+        One that is safe everywhere, for it has to be made, else the most promising first.
+        """
         never, closed = self.every, self.every & ~opened
         some = 0
         for number in alive:
@@ -131,7 +149,10 @@ class Sweeper:
         return best
 
     def _opening(self, number: int, cell: int) -> int:
-        """Return the cells that a reveal of a safe cell opens in a layout, with all cells closed before."""
+        """Return the cells that a reveal of a safe cell opens in a layout.
+
+        All cells are closed before.
+        """
         found = self._opens.get((number, cell))
         if found is None:
             found, waiting = 1 << cell, [cell]
@@ -148,6 +169,10 @@ class Sweeper:
         """Return the bits of ``_shown`` that belong to some cells."""
         found = self._spread.get(cells)
         if found is None:
-            found = sum((1 << COUNT) - 1 << COUNT * cell for cell in range(len(self.around)) if cells >> cell & 1)
+            found = sum(
+                (1 << COUNT) - 1 << COUNT * cell
+                for cell in range(len(self.around))
+                if cells >> cell & 1
+            )
             self._spread[cells] = found
         return found

@@ -5,12 +5,15 @@ from __future__ import annotations
 import unicodedata
 
 KEPT = "\n\t"
-HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats such as turned writing, halves of pairs, separators
+# controls, formats such as turned writing, halves of pairs, separators
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"  # formats that scripts and emoji need; they only join their neighbours
 
 
 def shown(text: object, *, lines: bool = True) -> str:
-    r"""Return a text with every character that commands a terminal written as its escape, such as ``\x1b``.
+    r"""Return a text with every character that commands a terminal escaped.
+
+    It is written as its escape, such as ``\x1b``.
 
     Args:
         text: anything; what is no string is turned into one first.

@@ -1,7 +1,10 @@
-"""Ranks from pairwise matches: anchor, round robin, Swiss, single and double elimination. n players.
+"""Ranks from pairwise matches.
 
-``scores[i, j]`` is what player i gets in its match against player j; i wins if that is more than ``scores[j, i]``. Nothing is assumed
-about transitivity. In knock-out matches a tie sends the better seed on. Ranks begin at 0 for the best; ties share the mean rank.
+Anchor, round robin, Swiss, single and double elimination. n players.
+
+``scores[i, j]`` is what player i gets in its match against player j; i wins if that is more than
+``scores[j, i]``. Nothing is assumed about transitivity. In knock-out matches a tie sends the better
+seed on. Ranks begin at 0 for the best; ties share the mean rank.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ def tournament_ranks(scheme: Scheme, scores: FloatArray) -> FloatArray:
     """Return the rank of every player, float64 [n].
 
     Args:
-        scheme: "anchor" plays all against player 0 (n - 1 matches), "round_robin" all against all, "swiss" ceil(log2 n) rounds between
-            players of like standing, the elimination schemes seed by anchor matches first.
+        scheme: "anchor" plays all against player 0 (n - 1 matches), "round_robin" all against all,
+            "swiss" ceil(log2 n) rounds between players of like standing, the elimination schemes
+            seed by anchor matches first.
         scores: float64 [n, n]; the diagonal is not read.
     """
     if len(scores) < 2:
@@ -43,7 +47,10 @@ def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
 
 
 def seed_positions(size: int) -> list[int]:
-    """Return the seeds in the order of a standard bracket's slots, for a power of two: 0 meets the last, 0 and 1 only in the final."""
+    """Return the seeds in the order of a standard bracket's slots, for a power of two.
+
+    It is 0 meets the last, 0 and 1 only in the final.
+    """
     seeds = [0]
     while len(seeds) < size:
         seeds = [seed for best in seeds for seed in (best, 2 * len(seeds) - 1 - best)]
@@ -51,7 +58,10 @@ def seed_positions(size: int) -> list[int]:
 
 
 def _anchor_scores(scores: FloatArray) -> FloatArray:
-    """Return each player's score against player 0, and for player 0 its mean score over these matches."""
+    """Return each player's score against player 0.
+
+    For player 0 it is its mean score over these matches.
+    """
     against: FloatArray = scores[:, 0].copy()
     against[0] = scores[0, 1:].mean()
     return against
@@ -76,21 +86,32 @@ def _swiss(scores: FloatArray) -> FloatArray:
     for number in range((count - 1).bit_length()):
         standing = sorted(range(count), key=lambda player: (-points[player], player))
         if count % 2:
-            idle = next((player for player in reversed(standing) if player not in byes), standing[-1])
+            idle = next(
+                (player for player in reversed(standing) if player not in byes), standing[-1]
+            )
             standing.remove(idle)
             byes.add(idle)
             points[idle] += 1.0
         for a, b in _swiss_pairs(standing, met, first_round=number == 0):
             met[a].add(b)
             met[b].add(a)
-            won = 1.0 if scores[a, b] > scores[b, a] else 0.5 if scores[a, b] == scores[b, a] else 0.0
+            won = (
+                1.0 if scores[a, b] > scores[b, a] else 0.5 if scores[a, b] == scores[b, a] else 0.0
+            )
             points[a] += won
             points[b] += 1.0 - won
-    return ranks_by([(points[player], sum(points[other] for other in met[player])) for player in range(count)])
+    return ranks_by(
+        [(points[player], sum(points[other] for other in met[player])) for player in range(count)]
+    )
 
 
-def _swiss_pairs(standing: list[int], met: list[set[int]], *, first_round: bool) -> list[tuple[int, int]]:
-    """Return pairs: the upper against the lower half at first, then neighbours that have not met where there are some."""
+def _swiss_pairs(
+    standing: list[int], met: list[set[int]], *, first_round: bool
+) -> list[tuple[int, int]]:
+    """Return pairs: the upper against the lower half at first.
+
+    Later they are neighbours that have not met, where there are some.
+    """
     if first_round:
         half = len(standing) // 2
         return list(zip(standing[:half], standing[half:], strict=True))
@@ -104,7 +125,10 @@ def _swiss_pairs(standing: list[int], met: list[set[int]], *, first_round: bool)
 
 
 class _KnockOut:
-    """Matches of an elimination scheme: seeds by anchor matches, then counts every score a player made."""
+    """Matches of an elimination scheme.
+
+    Seeds by anchor matches, then counts every score a player made.
+    """
 
     def __init__(self, scores: FloatArray) -> None:
         self.scores = scores
@@ -123,13 +147,18 @@ class _KnockOut:
 
     def ranks(self) -> FloatArray:
         """Return ranks by the round a player left in, then by its mean score."""
-        return ranks_by([(left, sum(made) / len(made)) for left, made in zip(self.left, self.made, strict=True)])
+        return ranks_by(
+            [(left, sum(made) / len(made)) for left, made in zip(self.left, self.made, strict=True)]
+        )
 
 
 def _single_elimination(scores: FloatArray) -> FloatArray:
     games = _KnockOut(scores)
     count = len(scores)
-    slots = [int(games.seeds[seed]) if seed < count else None for seed in seed_positions(1 << (count - 1).bit_length())]
+    slots = [
+        int(games.seeds[seed]) if seed < count else None
+        for seed in seed_positions(1 << (count - 1).bit_length())
+    ]
     number = 0
     while len(slots) > 1:
         going_on: list[int | None] = []
@@ -145,7 +174,10 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
 
 
 def _double_elimination(scores: FloatArray) -> FloatArray:
-    """Return ranks by the round of the second defeat; in both pools the best seed meets the worst and, of an odd number, rests."""
+    """Return ranks by the round of the second defeat.
+
+    In both pools the best seed meets the worst and, of an odd number, rests.
+    """
     games = _KnockOut(scores)
     seed = {int(player): place for place, player in enumerate(games.seeds)}
     upper, lower, number = [int(player) for player in games.seeds], list[int](), 0
@@ -169,7 +201,11 @@ def _pool(games: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
     rest = players[: len(players) % 2]
     playing = players[len(rest) :]
     half = len(playing) // 2
-    results = [games.play(a, b) for a, b in zip(playing[:half], playing[: half - 1 : -1], strict=True)] if half else []
+    results = (
+        [games.play(a, b) for a, b in zip(playing[:half], playing[: half - 1 : -1], strict=True)]
+        if half
+        else []
+    )
     return rest + [winner for winner, _ in results], [loser for _, loser in results]
 
 

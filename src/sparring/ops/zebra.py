@@ -1,8 +1,10 @@
 """Logic-grid puzzles: what clues allow, by unit propagation and exact search over bit masks.
 
-A puzzle has ``houses`` houses in a row and ``attributes`` attributes, each with as many values as there are houses; every house has one
-value of each, and no two houses share one. An item is a value of an attribute, number attribute * houses + value. A board is a tuple of
-value + 1 per cell house * attributes + attribute, 0 for an empty cell. Where an item can be is an int: bit h stands for house h.
+A puzzle has ``houses`` houses in a row and ``attributes`` attributes, each with as many values as
+there are houses; every house has one value of each, and no two houses share one. An item is a value
+of an attribute, number attribute * houses + value. A board is a tuple of value + 1 per cell house *
+attributes + attribute, 0 for an empty cell. Where an item can be is an int: bit h stands for house
+h.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ Clue = tuple[str, int, int]  # a kind; an item; a house for kinds in PLACES, els
 
 PLACES = ("is", "not")  # the item is in the house, or is not
 LINKS = ("with", "without")  # the two are in one house, or are not
-ORDER = ("left", "before", "next")  # the first is directly left of the second, anywhere left of it, or beside it
+# the first is directly left of the second, anywhere left of it, or beside it
+ORDER = ("left", "before", "next")
 KINDS = (*PLACES, *LINKS, *ORDER)
 SYMMETRIC = (*LINKS, "next")
 
@@ -22,7 +25,10 @@ Narrow = Callable[[int, int], tuple[int, int]]
 
 
 def holds(kind: str, one: int, two: int) -> bool:
-    """Return whether a clue is true: of the item in house ``one`` and a house, or the other item's house, ``two``."""
+    """Return whether a clue is true.
+
+    Of the item in house ``one`` and a house, or the other item's house, ``two``.
+    """
     if kind in ("is", "with"):
         return one == two
     if kind in ("not", "without"):
@@ -65,7 +71,10 @@ NARROW: dict[str, Narrow] = {
 
 
 def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | None]:
-    """Return the house of each item on a board, None where it has none yet; the last one of an item that stands twice."""
+    """Return the house of each item on a board, None where it has none yet.
+
+    The last one of an item that stands twice.
+    """
     out: list[int | None] = [None] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
@@ -79,18 +88,33 @@ def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Cl
     at = items_at(houses, attributes, board)
     items = range(len(at))
     if kind in PLACES:
-        return [(kind, item, house) for item in items for house in range(houses) if holds(kind, at[item] or 0, house)]
-    pairs = [(one, two) for one in items for two in items if one < two or (one != two and kind not in SYMMETRIC)]
+        return [
+            (kind, item, house)
+            for item in items
+            for house in range(houses)
+            if holds(kind, at[item] or 0, house)
+        ]
+    pairs = [
+        (one, two)
+        for one in items
+        for two in items
+        if one < two or (one != two and kind not in SYMMETRIC)
+    ]
     if kind in LINKS:
         pairs = [(one, two) for one, two in pairs if one // houses != two // houses]
     return [(kind, one, two) for one, two in pairs if holds(kind, at[one] or 0, at[two] or 0)]
 
 
-def narrowed(houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int]) -> list[int] | None:
-    """Return where each item can be, by unit propagation from the clues and a board; None if it finds a contradiction.
+def narrowed(
+    houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int]
+) -> list[int] | None:
+    """Return where each item can be, by unit propagation from the clues and a board.
 
-    Propagation is arc consistency on every clue, an item in its only house, and a house's only item of an attribute, until nothing
-    changes: what unit propagation derives from the clauses "item a in h, so b in one of the houses that the clue then leaves".
+    None if it finds a contradiction.
+
+    Propagation is arc consistency on every clue, an item in its only house, and a house's only item
+    of an attribute, until nothing changes: what unit propagation derives from the clauses "item a
+    in h, so b in one of the houses that the clue then leaves".
     """
     can = [(1 << houses) - 1] * (houses * attributes)
     for cell, value in enumerate(board):
@@ -124,7 +148,10 @@ def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, i
 
 
 def _distinct(can: list[int], first: int, end: int) -> bool:
-    """Narrow down the values of one attribute: no two in one house, and one in every house; return whether that can be."""
+    """Narrow down the values of one attribute: no two in one house, and one in every house.
+
+    Return whether that can be.
+    """
     for item in range(first, end):
         only = can[item]
         if only & (only - 1) == 0:
@@ -145,8 +172,13 @@ def _distinct(can: list[int], first: int, end: int) -> bool:
     return once == (1 << end - first) - 1
 
 
-def solutions(houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2) -> list[Board]:
-    """Return the full boards that keep to the clues and to what a board holds, at most ``limit``."""
+def solutions(
+    houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2
+) -> list[Board]:
+    """Return the full boards that keep to the clues, at most ``limit``.
+
+    They keep to what a board holds as well.
+    """
     can = narrowed(houses, attributes, clues, board)
     found: list[Board] = []
     if can is not None:
@@ -154,9 +186,20 @@ def solutions(houses: int, attributes: int, clues: Sequence[Clue], board: Sequen
     return found
 
 
-def _search(houses: int, attributes: int, can: list[int], links: Sequence[tuple[Narrow, int, int]], limit: int, found: list[Board]) -> None:
+def _search(
+    houses: int,
+    attributes: int,
+    can: list[int],
+    links: Sequence[tuple[Narrow, int, int]],
+    limit: int,
+    found: list[Board],
+) -> None:
     """Put the item with the fewest houses into each of them in turn, and go on."""
-    item = min((item for item, choice in enumerate(can) if choice & (choice - 1)), key=lambda item: can[item].bit_count(), default=-1)
+    item = min(
+        (item for item, choice in enumerate(can) if choice & (choice - 1)),
+        key=lambda item: can[item].bit_count(),
+        default=-1,
+    )
     if item < 0:
         found.append(_board(houses, attributes, can))
         return
@@ -178,7 +221,9 @@ def _board(houses: int, attributes: int, can: Sequence[int]) -> Board:
     return tuple(cells)
 
 
-def deduced(houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = ()) -> Board | None:
+def deduced(
+    houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = ()
+) -> Board | None:
     """Return the board as far as unit propagation fills it; None if it finds a contradiction."""
     can = narrowed(houses, attributes, clues, board)
     return None if can is None else _board(houses, attributes, can)

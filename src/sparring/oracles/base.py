@@ -28,10 +28,13 @@ class Oracle(Protocol):
         """Return why this game cannot be judged, or ""."""
         ...
 
-    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+    def judge(
+        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+    ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
-        ``streams``, one per state, are for oracles that err by chance; the verdicts of all others depend on the state alone.
+        ``streams``, one per state, are for oracles that err by chance; the verdicts of all others
+        depend on the state alone.
 
         Raises:
             OracleError: a state is finished, or of a game that is not covered.
@@ -41,13 +44,19 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """What the file of one game in a nested slot of oracles says of a decision; actions in the order of ``State.legal_actions``."""
+    """What the file of one game in a nested slot of oracles says of a decision.
 
-    values: Sequence[float]  # what each legal action is worth to the seat that acts, in the game's units
-    best: Sequence[bool] | None = None  # which of them are the best; None: those of the largest value
+    Actions in the order of ``State.legal_actions``.
+    """
+
+    # what each legal action is worth to the seat that acts, in the game's units
+    values: Sequence[float]
+    # which of them are the best; None: those of the largest value
+    best: Sequence[bool] | None = None
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # how far a value may be from the truth, in the game's units
-    entropy: float | None = None  # exact, of what is hidden given what the seat has seen, nats; None where it is unknown
+    # exact, of what is hidden given what the seat has seen, nats; None where it is unknown
+    entropy: float | None = None
 
 
 def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
@@ -59,29 +68,43 @@ def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
     found = verdict(actions, judgement.values, certainty=judgement.certainty, bound=judgement.bound)
     best = found.best
     if judgement.best is not None:
-        best = frozenset(action for action, good in zip(actions, judgement.best, strict=True) if good)
+        best = frozenset(
+            action for action, good in zip(actions, judgement.best, strict=True) if good
+        )
     return replace(found, best=best, entropy=judgement.entropy)
 
 
-def verdicts(oracle: Oracle, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+def verdicts(
+    oracle: Oracle, states: Sequence[State], streams: Sequence[Stream] | None = None
+) -> list[Verdict | None]:
     """Return what an oracle says of these states, as a call that is watched.
 
     Raises:
-        PluginError: it raised, or gave anything but one verdict per state with one finite value per legal action.
+        PluginError: it raised, or gave anything but one verdict per state with one finite value per
+            legal action.
         OracleError: it refuses a state.
     """
     with Call(named("oracles", oracle.name)) as call:
         found = oracle.judge(states, streams)
     if len(found) != len(states):
-        raise PluginError(f"The {call} must give one verdict per state, {len(states)} here; it gave {len(found)}.")
+        raise PluginError(
+            f"The {call} must give one verdict per state, {len(states)} here; it gave {len(found)}."
+        )
     for state, said in zip(states, found, strict=True):
-        if said is not None and (len(said.values) != len(said.actions) or not all(map(math.isfinite, said.values))):
+        if said is not None and (
+            len(said.values) != len(said.actions) or not all(map(math.isfinite, said.values))
+        ):
             where = f"a state of {state.game.name!r} at ply {state.plies}"
-            raise PluginError(f"The {call} must give one finite value per legal action; of {where} it said {said.values}.")
+            raise PluginError(
+                f"The {call} must give one finite value per legal action; of {where} it "
+                f"said {said.values}."
+            )
     return found
 
 
-def verdict(actions: Sequence[str], values: Sequence[float], *, certainty: float = 1.0, bound: float = 0.0) -> Verdict:
+def verdict(
+    actions: Sequence[str], values: Sequence[float], *, certainty: float = 1.0, bound: float = 0.0
+) -> Verdict:
     """Return the verdict whose best actions are those of the largest value.
 
     Args:
@@ -92,5 +115,13 @@ def verdict(actions: Sequence[str], values: Sequence[float], *, certainty: float
     """
     top = max(values)
     tie = TIE * max(1.0, abs(top))
-    best = frozenset(action for action, value in zip(actions, values, strict=True) if value >= top - tie)
-    return Verdict(actions=tuple(actions), values=tuple(map(float, values)), best=best, certainty=certainty, bound=bound)
+    best = frozenset(
+        action for action, value in zip(actions, values, strict=True) if value >= top - tie
+    )
+    return Verdict(
+        actions=tuple(actions),
+        values=tuple(map(float, values)),
+        best=best,
+        certainty=certainty,
+        bound=bound,
+    )

@@ -1,4 +1,7 @@
-"""Oracle: what the best response to an equilibrium earns after each action, at the seat's information state."""
+"""Oracle: what the best response to an equilibrium earns after each action.
+
+It is told at the seat's information state.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ def best_response(
     max_histories: Annotated[int, Field(ge=1)] = 500_000,
     margin: Annotated[float, Field(ge=0)] = 0.0,
 ) -> Oracle:
-    """Value of every legal action if the seat plays its best response from there on, the others near equilibrium.
+    """Value of every legal action if the seat plays its best response from there on.
+
+    The others play near equilibrium.
 
     What: the expected return of each action at the seat's information state. Afterwards the seat
     makes no mistake, and the others play CFR's average policy.
@@ -42,4 +47,10 @@ def best_response(
         margin: actions worth at most this less than the best one are best too; in the game's units,
             at least 0.
     """
-    return EquilibriumOracle("best_response", CfrAgent(iterations, variant, max_histories), "best_response", "average", margin)
+    return EquilibriumOracle(
+        "best_response",
+        CfrAgent(iterations, variant, max_histories),
+        "best_response",
+        "average",
+        margin,
+    )

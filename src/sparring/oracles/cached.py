@@ -1,4 +1,7 @@
-"""The base of oracles: refuses what cannot be judged, judges every position once, counts what became of it."""
+"""The base of oracles.
+
+It refuses what cannot be judged, judges every position once, counts what became of it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from sparring.types import Verdict
 
 SUPPORT = True
 
-KEPT = 200_000  # verdicts remembered per game; then all are forgotten, which costs time and changes nothing
+# verdicts remembered per game; then all are forgotten, which costs time and changes nothing
+KEPT = 200_000
 
 
 def hides(game: Game) -> bool:
@@ -30,10 +34,17 @@ def hides(game: Game) -> bool:
 
 
 def widened(verdict: Verdict, margin: float) -> Verdict:
-    """Return the verdict in which actions worth at most ``margin`` less than the best one are best too."""
+    """Return the verdict with all near-best actions among the best.
+
+    They are worth at most ``margin`` less than the best one.
+    """
     least = max(verdict.values)
     least -= margin + TIE * max(1.0, abs(least))
-    best = frozenset(action for action, value in zip(verdict.actions, verdict.values, strict=True) if value >= least)
+    best = frozenset(
+        action
+        for action, value in zip(verdict.actions, verdict.values, strict=True)
+        if value >= least
+    )
     return replace(verdict, best=best)
 
 
@@ -57,21 +68,35 @@ class CachedOracle:
 
     @abstractmethod
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
-        """Return a verdict per state, all of one game, of different positions, each with a seat to act; None to abstain."""
+        """Return a verdict per state, or None to abstain.
+
+        States are all of one game, of different positions, each with a seat to act.
+        """
 
     def key(self, state: State) -> str:
         """Return a string that is equal for two states of a game exactly when they get one verdict.
 
-        It holds the seat, with the printed board or, where something is hidden, what the seat knows.
+        It holds the seat, with the printed board or, where something is hidden, what the seat
+        knows.
         """
         return f"{state.seat}\n{state.game.key(state, state.seat) if self._hidden else state.spiel}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Counts so far: ``judged`` states, ``abstained`` among them, ``searched`` positions new to the cache, and the oracle's own."""
-        return {"judged": 0.0, "abstained": 0.0, "searched": 0.0, **{name: float(count) for name, count in self.counts.items()}}
+        """Counts so far, the oracle's own among them.
 
-    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+        ``judged`` states, ``abstained`` among them, ``searched`` positions new to the cache.
+        """
+        return {
+            "judged": 0.0,
+            "abstained": 0.0,
+            "searched": 0.0,
+            **{name: float(count) for name, count in self.counts.items()},
+        }
+
+    def judge(
+        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+    ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
         ``streams`` are not read.
@@ -110,7 +135,9 @@ class CachedOracle:
         cache.update(zip(missing, found, strict=True))
 
     def enter(self, game: Game) -> None:
-        """Turn to a game, before ``key`` is asked; games of the same rules and words share what is remembered.
+        """Turn to a game, before ``key`` is asked.
+
+        Games of the same rules and words share what is remembered.
 
         Raises:
             OracleError: the game is not covered.
@@ -129,6 +156,6 @@ class CachedOracle:
         """Raise the error of a state in which no seat is to act."""
         why = "is finished" if state.done else "waits for chance"
         raise OracleError(
-            f"Oracle {self.name!r} was asked about a state of {state.game.name!r} that {why}, at ply {state.plies}; "
-            "judge states in which a seat is to act."
+            f"Oracle {self.name!r} was asked about a state of {state.game.name!r} that {why}, at "
+            f"ply {state.plies}; judge states in which a seat is to act."
         )

@@ -1,4 +1,7 @@
-"""Oracle: exact values at the seat's information state, all seats playing the average policy of CFR."""
+"""Oracle: exact values at the seat's information state.
+
+All seats play the average policy of CFR.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def cfr(
     max_histories: Annotated[int, Field(ge=1)] = 500_000,
     margin: Annotated[float, Field(ge=0)] = 0.0,
 ) -> Oracle:
-    """Value of every legal action near equilibrium, given what the seat knows, in games with something hidden.
+    """Value of every legal action near equilibrium, given what the seat knows.
+
+    It is for games with something hidden.
 
     What: the expected return of each action at the seat's information state, when the seat and the
     others then play CFR's average policy.
@@ -50,4 +55,6 @@ def cfr(
         margin: actions worth at most this less than the best one are best too; in the game's units,
             at least 0.
     """
-    return EquilibriumOracle("cfr", CfrAgent(iterations, variant, max_histories), "average", against, margin)
+    return EquilibriumOracle(
+        "cfr", CfrAgent(iterations, variant, max_histories), "average", against, margin
+    )

@@ -28,7 +28,10 @@ class ConstraintOracle(CachedOracle):
         known = registry.names(SLOT)
         if game.spiel.get_type().short_name in known:
             return ""
-        return f"it is no puzzle whose constraints are known here; play {', '.join(known)}, or use oracle minimax, mcts or cfr."
+        return (
+            f"it is no puzzle whose constraints are known here; play {', '.join(known)}, or use "
+            "oracle minimax, mcts or cfr."
+        )
 
     def enter(self, game: Game) -> None:
         """Turn to a game and its file.
@@ -44,7 +47,11 @@ class ConstraintOracle(CachedOracle):
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's file abstains."""
         solve = self._solve
-        return [] if solve is None else [_verdict(state, solve(state, **self.options)) for state in states]
+        return (
+            []
+            if solve is None
+            else [_verdict(state, solve(state, **self.options)) for state in states]
+        )
 
 
 def _verdict(state: State, found: Judgement | None) -> Verdict | None:

@@ -1,4 +1,7 @@
-"""Exact values against the average policy of counterfactual regret minimisation: what oracles cfr and best_response share."""
+"""Exact values against the average policy of counterfactual regret minimisation.
+
+What oracles cfr and best_response share.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +30,30 @@ class _Values:
 
     walked: WalkedGame
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
-    others: FloatArray  # [I] how often the others and chance let the seat come by; 0: the values say nothing
-    nash_conv: float  # what the seats would gain, together, if each alone left the average policy for its best response
+    # [I] how often the others and chance let the seat come by; 0: the values say nothing
+    others: FloatArray
+    # what the seats would gain, together, if each alone left the average policy for its best
+    # response
+    nash_conv: float
 
 
 class EquilibriumOracle(CachedOracle):
-    """Judges by the exact values of each action at the seat's information state; a game is solved when it is first met.
+    """Judges by the exact values of each action at the seat's information state.
+
+    A game is solved when it is first met.
 
     Args:
         name: the plug-in's name.
         solver: makes the average policy.
-        own: what the seat itself plays from its next decision on, "average" or its best response to "average".
+        own: what the seat itself plays from its next decision on, "average" or its best response to
+            "average".
         against: what the others play, "average" or each its best response to "average".
         margin: actions worth at most this less than the best one are best too.
     """
 
-    def __init__(self, name: str, solver: CfrAgent, own: Play, against: Play, margin: float) -> None:
+    def __init__(
+        self, name: str, solver: CfrAgent, own: Play, against: Play, margin: float
+    ) -> None:
         super().__init__(name)
         self.solver, self.own, self.against, self.margin = solver, own, against, margin
         self._solved: dict[str, _Values] = {}
@@ -50,9 +61,15 @@ class EquilibriumOracle(CachedOracle):
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
         if not game.spiel.get_type().provides_information_state_string:
-            return "OpenSpiel gives no information states for it; use oracle minimax or mcts if nothing is hidden."
+            return (
+                "OpenSpiel gives no information states for it; use oracle minimax or mcts if "
+                "nothing is hidden."
+            )
         if str(game.spiel) not in self._solved and not fits(game.spiel, self.solver.max_histories):
-            return f"its tree has over max_histories={self.solver.max_histories} histories; use a smaller game, or raise max_histories."
+            return (
+                f"its tree has over max_histories={self.solver.max_histories} histories; use a "
+                "smaller game, or raise max_histories."
+            )
         return ""
 
     def key(self, state: State) -> str:
@@ -60,7 +77,10 @@ class EquilibriumOracle(CachedOracle):
         return f"{state.seat}\n{state.spiel.information_state_string(state.seat)}"
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
-        """Return a verdict per state; None where the others' policies and chance never let the seat come by."""
+        """Return a verdict per state.
+
+        None where the others' policies and chance never let the seat come by.
+        """
         rules = str(states[0].game.spiel)
         if rules not in self._solved:
             self._solved[rules] = self._values(states[0].game)
@@ -72,7 +92,10 @@ class EquilibriumOracle(CachedOracle):
         if values.others[index] <= 0:
             self.counts["unreached"] += 1
             return None
-        return widened(verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv), self.margin)
+        return widened(
+            verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv),
+            self.margin,
+        )
 
     def _values(self, game: Game) -> _Values:
         """Return the values of all information states."""
@@ -86,12 +109,29 @@ class EquilibriumOracle(CachedOracle):
             average.append(row / row.sum())
         returns = policy_values(tree, seats, average).returns
         answers = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
-        gains = [policy_values(tree, seats, answer).returns[seat] - returns[seat] for seat, answer in enumerate(answers)]
+        gains = [
+            policy_values(tree, seats, answer).returns[seat] - returns[seat]
+            for seat, answer in enumerate(answers)
+        ]
         best = [answers[seat][index] for index, seat in enumerate(seats)]
         action, others = list(average), np.zeros(len(seats))
         for seat in range(game.num_seats):
-            mine, theirs = (best if play == "best_response" else average for play in (self.own, self.against))
-            found = policy_values(tree, seats, [mine[index] if seats[index] == seat else theirs[index] for index in range(len(seats))])
+            mine, theirs = (
+                best if play == "best_response" else average for play in (self.own, self.against)
+            )
+            found = policy_values(
+                tree,
+                seats,
+                [
+                    mine[index] if seats[index] == seat else theirs[index]
+                    for index in range(len(seats))
+                ],
+            )
             for index in np.flatnonzero(seats == seat):
                 action[index], others[index] = found.action[index], found.others[index]
-        return _Values(walked=walked, action=tuple(action), others=others, nash_conv=max(float(sum(gains)), 0.0))
+        return _Values(
+            walked=walked,
+            action=tuple(action),
+            others=others,
+            nash_conv=max(float(sum(gains)), 0.0),
+        )

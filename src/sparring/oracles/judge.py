@@ -1,7 +1,8 @@
 """Verdicts on the turns of finished games, and what a turn lost by them.
 
-A turn whose reply was no legal action is judged as a wrong one: never best, and its regret is that of the worst legal action, for
-what the rule for illegal replies costs is no part of the game. Turns without a verdict are left out of every figure.
+A turn whose reply was no legal action is judged as a wrong one: never best, and its regret is that
+of the worst legal action, for what the rule for illegal replies costs is no part of the game. Turns
+without a verdict are left out of every figure.
 """
 
 from __future__ import annotations
@@ -33,15 +34,24 @@ def configured_oracles(sections: Sequence[GameConfig], games: Sequence[Game]) ->
             oracle: Oracle = section.oracle.bind("oracles")()
             reason = no_rules(game) or oracle.covers(game)
             if reason:
-                raise ConfigError(f"games: {game.name!r} has the oracle {oracle.name!r}, which cannot judge it: {reason}")
+                raise ConfigError(
+                    f"games: {game.name!r} has the oracle {oracle.name!r}, which cannot judge "
+                    f"it: {reason}"
+                )
             found[game.name] = oracle
     return found
 
 
 def judge_episodes(
-    episodes: Sequence[Episode], games: Mapping[str, Game], oracles: Mapping[str, Oracle], *, everyone: bool = False
+    episodes: Sequence[Episode],
+    games: Mapping[str, Game],
+    oracles: Mapping[str, Oracle],
+    *,
+    everyone: bool = False,
 ) -> list[Episode]:
-    """Return the episodes with verdicts on the turns of trained seats; all states of a game are judged in one call.
+    """Return the episodes with verdicts on the turns of trained seats.
+
+    All states of a game are judged in one call.
 
     Args:
         episodes: finished games.
@@ -63,29 +73,42 @@ def judge_episodes(
         for number in own:
             episode = episodes[number]
             stream = Stream(episode.seed).child("oracle").child(episode.episode_id)
-            for index, (turn, state) in enumerate(zip(episode.turns, replay(games[name], episode), strict=True)):
+            for index, (turn, state) in enumerate(
+                zip(episode.turns, replay(games[name], episode), strict=True)
+            ):
                 if everyone or episode.trained[turn.seat]:
                     asked.append((number, index))
                     states.append(state)
                     streams.append(stream.child(index))
         found_by: dict[int, dict[int, Verdict | None]] = {number: {} for number in own}
-        for (number, index), verdict in zip(asked, verdicts(oracle, states, streams) if states else (), strict=True):
+        for (number, index), verdict in zip(
+            asked, verdicts(oracle, states, streams) if states else (), strict=True
+        ):
             found_by[number][index] = verdict
         for number in own:
             turns = enumerate(episodes[number].turns)
-            found[number] = replace(episodes[number], turns=tuple(t._replace(verdict=found_by[number].get(i)) for i, t in turns))
+            found[number] = replace(
+                episodes[number],
+                turns=tuple(t._replace(verdict=found_by[number].get(i)) for i, t in turns),
+            )
     return found
 
 
 def is_best(turn: Turn) -> bool | None:
-    """Return whether the oracle holds the reply for one of the best actions; None without a verdict."""
+    """Return whether the oracle holds the reply for one of the best actions.
+
+    None without a verdict.
+    """
     if turn.verdict is None:
         return None
     return turn.event == "ok" and turn.action in turn.verdict.best
 
 
 def regret(turn: Turn) -> float | None:
-    """Return how much less than the best action the reply is worth, in the game's units; None without a verdict."""
+    """Return how much less than the best action the reply is worth, in the game's units.
+
+    None without a verdict.
+    """
     if turn.verdict is None:
         return None
     values = turn.verdict.values

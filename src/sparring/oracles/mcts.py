@@ -38,7 +38,9 @@ class MctsOracle(CachedOracle):
     def _opinion(self, state: State) -> Verdict:
         """Return the verdict on one position."""
         game = state.game
-        root = self.searcher.search(state, self._stream.child(str(game.spiel)).child(self.key(state)))
+        root = self.searcher.search(
+            state, self._stream.child(str(game.spiel)).child(self.key(state))
+        )
         children = {child.action: child for child in root.children}
         values, visits, proven = [], [], 0
         for index in state.legal_indices():
@@ -48,13 +50,21 @@ class MctsOracle(CachedOracle):
                 proven += 1
                 values.append(child.outcome[state.seat])
             else:
-                values.append(child.total_reward / child.explore_count if child and child.explore_count else game.min_utility)
+                values.append(
+                    child.total_reward / child.explore_count
+                    if child and child.explore_count
+                    else game.min_utility
+                )
         actions = state.legal_actions()
         if proven == len(values):
             self.counts["proven"] += 1
             return verdict(actions, values)
-        rough = widened(verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin)
-        best = sum(number for number, action in zip(visits, actions, strict=True) if action in rough.best)
+        rough = widened(
+            verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
+        )
+        best = sum(
+            number for number, action in zip(visits, actions, strict=True) if action in rough.best
+        )
         return replace(rough, certainty=best / (1 + sum(visits)))
 
 
@@ -67,7 +77,9 @@ def mcts(
     margin: Annotated[float, Field(ge=0)] = 0.0,
     seed: int = 0,
 ) -> Oracle:
-    """Value of every legal action by Monte Carlo tree search (UCT), for games in which nothing is hidden.
+    """Value of every legal action by Monte Carlo tree search (UCT).
+
+    It is for games in which nothing is hidden.
 
     What: the mean return of the simulations that begin with each action; exact where the search
     proves it.

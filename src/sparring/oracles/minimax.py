@@ -1,4 +1,7 @@
-"""Oracle: exact game values by exhaustive search, where nothing is hidden and nothing is left to chance."""
+"""Oracle: exact game values by exhaustive search.
+
+Nothing may be hidden and nothing left to chance.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ KEPT_BOUNDS = 2_000_000  # positions whose values are remembered per game
 
 
 class MinimaxOracle(CachedOracle):
-    """Judges by exact values. A search that ran to its end is kept: every position it met is then a look-up."""
+    """Judges by exact values.
+
+    A search that ran to its end is kept: every position it met is then a look-up.
+    """
 
     def __init__(self, max_states: int, over_budget: Literal["abstain", "bound"]) -> None:
         super().__init__("minimax")
@@ -28,17 +34,24 @@ class MinimaxOracle(CachedOracle):
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
         reason = unfit(game)
-        return reason and f"{reason}; use oracle mcts where nothing is hidden, and cfr where something is."
+        return (
+            reason
+            and f"{reason}; use oracle mcts where nothing is hidden, and cfr where something is."
+        )
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state; where the budget ran out, one with its bound, or None."""
         out: list[Verdict | None] = [None] * len(states)
-        for number in sorted(range(len(states)), key=lambda number: states[number].plies):  # one search answers what comes after
+        # one search answers what comes after
+        for number in sorted(range(len(states)), key=lambda number: states[number].plies):
             out[number] = self._opinion(states[number])
         return out
 
     def _opinion(self, state: State) -> Verdict | None:
-        """Return the verdict on one position: a function of the position, whatever was asked before."""
+        """Return the verdict on one position.
+
+        A function of the position, whatever was asked before.
+        """
         game, actions = state.game, state.legal_actions()
         lows, highs = zip(*self._bounds(state), strict=True)
         if lows == highs:
@@ -49,7 +62,9 @@ class MinimaxOracle(CachedOracle):
         widths = [high - low for low, high in zip(lows, highs, strict=True)]
         middle = [low + width / 2 for low, width in zip(lows, widths, strict=True)]
         certainty = 1.0 - sum(widths) / len(widths) / (game.max_utility - game.min_utility)
-        return replace(verdict(actions, middle), certainty=max(certainty, 0.0), bound=max(widths) / 2)
+        return replace(
+            verdict(actions, middle), certainty=max(certainty, 0.0), bound=max(widths) / 2
+        )
 
     def _bounds(self, state: State) -> list[Bounds]:
         """Return the bounds of each legal action's value for the seat to act."""
@@ -59,11 +74,15 @@ class MinimaxOracle(CachedOracle):
             search.table = solved
         else:
             search.bounds(state.spiel)
-            if not search.cut:  # whoever asks about one of these positions first gets the same: its own search would end too
+            # whoever asks about one of these positions first gets the same: its own search would
+            # end too
+            if not search.cut:
                 if len(solved) + len(search.table) > KEPT_BOUNDS:
                     solved.clear()
                 solved.update(search.table)
-        children = [search.bounds(state.spiel.child(index)) for index in state.spiel.legal_actions()]
+        children = [
+            search.bounds(state.spiel.child(index)) for index in state.spiel.legal_actions()
+        ]
         return children if state.seat == 0 else [(-high, -low) for low, high in children]
 
 

@@ -18,7 +18,10 @@ from sparring.types import Verdict
 
 
 class NoisyOracle(CachedOracle):
-    """Spoils another oracle's verdicts; what happens is drawn from a stream of the position's, or of the turn's."""
+    """Spoils another oracle's verdicts.
+
+    What happens is drawn from a stream of the position's, or of the turn's.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,14 @@ class NoisyOracle(CachedOracle):
         fpr: float = 0.0,
     ) -> None:
         super().__init__("noisy")
-        self.oracle, self.flip, self.bias, self.abstain, self.seed, self.per = oracle, flip, bias, abstain, seed, per
+        self.oracle, self.flip, self.bias, self.abstain, self.seed, self.per = (
+            oracle,
+            flip,
+            bias,
+            abstain,
+            seed,
+            per,
+        )
         self.tpr, self.fpr = tpr, fpr
         self._stream = Stream.from_seed(seed).child("noisy oracle")
 
@@ -54,26 +64,35 @@ class NoisyOracle(CachedOracle):
 
     def key(self, state: State) -> str:
         """Return the key of the oracle within, where it has one."""
-        return self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+        return (
+            self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+        )
 
-    def judge(self, states: Sequence[State], streams: Sequence[Stream] | None = None) -> list[Verdict | None]:
+    def judge(
+        self, states: Sequence[State], streams: Sequence[Stream] | None = None
+    ) -> list[Verdict | None]:
         """Return a verdict per state on the seat that is to act; None where the oracle abstains.
 
         ``streams``, one per state, are read where faults belong to turns.
 
         Raises:
-            OracleError: a state is finished, waits for chance, or is of a game that is not covered; or streams are missing.
+            OracleError: a state is finished, waits for chance, or is of a game that is not covered;
+                or streams are missing.
         """
         if self.per == "position":
             return super().judge(states, streams)
         if streams is None or len(streams) != len(states):
             given = "none were" if streams is None else f"{len(streams)} were"
             raise OracleError(
-                f"Oracle 'noisy' with per='turn' draws its faults from one stream per state, and {given} given for {len(states)} states; "
-                "give streams to judge, or write per: position."
+                "Oracle 'noisy' with per='turn' draws its faults from one stream per state, "
+                f"and {given} given for {len(states)} states; give streams to judge, or write "
+                "per: position."
             )
         own = [stream.child("noisy oracle").child(self.seed) for stream in streams]
-        found = [self._spoilt(*pair) for pair in zip(self.oracle.judge(states, streams), own, strict=True)]
+        found = [
+            self._spoilt(*pair)
+            for pair in zip(self.oracle.judge(states, streams), own, strict=True)
+        ]
         self.counts["judged"] += len(found)
         self.counts["abstained"] += found.count(None)
         return found
@@ -82,10 +101,15 @@ class NoisyOracle(CachedOracle):
         """Return the spoilt verdicts."""
         stream = self._stream.child(str(states[0].game.spiel))
         verdicts = self.oracle.judge(states)
-        return [self._spoilt(found, stream.child(self.key(state))) for state, found in zip(states, verdicts, strict=True)]
+        return [
+            self._spoilt(found, stream.child(self.key(state)))
+            for state, found in zip(states, verdicts, strict=True)
+        ]
 
     def _spoilt(self, found: Verdict | None, stream: Stream) -> Verdict | None:
-        """Return what is said instead of a verdict: draw 0 decides on abstention, 1 on a flip, 2 on leniency.
+        """Return what is said instead of a verdict.
+
+        Draw 0 decides on abstention, 1 on a flip, 2 on leniency.
 
         Draws from 3 on decide what each action is called.
         """
@@ -98,9 +122,12 @@ class NoisyOracle(CachedOracle):
             found = flipped(found)
         if stream.uniform(2) < self.bias:
             self.counts["lenient"] += 1
-            found = replace(found, best=frozenset(found.actions), values=(max(found.values),) * len(found.values))
+            found = replace(
+                found,
+                best=frozenset(found.actions),
+                values=(max(found.values),) * len(found.values),
+            )
         return found
-
 
     def _named(self, found: Verdict, stream: Stream) -> Verdict:
         """Return the verdict with each action called right, or wrong, with its own rate."""
@@ -115,9 +142,12 @@ class NoisyOracle(CachedOracle):
 
 
 def flipped(verdict: Verdict) -> Verdict:
-    """Return the verdict that calls right what was wrong: the best actions are worth least, all others most.
+    """Return the verdict that calls right what was wrong.
 
-    The values keep to their two ends, so that rewards made of values err as those made of the best actions do.
+    The best actions are worth least, all others most.
+
+    The values keep to their two ends, so that rewards made of values err as those made of the best
+    actions do.
     """
     low, high = min(verdict.values), max(verdict.values)
     values = tuple(low if action in verdict.best else high for action in verdict.actions)
@@ -136,7 +166,9 @@ def noisy(
     tpr: Annotated[float, Field(ge=0, le=1)] = 1.0,
     fpr: Annotated[float, Field(ge=0, le=1)] = 0.0,
 ) -> Oracle:
-    """Another oracle that errs: verdicts flipped, too lenient, withheld, or wrong at two rates of their own.
+    """Another oracle that errs: flipped, lenient, withheld or wrong verdicts at set rates.
+
+    The two rates of wrong verdicts are their own.
 
     What: the verdicts of ``oracle``, each spoilt with a probability.
     When to use: to find out how much oracle error a training signal stands.

@@ -22,12 +22,17 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle
 from sparring.types import Verdict
 
-CHUNKS = 4  # jobs per process and call: a process that got easy positions takes over from one that did not
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # read when a process starts
+# jobs per process and call: a process that got easy positions takes over from one that did not
+CHUNKS = 4
+# read when a process starts
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ParallelOracle(CachedOracle):
-    """Sends histories to processes that hold the game and the oracle themselves; gives the verdicts back in order."""
+    """Sends histories to processes that hold the game and the oracle themselves.
+
+    Gives the verdicts back in order.
+    """
 
     def __init__(self, name: str, options: Mapping[str, Any], workers: int, least: int) -> None:
         super().__init__("parallel")
@@ -49,7 +54,9 @@ class ParallelOracle(CachedOracle):
 
     def key(self, state: State) -> str:
         """Return the key of the oracle within, where it has one."""
-        return self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+        return (
+            self.oracle.key(state) if isinstance(self.oracle, CachedOracle) else super().key(state)
+        )
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state, from the processes where there are states enough.
@@ -58,21 +65,34 @@ class ParallelOracle(CachedOracle):
             OracleError: the oracle within refuses a state, or a process died or hangs.
         """
         made_by = states[0].game.made_by if states else None
-        here = self.workers == 1 or len(states) < self.least or multiprocessing.current_process().daemon  # a worker can have none
+        # a worker can have none
+        here = (
+            self.workers == 1
+            or len(states) < self.least
+            or multiprocessing.current_process().daemon
+        )
         if here or made_by is None:
             return self.oracle.judge(states)
         self.counts["sent"] += len(states)
         try:
             return self._sent(made_by, states)
         except BaseException as error:
-            self.close(at_once=True)  # what is still on its way would be taken for the answer to the next question
+            # what is still on its way would be taken for the answer to the next question
+            self.close(at_once=True)
             if isinstance(error, RolloutError):
-                hint = " A script's start has to be guarded by if __name__ == '__main__'." if "exit code 1)" in str(error) else ""
+                hint = (
+                    " A script's start has to be guarded by if __name__ == '__main__'."
+                    if "exit code 1)" in str(error)
+                    else ""
+                )
                 raise OracleError(f"Oracle 'parallel': {error}{hint}") from error
             raise
 
     def close(self, *, at_once: bool = False) -> None:
-        """End the processes; later calls start new ones. Without this they end with the oracle, and with the program."""
+        """End the processes; later calls start new ones.
+
+        Without this they end with the oracle, and with the program.
+        """
         pool, self._pool = self._pool, None
         if self._ending is not None:
             self._ending.detach()
@@ -88,16 +108,26 @@ class ParallelOracle(CachedOracle):
                 self._pool.start()
         size = -(-len(states) // (self.workers * CHUNKS))
         jobs = [
-            [start, made_by, [[event.action for event in state.trail] for state in states[start : start + size]]]
+            [
+                start,
+                made_by,
+                [[event.action for event in state.trail] for state in states[start : start + size]],
+            ]
             for start in range(0, len(states), size)
         ]
         answers = {job[0]: answer for job, answer in self._pool.answers(jobs, seconds=limit())}
         sayings = [saying for start in sorted(answers) for saying in answers[start]]
-        return [None if saying is None else _verdict(state, saying) for state, saying in zip(states, sayings, strict=True)]
+        return [
+            None if saying is None else _verdict(state, saying)
+            for state, saying in zip(states, sayings, strict=True)
+        ]
 
 
 def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
-    """Return what answers jobs in a worker: [number, the game's name and options, histories] -> a verdict per history."""
+    """Return what answers jobs in a worker.
+
+    [number, the game's name and options, histories] -> a verdict per history.
+    """
     oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
     games: dict[str, Game] = {}
 
@@ -121,9 +151,19 @@ def _replayed(game: Game, history: Sequence[int]) -> State:
 
 
 def _saying(found: Verdict) -> list[Any]:
-    """Return a verdict as plain data; of its actions, which the parent knows, only a checksum and the numbers of the best."""
+    """Return a verdict as plain data.
+
+    Its actions, which the parent knows, are only a checksum and the numbers of the best.
+    """
     best = [number for number, action in enumerate(found.actions) if action in found.best]
-    return [_checksum(found.actions), found.values, best, found.certainty, found.bound, found.entropy]
+    return [
+        _checksum(found.actions),
+        found.values,
+        best,
+        found.certainty,
+        found.bound,
+        found.entropy,
+    ]
 
 
 def _verdict(state: State, saying: list[Any]) -> Verdict:
@@ -136,11 +176,19 @@ def _verdict(state: State, saying: list[Any]) -> Verdict:
     actions = state.legal_actions()
     if checksum != _checksum(actions):
         raise OracleError(
-            f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at ply {state.plies}; "
-            "make the game by make_game with options alone, or write workers: 1."
+            f"Oracle 'parallel': a process knows other rules of {state.game.name!r}, at "
+            f"ply {state.plies}; make the game by make_game with options alone, or write workers: "
+            "1."
         )
     names = frozenset([actions[number] for number in best])
-    return Verdict(actions=actions, values=tuple(values), best=names, certainty=certainty, bound=bound, entropy=entropy)
+    return Verdict(
+        actions=actions,
+        values=tuple(values),
+        best=names,
+        certainty=certainty,
+        bound=bound,
+        entropy=entropy,
+    )
 
 
 def _checksum(actions: Sequence[str]) -> int:
@@ -169,7 +217,9 @@ def parallel(
     workers: Annotated[int, Field(ge=0)] = 0,
     least: Annotated[int, Field(ge=1)] = 32,
 ) -> Oracle:
-    """Another oracle, its judging spread over processes: the same verdicts, sooner where each of them is slow.
+    """Another oracle, its judging spread over processes.
+
+    The same verdicts, sooner where each of them is slow.
 
     What: positions not judged before go to processes that each hold the game and the oracle. The
     verdicts come back in order.

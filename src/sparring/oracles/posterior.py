@@ -35,7 +35,10 @@ class PosteriorOracle(CachedOracle):
         if game.spiel.get_type().short_name in known:
             self._bound(game)
             return ""
-        return f"its hidden part is not one that is counted here; play {', '.join(known)}, or use oracle cfr."
+        return (
+            f"its hidden part is not one that is counted here; play {', '.join(known)}, or use "
+            "oracle cfr."
+        )
 
     def enter(self, game: Game) -> None:
         """Turn to a game and its file.
@@ -50,21 +53,34 @@ class PosteriorOracle(CachedOracle):
         self._key = getattr(self._believe.plugin.module, "key", None)
 
     def key(self, state: State) -> str:
-        """Return what the ``key`` of the game's file says decides the verdict, else all that the seat knows."""
+        """Return what decides the verdict, as the ``key`` of the game's file says.
+
+        Without one it is all that the seat knows.
+        """
         return super().key(state) if self._key is None else self._key(state, prior=self.prior)
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state."""
         believe = self._believe
-        return [] if believe is None else [verdict_of(state.legal_actions(), believe(state)) for state in states]
+        return (
+            []
+            if believe is None
+            else [verdict_of(state.legal_actions(), believe(state)) for state in states]
+        )
 
     def _bound(self, game: Game) -> Bound:
         """Return the game's file with its options."""
-        return registry.bind(SLOT, game.spiel.get_type().short_name, {"prior": self.prior, **self.options})
+        return registry.bind(
+            SLOT, game.spiel.get_type().short_name, {"prior": self.prior, **self.options}
+        )
 
 
-def posterior(*, prior: Literal["uniform", "bank"] = "uniform", options: Mapping[str, Any] | None = None) -> Oracle:
-    """Exact values under the probabilities of what is hidden, given what the seat has seen, by counting the worlds that agree.
+def posterior(
+    *, prior: Literal["uniform", "bank"] = "uniform", options: Mapping[str, Any] | None = None
+) -> Oracle:
+    """Exact values under the probabilities of what is hidden, given what the seat has seen.
+
+    They come from counting the worlds that agree.
 
     What: the posterior over what is hidden, what each legal action is worth under it, and its
     entropy. What a value is depends on the game. It is written in the game's file of slot
@@ -94,6 +110,7 @@ def posterior(*, prior: Literal["uniform", "bank"] = "uniform", options: Mapping
     """
     if "prior" in (options or {}):
         raise ConfigError(
-            "oracle 'posterior': options has the key 'prior', which stands beside options, not among them; write prior: bank."
+            "oracle 'posterior': options has the key 'prior', which stands beside options, not "
+            "among them; write prior: bank."
         )
     return PosteriorOracle(prior, options or {})

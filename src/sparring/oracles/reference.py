@@ -1,7 +1,10 @@
-"""References: a solution of a game from its start, where the game's file in the slot of puzzles offers one.
+"""References: a solution of a game from its start.
 
-Such a file has, beside its plug-in, a function ``reference(state)``. It returns the actions of one solution from the start of the play
-that the state is of, whatever was played since, or None where it cannot tell.
+It is there where the game's file in the slot of puzzles offers one.
+
+Such a file has, beside its plug-in, a function ``reference(state)``. It returns the actions of one
+solution from the start of the play that the state is of, whatever was played since, or None where
+it cannot tell.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ def has_reference(game: Game) -> bool:
 
 
 def reference_of(state: State) -> tuple[str, ...] | None:
-    """Return the actions that solve a game from its start, of a game that has a reference; None where its file cannot tell."""
+    """Return the actions that solve a game from its start, of a game that has a reference.
+
+    None where its file cannot tell.
+    """
     module = registry.load(SLOT, state.game.spiel.get_type().short_name).module
     found: tuple[str, ...] | None = getattr(module, OFFER)(state)
     return found

@@ -1,4 +1,7 @@
-"""A game's tree as arrays, with its information states by OpenSpiel's strings: what oracles of hidden information work on."""
+"""A game's tree as arrays, with its information states by OpenSpiel's strings.
+
+What oracles of hidden information work on.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ class _Walk:
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
 
-    def visit(self, spiel: Any, edge: tuple[int, int, int, float]) -> list[tuple[Any, tuple[int, int, int, float]]]:
+    def visit(
+        self, spiel: Any, edge: tuple[int, int, int, float]
+    ) -> list[tuple[Any, tuple[int, int, int, float]]]:
         """Take up a history; return its children, each with the edge that leads to it."""
         node = len(self.edges)
         self.edges.append(edge)
@@ -45,17 +50,29 @@ class _Walk:
             self.returns.append(list(spiel.returns()))
             return []
         if spiel.is_chance_node():
-            return [(spiel.child(action), (node, -1, -1, chance)) for action, chance in spiel.chance_outcomes() if chance > 0]
+            return [
+                (spiel.child(action), (node, -1, -1, chance))
+                for action, chance in spiel.chance_outcomes()
+                if chance > 0
+            ]
         seat = spiel.current_player()
-        state = self.number.setdefault((seat, spiel.information_state_string(seat)), len(self.number))
+        state = self.number.setdefault(
+            (seat, spiel.information_state_string(seat)), len(self.number)
+        )
         if state == len(self.legal):
             self.legal.append(tuple(spiel.legal_actions()))
             self.examples.append(spiel)
-        return [(spiel.child(action), (node, state, choice, 1.0)) for choice, action in enumerate(self.legal[state])]
+        return [
+            (spiel.child(action), (node, state, choice, 1.0))
+            for choice, action in enumerate(self.legal[state])
+        ]
 
 
 def walk(game: pyspiel.Game) -> WalkedGame:
-    """Return every history of an OpenSpiel game with information states; the caller sees to it that the tree is small."""
+    """Return every history of an OpenSpiel game with information states.
+
+    The caller sees to it that the tree is small.
+    """
     found = _Walk()
     stack = [(game.new_initial_state(), (-1, -1, -1, 1.0))]
     while stack:
@@ -70,4 +87,10 @@ def walk(game: pyspiel.Game) -> WalkedGame:
         returns=np.array(found.returns, dtype=np.float64).reshape(-1, game.num_players()),
     )
     seats = np.array([seat for seat, _ in found.number], dtype=np.int64)
-    return WalkedGame(tree=tree, seats=seats, legal=tuple(found.legal), number=found.number, examples=tuple(found.examples))
+    return WalkedGame(
+        tree=tree,
+        seats=seats,
+        legal=tuple(found.legal),
+        number=found.number,
+        examples=tuple(found.examples),
+    )

@@ -2,9 +2,10 @@
 
 - "free": say anything; the game finds the action in the text.
 - "exact": the action and nothing else.
-- "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking (MARS). The reply is
-  opened for the model with the first tag.
-- "boxed": reasoning, then ``\\boxed{ACTION}``, of which the last counts (SPIRAL), or the box alone without thinking.
+- "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking
+  (MARS). The reply is opened for the model with the first tag.
+- "boxed": reasoning, then ``\\boxed{ACTION}``, of which the last counts (SPIRAL), or the box alone
+  without thinking.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ class AnswerFormat:
         opening: the beginning of every reply, given to the model.
         ending: what follows the action in a complete reply.
         exact: whether what is read must be the action word and nothing else.
-        pattern: what a whole reply, opening included, must look like; its last group is the action. None reads everything.
-        anywhere: whether the pattern may stand anywhere (the last one counts), or must be the whole reply.
-        parting: in place of a pattern: what stands between the thoughts and the action of a reply from ``<think>`` to ``ending``. The
-            first one counts, so that a reply is gone through once; a pattern for the whole would go back for each.
+        pattern: what a whole reply, opening included, must look like; its last group is the action.
+            None reads everything.
+        anywhere: whether the pattern may stand anywhere (the last one counts), or must be the whole
+            reply.
+        parting: in place of a pattern: what stands between the thoughts and the action of a reply
+            from ``<think>`` to ``ending``. The first one counts, so that a reply is gone through
+            once; a pattern for the whole would go back for each.
     """
 
     instruction: str = ""
@@ -47,7 +51,10 @@ class AnswerFormat:
     parting: re.Pattern[str] | None = None
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        """Return the part of a reply that names the action.
+
+        None if the reply has not the form asked for.
+        """
         text = (self.opening + text).strip()
         if self.parting is not None:
             end = len(text) - len(self.ending)
@@ -66,7 +73,8 @@ class AnswerFormat:
         """Return what a reply says besides its thoughts: nothing, if it was cut before they ended.
 
         Args:
-            asked: the scaffold before the reply, which may begin the thoughts; it ends with the opening.
+            asked: the scaffold before the reply, which may begin the thoughts; it ends with the
+                opening.
             text: the reply, without its opening.
         """
         if self.anywhere:
@@ -82,17 +90,28 @@ class AnswerFormat:
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
     """Return the format of this name, with or without room for thinking before the answer."""
     if name == "tagged" and thinking:
-        told = "Think between <think> and </think>, then give one action between <answer> and </answer>."
-        return AnswerFormat(instruction=told, opening="<think>\n", ending="</answer>", exact=True, parting=_PARTING)
+        told = (
+            "Think between <think> and </think>, then give one action between <answer> and "
+            "</answer>."
+        )
+        return AnswerFormat(
+            instruction=told, opening="<think>\n", ending="</answer>", exact=True, parting=_PARTING
+        )
     if name == "tagged":
         told = "Give one action between <answer> and </answer> and nothing else."
-        return AnswerFormat(instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED)
+        return AnswerFormat(
+            instruction=told, opening="<answer>", ending="</answer>", exact=True, pattern=_TAGGED
+        )
     if name == "boxed" and thinking:
         told = "Reason step by step, and put your final action into \\boxed{}."
         return AnswerFormat(instruction=told, ending="}", exact=True, pattern=_BOXED, anywhere=True)
     if name == "boxed":
         told = "Do not explain; put your action into \\boxed{} and say nothing else."
-        return AnswerFormat(instruction=told, opening="\\boxed{", ending="}", exact=True, pattern=_BOXED)
+        return AnswerFormat(
+            instruction=told, opening="\\boxed{", ending="}", exact=True, pattern=_BOXED
+        )
     if name == "exact":
-        return AnswerFormat(instruction="Answer with one legal action and nothing else.", exact=True)
+        return AnswerFormat(
+            instruction="Answer with one legal action and nothing else.", exact=True
+        )
     return AnswerFormat()

@@ -1,8 +1,11 @@
-"""The chat renderer: a pretrained model's own chat template as scaffold, taken apart once and checked.
+"""The chat renderer: a pretrained model's own chat template as scaffold.
 
-The template is never run over what was said. At the start it renders a few probe conversations; the pieces between
-the probes' contents are the scaffold, and a conversation is laid out as scaffold ids around content ids. So sampled
-ids stay as they were sampled, and foreign text is encoded with special tokens switched off.
+It is taken apart once and checked.
+
+The template is never run over what was said. At the start it renders a few probe conversations; the
+pieces between the probes' contents are the scaffold, and a conversation is laid out as scaffold ids
+around content ids. So sampled ids stay as they were sampled, and foreign text is encoded with
+special tokens switched off.
 """
 
 from __future__ import annotations
@@ -16,24 +19,41 @@ from sparring.render.answers import Answer, answer_format
 from sparring.render.template_limits import check_template, limited
 from sparring.render.templates import TEMPLATES
 
-PROBES = ("firstuserprobe", "firstreplyprobe", "seconduserprobe", "secondreplyprobe", "thirduserprobe")
+PROBES = (
+    "firstuserprobe",
+    "firstreplyprobe",
+    "seconduserprobe",
+    "secondreplyprobe",
+    "thirduserprobe",
+)
 
 
 class ChatRenderer:
     """Turns what a seat is told into ids, and sampled ids into text, by a model's chat template.
 
-    With ``history="keep"`` a conversation only ever grows. With "strip" the thoughts of earlier replies are left out of
-    what the model sees later, so every turn is laid out anew and becomes a training sample of its own.
+    With ``history="keep"`` a conversation only ever grows. With "strip" the thoughts of earlier
+    replies are left out of what the model sees later, so every turn is laid out anew and becomes a
+    training sample of its own.
 
-    ``tool_turns`` says what the probe found about tools' answers: "stable", "unstable", or "none" where the template has no
-    place for them. Games send none, so nothing is refused for it.
+    ``tool_turns`` says what the probe found about tools' answers: "stable", "unstable", or "none"
+    where the template has no place for them. Games send none, so nothing is refused for it.
     """
 
     def __init__(
-        self, tokenizer: Any, *, system: str, thinking: bool, history: Literal["keep", "strip"], answer: Answer, template: str | None
+        self,
+        tokenizer: Any,
+        *,
+        system: str,
+        thinking: bool,
+        history: Literal["keep", "strip"],
+        answer: Answer,
+        template: str | None,
     ) -> None:
         if history == "strip" and not thinking:
-            raise ConfigError('renderer.history="strip" leaves out thoughts, and renderer.thinking is off; write renderer.history=keep.')
+            raise ConfigError(
+                'renderer.history="strip" leaves out thoughts, and renderer.thinking is off; '
+                "write renderer.history=keep."
+            )
         self.tokenizer = tokenizer
         self.format = answer_format(answer, thinking=thinking)
         self.exact_answers = self.format.exact
@@ -43,7 +63,10 @@ class ChatRenderer:
         self._thinking, self._system = thinking, system
         self._more_than_the_action = thinking or answer == "tagged"
         if self._template is None and not getattr(tokenizer, "chat_template", None):
-            raise ModelError("This tokenizer has no chat template. Write renderer.template=chatml, or take an instruction-tuned model.")
+            raise ModelError(
+                "This tokenizer has no chat template. Write renderer.template=chatml, or take an "
+                "instruction-tuned model."
+            )
         own = self._template or tokenizer.chat_template
         for text in own.values() if isinstance(own, dict) else [own]:
             check_template(str(text))
@@ -59,51 +82,82 @@ class ChatRenderer:
         self._answered = self._scaffold(answered)
         self.tool_turns = self._probe_tools()
 
-    # -- the template, taken apart -----------------------------------------------------------------------------------
+    # -- the template, taken apart -----------------------------------------------------------------
 
     def _render(self, contents: tuple[str, ...], later: str = "user") -> list[str]:
-        """Return the scaffold between the contents of a conversation that waits for a reply; ``later`` speaks from the third on."""
+        """Return the scaffold between the contents of a conversation that waits for a reply.
+
+        ``later`` speaks from the third on.
+        """
         messages = [{"role": "system", "content": self._system}] if self._system else []
         roles = ("user", *("assistant", later) * len(contents))
-        messages += [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]
-        options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": self._thinking, "chat_template": self._template}
+        messages += [
+            {"role": role, "content": text} for role, text in zip(roles, contents, strict=False)
+        ]
+        options = {
+            "tokenize": False,
+            "add_generation_prompt": True,
+            "enable_thinking": self._thinking,
+            "chat_template": self._template,
+        }
         try:
             with limited():
                 rendered: str = self.tokenizer.apply_chat_template(messages, **options)
         except ModelError:
             raise
         except Exception as error:
-            raise ModelError(f"The chat template fails: {error}. Write renderer.template=chatml or renderer.system=''.") from error
+            raise ModelError(
+                f"The chat template fails: {error}. Write renderer.template=chatml or "
+                "renderer.system=''."
+            ) from error
         pieces, rest = [], rendered
         for text in contents:
             if rest.count(text) != 1:
-                raise ModelError(f"The chat template changes or repeats what is said ({text!r}). Write renderer.template=chatml.")
+                raise ModelError(
+                    f"The chat template changes or repeats what is said ({text!r}). Write "
+                    "renderer.template=chatml."
+                )
             before, _, rest = rest.partition(text)
             pieces.append(before)
         return [*pieces, rest]
 
     def _pieces(self) -> tuple[str, str, str, str]:
-        """Return the text before the first message, before a reply in the history, between a reply and the next message,
-        and from a message to the reply that is asked for.
+        """Return the texts around messages and replies.
+
+        They are before the first message, before a reply in the history, between a reply and the
+        next message, and from a message to the reply that is asked for.
 
         Raises:
-            ModelError: the pieces depend on how long the conversation is: the template is not prefix-stable.
+            ModelError: the pieces depend on how long the conversation is: the template is not
+                prefix-stable.
         """
         first, ask = self._render(PROBES[:1])
         second = self._render(PROBES[:3])
         third = self._render(PROBES)
         expected = [first, second[1], second[2], second[1], second[2], ask]
         if second != [first, second[1], second[2], ask] or third != expected:
-            place = next(index for index, (a, b) in enumerate(zip(third, expected, strict=True)) if a != b) if third != expected else 0
+            place = (
+                next(
+                    index
+                    for index, (a, b) in enumerate(zip(third, expected, strict=True))
+                    if a != b
+                )
+                if third != expected
+                else 0
+            )
             raise ModelError(
-                f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after three messages and {expected[place]!r} "
-                "after two, so earlier turns would be told differently later. Write renderer.template=chatml, or give a template in "
+                f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after "
+                f"three messages and {expected[place]!r} after two, so earlier turns would be "
+                "told differently later. Write renderer.template=chatml, or give a template in "
                 "renderer.template that writes every turn the same way."
             )
         return first, second[1], second[2], ask
 
     def _probe_tools(self) -> Literal["stable", "unstable", "none"]:
-        """Return how the template writes what a tool answers: the same way however long the conversation, or not, or not at all."""
+        """Return how the template writes what a tool answers.
+
+        The same way however long the conversation, or not, or not at all.
+        """
         try:
             first = self._render(PROBES[:1])
             second, third = self._render(PROBES[:3], "tool"), self._render(PROBES, "tool")
@@ -125,32 +179,46 @@ class ChatRenderer:
         special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
         if not after or after[0] not in special:
             raise ModelError(
-                f"The chat template ends a reply with {self.tokenizer.decode(list(after[:1]))!r}, which is no special token, so the end of "
-                "a reply cannot be told from its text. Write renderer.template=chatml, if the tokenizer has <|im_end|>."
+                f"The chat template ends a reply with {self.tokenizer.decode(list(after[:1]))!r}, "
+                "which is no special token, so the end of a reply cannot be told from its text. "
+                "Write renderer.template=chatml, if the tokenizer has <|im_end|>."
             )
-        marks = {index: self.tokenizer.decode([index]) for index in sorted(special & {*self._first, *after})}  # of turns
-        marks = {index: text for index, text in marks.items() if text.strip()}  # in some vocabularies a line's end is one
+        # of turns
+        marks = {
+            index: self.tokenizer.decode([index])
+            for index in sorted(special & {*self._first, *after})
+        }
+        # in some vocabularies a line's end is one
+        marks = {index: text for index, text in marks.items() if text.strip()}
         own = set(self.tokenizer.all_special_ids) | set(marks)
         for text in marks.values():
             if own & set(self.encode(f"a{text}b {text}")):
                 raise ModelError(
-                    f"This tokenizer reads {text!r} in plain text as special, so foreign text could end a turn or begin one. "
-                    "Use a fast tokenizer in which the template's marks are declared special tokens."
+                    f"This tokenizer reads {text!r} in plain text as special, so foreign text "
+                    "could end a turn or begin one. Use a fast tokenizer in which the template's "
+                    "marks are declared special tokens."
                 )
 
-    # -- conversations -----------------------------------------------------------------------------------------------
+    # -- conversations -----------------------------------------------------------------------------
 
     def _encode(self, text: str) -> tuple[int, ...]:
         """Return the ids of foreign text; special tokens in it are read as plain characters."""
-        return tuple(self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+        return tuple(
+            self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        )
 
     def _decode(self, ids: tuple[int, ...]) -> str:
         """Return the text of ids; special ids show by their names."""
-        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        text: str = self.tokenizer.decode(
+            list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
         return text
 
     def _told(self, text: str) -> str:
-        """Return what a game says, without asking for the action alone where the reply is to hold tags or thoughts as well."""
+        """Return what a game says.
+
+        It does not ask for the action alone where the reply is to hold tags or thoughts as well.
+        """
         return text.replace(REPLY, CHOOSE) if self._more_than_the_action else text
 
     def initial(self, text: str) -> tuple[int, ...]:
@@ -164,11 +232,17 @@ class ChatRenderer:
         return (*self._after, *self.encode(self._told(text)), *self._ask)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply: the end of turn where the reply was cut before saying it."""
+        """Return the scaffold that closes a reply.
+
+        The end of turn where the reply was cut before saying it.
+        """
         return self.stop_ids if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a complete reply with this action, as the model would have sampled them after the opening."""
+        """Return the ids of a complete reply with this action.
+
+        The model would have sampled them after the opening.
+        """
         return (*self.encode(text + self.format.ending), *self.stop_ids)
 
     def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
@@ -184,7 +258,12 @@ class ChatRenderer:
             if number == len(past):
                 return ids + asked
             shown = self.format.without_thoughts(self._asked, self.parse(sampled))
-            ids += asked[: len(asked) - len(self._ask)] + self._answered + self.encode(shown) + self.stop_ids
+            ids += (
+                asked[: len(asked) - len(self._ask)]
+                + self._answered
+                + self.encode(shown)
+                + self.stop_ids
+            )
         return ids
 
     def parse(self, ids: tuple[int, ...]) -> str:
@@ -192,7 +271,10 @@ class ChatRenderer:
         return self._text(ids[:-1] if ids and ids[-1] in self.stop_ids else ids)
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        """Return the part of a reply that names the action.
+
+        None if the reply has not the form asked for.
+        """
         return self.format.read(text)
 
 
@@ -223,4 +305,11 @@ def chat(
         template: a Jinja chat template to use in place of the tokenizer's, or the name of one:
             "chatml" or "gemma". null (default): the tokenizer's own.
     """
-    return ChatRenderer(tokenizer, system=system, thinking=thinking, history=history, answer=answer, template=template)
+    return ChatRenderer(
+        tokenizer,
+        system=system,
+        thinking=thinking,
+        history=history,
+        answer=answer,
+        template=template,
+    )

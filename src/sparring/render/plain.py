@@ -11,8 +11,8 @@ from sparring.errors import ModelError
 class PlainRenderer:
     """Turns what a seat is told into ids, and sampled ids into text.
 
-    A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``. It only ever grows, so every
-    prompt of a seat starts with the ids of the one before it.
+    A conversation is ``<begin> words <ask> reply <end> words <ask> reply <end> ...``. It only ever
+    grows, so every prompt of a seat starts with the ids of the one before it.
     """
 
     prefix_stable = True
@@ -21,11 +21,18 @@ class PlainRenderer:
 
     def __init__(self, tokenizer: Any) -> None:
         vocabulary: dict[str, int] = tokenizer.get_vocab()
-        missing = [token for token in ("<begin>", "<end>", "<ask>", "<unknown>") if token not in vocabulary]
+        missing = [
+            token for token in ("<begin>", "<end>", "<ask>", "<unknown>") if token not in vocabulary
+        ]
         if missing:
-            raise ModelError(f"This tokenizer has no {missing[0]!r}: the plain renderer works with the tiny model's tokenizer only.")
+            raise ModelError(
+                f"This tokenizer has no {missing[0]!r}: the plain renderer works with the tiny "
+                "model's tokenizer only."
+            )
         special = set(tokenizer.all_special_tokens)
-        self.begin, self.end, self.ask, self.unknown = (vocabulary[t] for t in ("<begin>", "<end>", "<ask>", "<unknown>"))
+        self.begin, self.end, self.ask, self.unknown = (
+            vocabulary[t] for t in ("<begin>", "<end>", "<ask>", "<unknown>")
+        )
         self.words = {word: index for word, index in vocabulary.items() if word not in special}
         self._text = {index: word for word, index in vocabulary.items()}
         self.encode = lru_cache(maxsize=65536)(self._encode)
@@ -36,7 +43,10 @@ class PlainRenderer:
         return (self.end,)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the ids of foreign text; it can never yield a special id, only words or ``<unknown>``."""
+        """Return the ids of foreign text.
+
+        It can never yield a special id, only words or ``<unknown>``.
+        """
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
     def initial(self, text: str) -> tuple[int, ...]:
@@ -48,15 +58,24 @@ class PlainRenderer:
         return (*self.encode(text), self.ask)
 
     def close(self, truncated: bool) -> tuple[int, ...]:
-        """Return the scaffold that closes a reply: the end token where the reply was cut before saying it."""
+        """Return the scaffold that closes a reply.
+
+        The end token where the reply was cut before saying it.
+        """
         return (self.end,) if truncated else ()
 
     def reply(self, text: str) -> tuple[int, ...]:
-        """Return the ids of a complete reply with this text, as the model would have sampled them."""
+        """Return the ids of a complete reply with this text.
+
+        The model would have sampled them.
+        """
         return (*self.encode(text), self.end)
 
     def parse(self, ids: tuple[int, ...]) -> str:
-        """Return the text of sampled ids; special ids show by their names so that they never pass for words."""
+        """Return the text of sampled ids.
+
+        Special ids show by their names so that they never pass for words.
+        """
         if ids and ids[-1] == self.end:
             ids = ids[:-1]
         return " ".join(self._text[index] for index in ids)

@@ -1,4 +1,7 @@
-"""Chat templates of strangers: what they may take while they are rendered. They are run in jinja's sandbox, which sets no limit."""
+"""Chat templates of strangers: what they may take while they are rendered.
+
+They are run in jinja's sandbox, which sets no limit.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ _WIDE = re.compile(r"[%{][^%{}\s]{0,8}\d{5,}")  # a format that pads to so many 
 
 
 def check_template(template: str) -> None:
-    """Refuse what no chat template needs and what no clock can stop: powers, long repetitions, very wide formats.
+    """Refuse what no chat template needs and what no clock can stop.
+
+    Powers, long repetitions, very wide formats.
 
     Raises:
         ModelError: the template has one of them.
@@ -64,12 +69,16 @@ def _check_constant(node: nodes.Const) -> None:
 
 def _refused(why: str) -> ModelError:
     """Return the error for a template that is not run."""
-    return ModelError(f"The chat template is not run: {why}. Write renderer.template=chatml, or another template.")
+    return ModelError(
+        f"The chat template is not run: {why}. Write renderer.template=chatml, or another template."
+    )
 
 
 @contextlib.contextmanager
 def limited(seconds: float = SECONDS, memory: int = MEMORY) -> Iterator[None]:
-    """Stop what runs inside after so many seconds, or once it has taken so much memory; looked at between lines of Python.
+    """Stop what runs inside after so many seconds, or once it has taken so much memory.
+
+    Looked at between lines of Python.
 
     Raises:
         ModelError: it was stopped.

@@ -21,18 +21,34 @@ from sparring.run.health import matches
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
 KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
 WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
-METRIC_SOURCES = ("run.measures", "run.evaluation", "run.step", "rollout.plans.base", "learn.learner", "learn.process")
+METRIC_SOURCES = (
+    "run.measures",
+    "run.evaluation",
+    "run.step",
+    "rollout.plans.base",
+    "learn.learner",
+    "learn.process",
+)
 
 
 def entries(kind: str) -> list[dict[str, str]]:
     """Return name, kind and one line about everything of a kind in ``KINDS``."""
     if kind == "recipes":
-        return [{"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")} for name in recipe_names()]
+        return [
+            {"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")}
+            for name in recipe_names()
+        ]
     if kind == "suites":
-        return [{"name": name, "kind": "suite", "summary": load_suite(name)[1].summary} for name in suite_names()]
+        return [
+            {"name": name, "kind": "suite", "summary": load_suite(name)[1].summary}
+            for name in suite_names()
+        ]
     slots = METHOD_SLOTS if kind == "methods" else (kind,)
     found = [plugin for slot in slots for plugin in registry.loadable(slot)]
-    return [{"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary} for plugin in found]
+    return [
+        {"name": plugin.name, "kind": registry.SLOTS[plugin.slot], "summary": plugin.summary}
+        for plugin in found
+    ]
 
 
 def explanation(name: str) -> str:
@@ -82,10 +98,22 @@ def _nash_conv_of(game: str) -> list[str]:
 
 def describe_plugin(plugin: registry.Plugin) -> str:
     """Return a plug-in's docstring, options and presets as text."""
-    lines = [f"{registry.SLOTS[plugin.slot]} {plugin.name}", "", inspect.getdoc(plugin.function) or ""]
+    lines = [
+        f"{registry.SLOTS[plugin.slot]} {plugin.name}",
+        "",
+        inspect.getdoc(plugin.function) or "",
+    ]
     for name, parameter in plugin.options.items():
-        default = "required" if parameter.default is inspect.Parameter.empty else f"default {parameter.default!r}"
-        kind = parameter.annotation if isinstance(parameter.annotation, str) else inspect.formatannotation(parameter.annotation)
+        default = (
+            "required"
+            if parameter.default is inspect.Parameter.empty
+            else f"default {parameter.default!r}"
+        )
+        kind = (
+            parameter.annotation
+            if isinstance(parameter.annotation, str)
+            else inspect.formatannotation(parameter.annotation)
+        )
         lines.append(f"  option {name}: {kind}, {default}")
     lines += [f"  preset {name}: {dict(options)}" for name, options in plugin.presets.items()]
     return "\n".join(lines)
@@ -99,7 +127,9 @@ def glossary() -> dict[str, str]:
     for plugin in registry.loadable("losses"):
         text = inspect.getdoc(plugin.function) or ""
         if "\nMetrics:" in text:
-            found[f"{plugin.name}/..."] = " ".join(text.partition("\nMetrics:")[2].partition("\nReference:")[0].split())
+            found[f"{plugin.name}/..."] = " ".join(
+                text.partition("\nMetrics:")[2].partition("\nReference:")[0].split()
+            )
     return found
 
 
@@ -124,4 +154,6 @@ def check_metrics(names: Iterable[str]) -> None:
     known = glossary()
     for name in names:
         if name not in known and not any(matches(pattern, name) for pattern in known):
-            raise UnknownNameError("metric of a health rule", name, known, "docs/metrics.md lists all of them.")
+            raise UnknownNameError(
+                "metric of a health rule", name, known, "docs/metrics.md lists all of them."
+            )

@@ -1,4 +1,7 @@
-"""Comparisons of estimators made on demand: games and policies by name, figures as plain data, a chart and a page."""
+"""Comparisons of estimators made on demand.
+
+Games and policies by name, figures as plain data, a chart and a page.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,15 @@ def compare(
     max_states: int,
     watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of estimators on games, as plain data; equal for equal arguments but for seconds.
+    """Return the figures of estimators on games, as plain data.
+
+    Equal for equal arguments but for seconds.
 
     Args:
-        games: as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, games of the run by their names there, or none for all.
-        policy: "random" (logits drawn from a normal distribution), "uniform", "tiny" (a model of random weights as a run builds
-            it), or the path of a run folder (its published policy).
+        games: as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, games of the run by their
+            names there, or none for all.
+        policy: "random" (logits drawn from a normal distribution), "uniform", "tiny" (a model of
+            random weights as a run builds it), or the path of a run folder (its published policy).
         estimators: as ``estimator_names`` gives them.
         plan: how the comparison is made.
         max_states: information states up to which a game is enumerated.
@@ -61,14 +67,22 @@ def compare(
     for label, game, scorer in players(games, policy, plan.seed):
         states = enumerate_info_states(game, limit=max_states)
         if scorer is None:
-            table = random_table(states, Stream.from_seed(plan.seed).child("random table").child(game.name))
+            table = random_table(
+                states, Stream.from_seed(plan.seed).child("random table").child(game.name)
+            )
         else:
             table = TablePolicy.of(states, ask(scorer, states)[0])
         if watch:
-            watch(f"{label}: {len(states):,} information states, playing {plan.batches * plan.batch_size:,} episodes")
+            watch(
+                f"{label}: {len(states):,} information states, "
+                f"playing {plan.batches * plan.batch_size:,} episodes"
+            )
         lab = CreditLab(game, table, plan)
         reports.append({**as_data(lab.report(estimators)), "game": label})
-    settings = {"policy": policy, **{key: value for key, value in asdict(plan).items() if key != "timed"}}
+    settings = {
+        "policy": policy,
+        **{key: value for key, value in asdict(plan).items() if key != "timed"},
+    }
     return {"settings": settings, "games": reports}
 
 
@@ -83,7 +97,9 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
         name, options = parse_named(text, "Game", "leduc_poker style=full")
         game = make_game(name, options=options)
         if policy == TINY:
-            engine = LocalEngine(resolve({"seed": seed, "games": [{"name": name, "options": options}]}))
+            engine = LocalEngine(
+                resolve({"seed": seed, "games": [{"name": name, "options": options}]})
+            )
             found.append((text, engine.games[0][0], _scorer(engine)))
         else:
             found.append((text, game, UniformScorer() if policy == UNIFORM else None))
@@ -93,7 +109,12 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
 def _run_players(games: Sequence[str], path: str) -> list[Player]:
     """Return games of a run, each with the run's published policy."""
     if not Path(path).exists():
-        raise UnknownNameError("policy", path, (RANDOM, UNIFORM, TINY), f"Write one of these, or the path of a run folder; {path} is none.")
+        raise UnknownNameError(
+            "policy",
+            path,
+            (RANDOM, UNIFORM, TINY),
+            f"Write one of these, or the path of a run folder; {path} is none.",
+        )
     _, engine, _ = load_run(Path(path))
     known = {game.name: game for game, _ in engine.games}
     for name in games:
@@ -109,10 +130,22 @@ def _scorer(engine: LocalEngine) -> ActionScorer:
 
 
 def as_data(report: LabReport) -> dict[str, Any]:
-    """Return a report as plain data: numbers that are not finite become None, rows are in the order of the cosine."""
-    head = {field.name: getattr(report, field.name) for field in fields(report) if field.name not in ("rows", "check", "returns")}
+    """Return a report as plain data.
+
+    Numbers that are not finite become None, rows are in the order of the cosine.
+    """
+    head = {
+        field.name: getattr(report, field.name)
+        for field in fields(report)
+        if field.name not in ("rows", "check", "returns")
+    }
     rows = sorted(map(_row_data, report.rows), key=_rank)
-    return {**head, "returns": list(report.returns), "check": _interval_data(report.check), "rows": rows}
+    return {
+        **head,
+        "returns": list(report.returns),
+        "check": _interval_data(report.check),
+        "rows": rows,
+    }
 
 
 def _row_data(row: LabRow) -> dict[str, Any]:
@@ -140,11 +173,19 @@ def _number(value: float | None) -> float | None:
 
 
 def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return what rows are sorted by: closest in direction first, then least variance, those without figures last."""
+    """Return what rows are sorted by.
+
+    Closest in direction first, then least variance, those without figures last.
+    """
     if "refused" in row:
         return (1, 0.0, 0.0, row["estimator"])
     cosine, noise = row["cosine"]["mean"], row["variance_scaled"]["mean"]
-    return (0, 2.0 if cosine is None else -round(cosine, 3), math.inf if noise is None else round(noise, 6), row["estimator"])
+    return (
+        0,
+        2.0 if cosine is None else -round(cosine, 3),
+        math.inf if noise is None else round(noise, 6),
+        row["estimator"],
+    )
 
 
 def chart(report: dict[str, Any], *, standalone: bool = True) -> str:

@@ -1,4 +1,7 @@
-"""The page of the credit lab, docs/credit-lab.md: what was compared, how to read it, a chart and a table per game."""
+"""The page of the credit lab, docs/credit-lab.md.
+
+What was compared, how to read it, a chart and a table per game.
+"""
 
 from __future__ import annotations
 
@@ -22,40 +25,71 @@ HEADS = (
     "effective",
     "s / 100 k",
 )
-KEYS = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled", "batch_cosine", "right_sign", "zeros", "effective", "seconds")
+KEYS = (
+    "bias",
+    "bias_scaled",
+    "cosine",
+    "variance",
+    "variance_scaled",
+    "batch_cosine",
+    "right_sign",
+    "zeros",
+    "effective",
+    "seconds",
+)
 WITH_INTERVAL = ("bias", "bias_scaled", "cosine", "variance", "variance_scaled")
 READING = """\
-Every estimator of `sparring list credit` (and every preset, as `NAME:PRESET`) sees the **same** episodes and is judged against the
-**exact** policy gradient, which these games are small enough to enumerate. The policy is a table of logits, one per legal action of
-every information state. The exact gradient of the seat that acts in information state I is `reach(I) pi(a|I) (Q(I, a) - V(I))`; an
-estimator's gradient on a batch of episodes is `1 / episodes * sum over turns of A (onehot(a) - pi(.|I))`. Estimators are called batch
-by batch, as in a run, and carry their running state on. What a training run adds (clipping, minibatches, token losses, shaped
+Every estimator of `sparring list credit` (and every preset, as `NAME:PRESET`) sees the **same** \
+episodes and is judged against the
+**exact** policy gradient, which these games are small enough to enumerate. The policy is a table \
+of logits, one per legal action of
+every information state. The exact gradient of the seat that acts in information state I is \
+`reach(I) pi(a|I) (Q(I, a) - V(I))`; an
+estimator's gradient on a batch of episodes is `1 / episodes * sum over turns of A (onehot(a) - \
+pi(.|I))`. Estimators are called batch
+by batch, as in a run, and carry their running state on. What a training run adds (clipping, \
+minibatches, token losses, shaped
 rewards) is not part of this page.
 
 | column | meaning |
 |---|---|
 | bias | length of (expected gradient - exact gradient), relative to the exact one's length |
-| bias, scaled | the same after the best positive scale, which a learning rate can mend: the sine of the angle between the two |
+| bias, scaled | the same after the best positive scale, which a learning rate can mend: the sine \
+of the angle between the two |
 | cosine | of the expected gradient to the exact one |
-| variance | trace of the covariance of one batch's gradient, relative to the exact gradient's squared length |
-| variance, scaled | the same at the scale at which the expected step makes the exact step's progress: being small wins nothing |
+| variance | trace of the covariance of one batch's gradient, relative to the exact gradient's \
+squared length |
+| variance, scaled | the same at the scale at which the expected step makes the exact step's \
+progress: being small wins nothing |
 | batch cosine | mean cosine of a single batch's gradient to the exact one |
-| right sign | share of turns whose advantage has the sign of the exact Q - V, among turns with an advantage and `abs(Q - V) > 1e-9` |
+| right sign | share of turns whose advantage has the sign of the exact Q - V, among turns with an \
+advantage and `abs(Q - V) > 1e-9` |
 | zeros | share of turns whose advantage is 0 |
 | effective | effective sample size `(sum abs(A))^2 / sum A^2` as a share of the turns |
-| s / 100 k | seconds of one call on 100,000 turns; the only column that differs when the command is run again |
+| s / 100 k | seconds of one call on 100,000 turns; the only column that differs when the command \
+is run again |
 
-Brackets are 95 % jackknife intervals over batches, cautious where there is no bias. Squared lengths are estimated from pairs of
-different batches, so that noise alone adds no bias, and gradients of known expectation serve as control variates: those of the
-returns and of the exact advantage (the exact gradient), and of advantages 1, V and the mean return of the same seat in the
-group's other games (0). So bias and cosine of estimators that are made of these, such as `outcome`, `rloo` and
-`exact_advantage`, are exact by construction; the line above each table says what the gradient of the returns measures without
-that help. For estimators with a running state batches depend on each other a little, which the intervals leave out. Turns count
-as one token; the critic's `value_after` is its value at the seat's next own turn; the reference policy is uniform play.
+Brackets are 95 % jackknife intervals over batches, cautious where there is no bias. Squared \
+lengths are estimated from pairs of
+different batches, so that noise alone adds no bias, and gradients of known expectation serve as \
+control variates: those of the
+returns and of the exact advantage (the exact gradient), and of advantages 1, V and the mean \
+return of the same seat in the
+group's other games (0). So bias and cosine of estimators that are made of these, such as \
+`outcome`, `rloo` and
+`exact_advantage`, are exact by construction; the line above each table says what the gradient of \
+the returns measures without
+that help. For estimators with a running state batches depend on each other a little, which the \
+intervals leave out. Turns count
+as one token; the critic's `value_after` is its value at the seat's next own turn; the reference \
+policy is uniform play.
 
-Estimators that read a reward for every turn are paid one on top of the game's, by a judge that a run would not have:
-`best_action` (`ppr`, `spae`, `ssl`, `vpr`) is 1 where no action has a larger exact Q, else 0, and `playout_value`, for those told to
-read it (`'vpr process=playout_value'`), that Q. Their rows say how well they use a perfect judge; the truth they are held to is
+Estimators that read a reward for every turn are paid one on top of the game's, by a judge that a \
+run would not have:
+`best_action` (`ppr`, `spae`, `ssl`, `vpr`) is 1 where no action has a larger exact Q, else 0, and \
+`playout_value`, for those told to
+read it (`'vpr process=playout_value'`), that Q. Their rows say how well they use a perfect judge; \
+the truth they are held to is
 still the game's return alone, and their scales are the defaults, made for outcomes of -1 to 1.
 """
 
@@ -76,9 +110,18 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
             lines += [f"![Bias against variance]({images[report['game']]})", ""]
         measured = [row for row in report["rows"] if "refused" not in row]
         lines += ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
-        lines += ["| " + " | ".join([_link(row["estimator"]), *cells(row)]) + " |" for row in measured]
+        lines += [
+            "| " + " | ".join([_link(row["estimator"]), *cells(row)]) + " |" for row in measured
+        ]
         refused = [row for row in report["rows"] if "refused" in row]
-        lines += ["", *(f"- {_link(row['estimator'])}: not measured. {_plain(row['refused'])}" for row in refused), ""]
+        lines += [
+            "",
+            *(
+                f"- {_link(row['estimator'])}: not measured. {_plain(row['refused'])}"
+                for row in refused
+            ),
+            "",
+        ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
@@ -87,17 +130,22 @@ def summary(report: dict[str, Any], settings: dict[str, Any]) -> str:
     returns = ", ".join(f"{value:+.3f}" for value in report["returns"])
     check = report["check"]
     return (
-        f"{report['num_info_states']:,} information states, {report['num_parameters']:,} logits, policy {settings['policy']}, expected "
-        f"returns {returns}. {report['episodes']:,} episodes ({report['turns']:,} turns) in {report['batches']:,} batches of "
-        f"{settings['batch_size']}, groups of {settings['group_size']}, critic {settings['critic']}, seed {settings['seed']}. Check: the "
-        f"gradient of the returns, without control variates, is off by {_shown(check)} of the exact gradient's length, which is "
-        f"{report['gradient_norm']:.4f}."
+        f"{report['num_info_states']:,} information states, {report['num_parameters']:,} logits, "
+        f"policy {settings['policy']}, expected returns {returns}. {report['episodes']:,} "
+        f"episodes ({report['turns']:,} turns) in {report['batches']:,} batches of "
+        f"{settings['batch_size']}, groups of {settings['group_size']}, "
+        f"critic {settings['critic']}, seed {settings['seed']}. Check: the gradient of the "
+        f"returns, without control variates, is off by {_shown(check)} of the exact gradient's "
+        f"length, which is {report['gradient_norm']:.4f}."
     )
 
 
 def cells(row: dict[str, Any]) -> list[str]:
     """Return the figures of a row as text, in the order of ``HEADS``."""
-    return [_shown(row[key], key in WITH_INTERVAL) if isinstance(row[key], dict) else number(row[key]) for key in KEYS]
+    return [
+        _shown(row[key], key in WITH_INTERVAL) if isinstance(row[key], dict) else number(row[key])
+        for key in KEYS
+    ]
 
 
 def number(value: float | None) -> str:
@@ -137,7 +185,9 @@ def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
         ConfigError: a file cannot be written.
     """
     images = image_paths(result, path)
-    files = {path.parent / images[report["game"]]: chart(report) + "\n" for report in result["games"]}
+    files = {
+        path.parent / images[report["game"]]: chart(report) + "\n" for report in result["games"]
+    }
     files[path] = page(result, command, images=images)
     try:
         (path.parent / "images").mkdir(parents=True, exist_ok=True)
@@ -145,6 +195,7 @@ def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"--page {path} cannot be written ({error}); name a file in a folder that can be, e.g. docs/credit-lab.md."
+            f"--page {path} cannot be written ({error}); name a file in a folder that can be, "
+            "e.g. docs/credit-lab.md."
         ) from None
     return list(files)

@@ -1,8 +1,11 @@
-"""Races of estimators: one recipe trained with each of them over equal games and several seeds, measured exactly.
+"""Races of estimators: one recipe trained with each of them, measured exactly.
 
-What is compared is how far play ends from the best (NashConv, or in cooperative games the optimality gap), and the mean of that
-distance over the measurements of a run, which is smaller the earlier a run gets there. Every run has a folder of its own: a race
-that was interrupted goes on where it stopped, and a race of more estimators or seeds adds to one that is done.
+All play equal games, over several seeds.
+
+What is compared is how far play ends from the best (NashConv, or in cooperative games the
+optimality gap), and the mean of that distance over the measurements of a run, which is smaller the
+earlier a run gets there. Every run has a folder of its own: a race that was interrupted goes on
+where it stopped, and a race of more estimators or seeds adds to one that is done.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ ORACLE = {"name": "cfr"}  # who judges them, where the recipe names nobody
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RacePlan:
-    """What is raced: a recipe with changes, which estimators, over how many seeds, where the runs are kept."""
+    """What is raced.
+
+    A recipe with changes, which estimators, over how many seeds, where the runs are kept.
+    """
 
     recipe: str
     overrides: tuple[str, ...]
@@ -51,7 +57,9 @@ class RacePlan:
 
 
 def cell_config(plan: RacePlan, estimator: str, seed: int) -> RunConfig:
-    """Return the configuration of one run: the recipe with this estimator, and what it needs: a loss for its critic, a judge's reward.
+    """Return the configuration of one run: the recipe with this estimator, and what it needs.
+
+    A loss for its critic, a judge's reward.
 
     Raises:
         ConfigError: the recipe or a change to it is wrong.
@@ -74,26 +82,36 @@ def file_part(estimator: str) -> str:
 
 
 def _has(entries: Sequence[Any], name: str) -> bool:
-    """Return whether one of a recipe's losses or rewards, each a mapping or a text, is of this name."""
+    """Return whether one of a recipe's losses or rewards is of this name.
+
+    Each is a mapping or a text.
+    """
     texts = (entry if isinstance(entry, str) else str(entry.get("name")) for entry in entries)
     return any(text.split(":")[0].split()[:1] == [name] for text in texts)
 
 
 def _add_judge(data: dict[str, Any]) -> None:
-    """Add to a recipe's data the reward of judged turns, and an oracle for every game that has none; nothing if it is paid already."""
+    """Add to a recipe's data the reward of judged turns; nothing if it is paid already.
+
+    Every game that has no oracle gets one.
+    """
     rewards = data.get("rewards") or []
     if _has(rewards, JUDGED):
         return
     data["rewards"] = [*rewards, {"name": JUDGED}]
-    data["games"] = [game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["games"]]
-    data["reorder_outcomes"] = True  # the estimators want components whole: they weigh them themselves
+    data["games"] = [
+        game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["games"]
+    ]
+    # the estimators want components whole: they weigh them themselves
+    data["reorder_outcomes"] = True
 
 
 def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
     """Train one run, or go on with it, or read it if it is done.
 
     Returns:
-        {"curve": [[games, distance], ...]}, or {"refused": why} where the estimator cannot use what the recipe gives it.
+        {"curve": [[games, distance], ...]}, or {"refused": why} where the estimator cannot use what
+        the recipe gives it.
     """
     try:
         config = cell_config(plan, estimator, seed)
@@ -104,13 +122,19 @@ def run_cell(plan: RacePlan, estimator: str, seed: int) -> dict[str, Any]:
         found = checkpoint.load_latest(path) if path.exists() else None
     except CheckpointError:
         found = None  # nothing of it can be read: it is run anew
-    folder = RunFolder.open(path) if found else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
+    folder = (
+        RunFolder.open(path)
+        if found
+        else RunFolder.create(path, to_yaml(config), overwrite=path.exists())
+    )
     if found:
         check_same(folder, config.model_dump(mode="json"))
     if found is None or found.step < config.steps:
         try:
             with folder, GracefulStop() as stop, Watch(config.call_seconds):
-                if not train(config, LocalEngine(config), folder, resume=found is not None, stop=stop).finished:
+                if not train(
+                    config, LocalEngine(config), folder, resume=found is not None, stop=stop
+                ).finished:
                     raise KeyboardInterrupt  # saved: the next race goes on from here
         except CreditError as error:
             return {"refused": str(error)}
@@ -126,12 +150,17 @@ def curve(lines: Sequence[dict[str, Any]], games_per_step: int) -> list[list[flo
     for prefix in DISTANCES:
         points = []
         for line in lines:
-            found = [value for key, value in line.items() if key.startswith(prefix) and value is not None]
+            found = [
+                value for key, value in line.items() if key.startswith(prefix) and value is not None
+            ]
             if found:
                 points.append([float(line["step"] * games_per_step), float(np.mean(found))])
         if points:
             return points
-    raise ConfigError("The race needs an exact distance: a game small enough, evaluation.exact=true and max_states large enough.")
+    raise ConfigError(
+        "The race needs an exact distance: a game small enough, evaluation.exact=true and "
+        "max_states large enough."
+    )
 
 
 def race(plan: RacePlan, *, watch: Callable[[str], None] | None = None) -> dict[str, Any]:
@@ -153,9 +182,16 @@ def race(plan: RacePlan, *, watch: Callable[[str], None] | None = None) -> dict[
     for done, ((estimator, seed), answer) in enumerate(_answers(plan, jobs), start=1):
         cells[estimator, seed] = answer
         if watch:
-            said = f"refused: {answer['refused']}" if "refused" in answer else f"ends at {answer['curve'][-1][1]:.3f}"
+            said = (
+                f"refused: {answer['refused']}"
+                if "refused" in answer
+                else f"ends at {answer['curve'][-1][1]:.3f}"
+            )
             watch(f"{done}/{len(jobs)} {estimator} seed {seed} {said}")
-    rows = [_row(estimator, [cells[estimator, seed] for seed in range(plan.seeds)]) for estimator in plan.estimators]
+    rows = [
+        _row(estimator, [cells[estimator, seed] for seed in range(plan.seeds)])
+        for estimator in plan.estimators
+    ]
     settings = {"recipe": plan.recipe, "overrides": list(plan.overrides), "seeds": plan.seeds}
     return {"settings": settings, "rows": sorted(rows, key=_rank)}
 
@@ -166,7 +202,12 @@ def _answers(plan: RacePlan, jobs: list[list[Any]]) -> Iterator[tuple[list[Any],
         for job in jobs:
             yield job, run_cell(plan, *job)
         return
-    settings = {"recipe": plan.recipe, "overrides": list(plan.overrides), "seeds": plan.seeds, "folder": str(plan.folder)}
+    settings = {
+        "recipe": plan.recipe,
+        "overrides": list(plan.overrides),
+        "seeds": plan.seeds,
+        "folder": str(plan.folder),
+    }
     with WorkerPool(make_runner, settings, plan.workers) as pool:
         yield from pool.answers(jobs)
 
@@ -191,7 +232,10 @@ def _row(estimator: str, cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     curves = [np.array(cell["curve"]) for cell in cells]
     ends, means = [float(own[-1, 1]) for own in curves], [float(own[:, 1].mean()) for own in curves]
     middle = np.mean([own[:, 1] for own in curves], axis=0)
-    points = [[games, value] for games, value in zip(curves[0][:, 0].tolist(), middle.tolist(), strict=True)]
+    points = [
+        [games, value]
+        for games, value in zip(curves[0][:, 0].tolist(), middle.tolist(), strict=True)
+    ]
     spans = {"final": _interval(ends), "mean": _interval(means)}
     return {"estimator": estimator, **spans, "ends": ends, "means": means, "curve": points}
 

@@ -1,4 +1,7 @@
-"""The page of the race, docs/credit-race.md: what was raced, curves, a table, and what it says of published claims."""
+"""The page of the race, docs/credit-race.md.
+
+What was raced, curves, a table, and what it says of published claims.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ SHOWN = 8  # curves in the chart: as many as there are colours
 CLAIMS = (
     ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
     ("mars", "grpo", "turn-level, agent-specific credit beats GRPO (MARS)"),
-    ("mars", "mars:no_turn_level", "turn-level credit beats credit by trajectory (MARS's ablation)"),
+    (
+        "mars",
+        "mars:no_turn_level",
+        "turn-level credit beats credit by trajectory (MARS's ablation)",
+    ),
     ("mars", "mars:no_agent_specific", "a mean per role beats one mean (MARS's ablation)"),
     ("mars", "mars:as_released", "the paper's estimator beats the released one"),
     ("rae", "outcome", "a baseline per role beats none (SPIRAL)"),
@@ -45,13 +52,23 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def chart(result: Mapping[str, Any], *, standalone: bool = True) -> str:
-    """Return the mean curves of the estimators that end best, and the worst, as an <svg> element."""
+    """Return the mean curves of the best estimators, and of the worst, as an <svg> element.
+
+    They are those that end best.
+    """
     rows = [row for row in result["rows"] if "refused" not in row]
     chosen = rows if len(rows) <= SHOWN else [*rows[: SHOWN - 1], rows[-1]]
-    series = [Series(name=row["estimator"], points=[(games, value) for games, value in row["curve"]]) for row in chosen]
+    series = [
+        Series(name=row["estimator"], points=[(games, value) for games, value in row["curve"]])
+        for row in chosen
+    ]
     note = f"mean over {result['settings']['seeds']} seeds; smaller is better"
     return line_chart(
-        series, title=f"Distance from the best play, {result['settings']['recipe']}", note=note, x_label="games", standalone=standalone
+        series,
+        title=f"Distance from the best play, {result['settings']['recipe']}",
+        note=note,
+        x_label="games",
+        standalone=standalone,
     )
 
 
@@ -73,7 +90,9 @@ def lab_chart(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -
 
 
 def lab_rows(lab: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the rows of a comparison (``sparring credit compare --json``) by estimator, of its first game.
+    """Return the rows of a comparison by estimator, of its first game.
+
+    They are those of ``sparring credit compare --json``.
 
     Raises:
         ConfigError: it is no such comparison.
@@ -81,11 +100,17 @@ def lab_rows(lab: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     try:
         return {row["estimator"]: row for row in lab["games"][0]["rows"] if "refused" not in row}
     except (KeyError, IndexError, TypeError):
-        raise ConfigError("--lab wants the output of `sparring credit compare --json`; write that to a file first.") from None
+        raise ConfigError(
+            "--lab wants the output of `sparring credit compare --json`; write that to a file "
+            "first."
+        ) from None
 
 
 def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return, for every claim whose estimators both raced, the difference by seed and what it says."""
+    """Return, for every claim, the difference by seed and what it says.
+
+    Claims whose estimators did not both race are left out.
+    """
     ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
     raced = [claim for claim in CLAIMS if claim[0] in ends and claim[1] in ends]
     pairs = [zip(ends[better], ends[worse], strict=True) for better, worse, _ in raced]
@@ -120,7 +145,9 @@ def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
 def _span(gain: Interval, digits: int) -> str:
     """Return a difference with its interval; alone where one seed leaves that open."""
     low, high = (f"{end:.{digits}f}" for end in (gain.low, gain.high))
-    return f"{gain.mean:.{digits}f}" + (f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else "")
+    return f"{gain.mean:.{digits}f}" + (
+        f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else ""
+    )
 
 
 def verdict(gain: Interval, chance: float, corrected: float) -> str:
@@ -131,25 +158,44 @@ def verdict(gain: Interval, chance: float, corrected: float) -> str:
     return said if corrected < LEVEL else f"{said} alone, not after correction"
 
 
-def correlations(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return Spearman's rank correlation of each of the lab's figures with the final distance; nan for fewer than three, or all equal."""
-    ends = {row["estimator"]: row["final"]["mean"] for row in result["rows"] if "refused" not in row}
+def correlations(
+    result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return Spearman's rank correlation of each of the lab's figures with the final distance.
+
+    It is nan for fewer than three, or all equal.
+    """
+    ends = {
+        row["estimator"]: row["final"]["mean"] for row in result["rows"] if "refused" not in row
+    }
     found = {}
     for key in LAB_KEYS:
-        pairs = [(lab[name][key]["mean"], end) for name, end in ends.items() if name in lab and lab[name][key]["mean"] is not None]
+        pairs = [
+            (lab[name][key]["mean"], end)
+            for name, end in ends.items()
+            if name in lab and lab[name][key]["mean"] is not None
+        ]
         differ = len(pairs) > 2 and len({figure for figure, _ in pairs}) > 1
         found[key] = float(spearmanr(*zip(*pairs, strict=True)).statistic) if differ else math.nan
     return found
 
 
-def write_page(result: Mapping[str, Any], path: Path, command: str, lab: Mapping[str, Mapping[str, Any]] | None = None) -> list[Path]:
+def write_page(
+    result: Mapping[str, Any],
+    path: Path,
+    command: str,
+    lab: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Path]:
     """Write the page and its charts; return their paths.
 
     Raises:
         ConfigError: a file cannot be written.
     """
     images = path.parent / "images"
-    charts = {"credit-race.svg": chart(result), **({"credit-race-lab.svg": lab_chart(result, lab)} if lab else {})}
+    charts = {
+        "credit-race.svg": chart(result),
+        **({"credit-race-lab.svg": lab_chart(result, lab)} if lab else {}),
+    }
     written = [images / name for name in charts]
     try:
         images.mkdir(parents=True, exist_ok=True)
@@ -187,15 +233,35 @@ def page(
         f"Made by `{command}`.",
         "",
         *([note, ""] if note else []),
-        f"Every estimator trains the recipe `{settings['recipe']}` with {', '.join(settings['overrides']) or 'no changes'},",
-        f"over {settings['seeds']} seeds: the same games, model, loss and step size; those with a critic get the loss `value_loss`",
-        "besides, and those that read judged turns the reward `best_action`, from the oracle `cfr` unless the recipe has one.",
-        "Distance is NashConv (in cooperative games the optimality gap), in the game's units, 0 at the best play; *final* at the end",
-        "of the run, *mean* over all measurements of a run. Brackets are Student's 95 % intervals over seeds.",
+        (
+            f"Every estimator trains the recipe `{settings['recipe']}` "
+            f"with {', '.join(settings['overrides']) or 'no changes'},"
+        ),
+        (
+            f"over {settings['seeds']} seeds: the same games, model, loss and step size; those "
+            "with a critic get the loss `value_loss`"
+        ),
+        (
+            "besides, and those that read judged turns the reward `best_action`, from the oracle "
+            "`cfr` unless the recipe has one."
+        ),
+        (
+            "Distance is NashConv (in cooperative games the optimality gap), in the game's units, "
+            "0 at the best play; *final* at the end"
+        ),
+        (
+            "of the run, *mean* over all measurements of a run. Brackets are Student's 95 % "
+            "intervals over seeds."
+        ),
         "",
         *(f"![{name}](images/{name})\n" for name in charts),
     ]
-    heads = ["estimator", "final", "mean", *(["bias, scaled", "variance, scaled", "cosine"] if lab else [])]
+    heads = [
+        "estimator",
+        "final",
+        "mean",
+        *(["bias, scaled", "variance, scaled", "cosine"] if lab else []),
+    ]
     lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for row in result["rows"]:
         if "refused" not in row:
@@ -205,8 +271,16 @@ def page(
     lines += ["", *(f"Not raced: `{row['estimator']}`: {row['refused']}\n" for row in refused)]
     lines += claims_table(verdicts(result) if said is None else said)
     if lab:
-        shown = ", ".join(f"{key.replace('_', ', ')} {value:.2f}" for key, value in correlations(result, lab).items())
-        lines += ["", "## Truth and success", "", f"Spearman's rank correlation of the lab's figures with the final distance: {shown}."]
+        shown = ", ".join(
+            f"{key.replace('_', ', ')} {value:.2f}"
+            for key, value in correlations(result, lab).items()
+        )
+        lines += [
+            "",
+            "## Truth and success",
+            "",
+            f"Spearman's rank correlation of the lab's figures with the final distance: {shown}.",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -217,7 +291,10 @@ def claims_table(said: Sequence[Mapping[str, str]]) -> list[str]:
         "## Published claims, here",
         "",
         "Paired by seed; a positive difference is in favour of the claim.",
-        f"{len(said)} comparisons are made: p is of Student's t, and corrected for their number by Holm's",
+        (
+            f"{len(said)} comparisons are made: p is of Student's t, and corrected for their "
+            "number by Holm's"
+        ),
         f"method. A claim is held if the corrected p is below {LEVEL}.",
         "",
         "| claim | compared | difference of final distance | p | p, corrected | verdict |",

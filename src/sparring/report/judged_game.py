@@ -1,4 +1,7 @@
-"""An example game of a run with what the oracle said of every move, for the page of a run. Everything is escaped."""
+"""An example game of a run with what the oracle said of every move, for the page of a run.
+
+Everything is escaped.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,22 @@ HEADS = ("turn", "seat", "sees", "reply", "worth of the legal actions", "regret"
 
 
 def judged_games(folder: Path) -> str:
-    """Return the first judged game of each name in the newest part of an episode store that has any, as HTML; "" without any.
+    """Return the first judged game of each name as HTML; "" without any.
+
+    They are from the newest part of an episode store that has any.
 
     Args:
-        folder: the store's; it need not exist. Parts that cannot be read, or are older than verdicts, are passed over.
+        folder: the store's; it need not exist. Parts that cannot be read, or are older than
+            verdicts, are passed over.
     """
     for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
         try:
             stored = from_bytes(path.read_bytes(), rows=ROWS)
             examples: dict[str, Episode] = {}
             for _, episode in stored:
-                if episode.game not in examples and any(turn.verdict is not None for turn in episode.turns):
+                if episode.game not in examples and any(
+                    turn.verdict is not None for turn in episode.turns
+                ):
                     examples[episode.game] = episode
             if examples:
                 return "".join(_game(stored[0][0], episode) for episode in examples.values())
@@ -42,12 +50,22 @@ def _game(step: int, episode: Episode) -> str:
     """Return a game as a heading, a sentence and a table, one row per turn."""
     lost = [value for value in map(regret, episode.turns) if value is not None]
     best = [right for right in map(is_best, episode.turns) if right is not None]
-    returns = ", ".join(f"{role} {value:g}" for role, value in zip(episode.roles, episode.returns, strict=True))
+    returns = ", ".join(
+        f"{role} {value:g}" for role, value in zip(episode.roles, episode.returns, strict=True)
+    )
     head = "".join(f"<th>{name}</th>" for name in HEADS)
-    rows = "".join(_row(number, episode, turn) for number, turn in enumerate(episode.turns, start=1))
+    rows = "".join(
+        _row(number, episode, turn) for number, turn in enumerate(episode.turns, start=1)
+    )
     title = html.escape(f"A game of {episode.game}, as the oracle sees it")
-    text = f"Step {step}, the first judged game stored. Returns: {returns}. {sum(best)} of {len(best)} judged moves are among the best; "
-    text += f"mean regret {sum(lost) / len(lost):.3g}. Values are those of the legal actions to the seat that acts, best ones bold."
+    text = (
+        f"Step {step}, the first judged game stored. Returns: {returns}. {sum(best)} "
+        f"of {len(best)} judged moves are among the best; "
+    )
+    text += (
+        f"mean regret {sum(lost) / len(lost):.3g}. Values are those of the legal actions to the "
+        "seat that acts, best ones bold."
+    )
     return f"<h2>{title}</h2><p>{html.escape(text)}</p><table><tr>{head}</tr>{rows}</table>"
 
 
@@ -65,9 +83,19 @@ def _row(number: int, episode: Episode, turn: Turn) -> str:
 
 
 def _values(turn: Turn, verdict: Verdict) -> str:
-    """Return the legal actions with their values, the best first and bold, the one that was played underlined."""
-    order = sorted(range(len(verdict.actions)), key=lambda place: (verdict.actions[place] not in verdict.best, -verdict.values[place]))
-    shown = [place for rank, place in enumerate(order) if rank < ACTIONS or verdict.actions[place] == turn.action]
+    """Return the legal actions with their values, the best first and bold.
+
+    The one that was played is underlined.
+    """
+    order = sorted(
+        range(len(verdict.actions)),
+        key=lambda place: (verdict.actions[place] not in verdict.best, -verdict.values[place]),
+    )
+    shown = [
+        place
+        for rank, place in enumerate(order)
+        if rank < ACTIONS or verdict.actions[place] == turn.action
+    ]
     parts = []
     for place in shown:
         action = verdict.actions[place]

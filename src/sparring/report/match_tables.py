@@ -14,12 +14,23 @@ SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
 def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the results of matches, as ``evaluate_policy`` gives them; wins only where there are opponents."""
+    """Return the results of matches, as ``evaluate_policy`` gives them.
+
+    Wins are there only where there are opponents.
+    """
     shown = [name for name in SHARES if any(name in row for row in rows)]
     heads = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shown))
-    table = Table(*heads, title="Matches, 95 % intervals", caption=LEGEND if _held_out(rows) else None)
+    table = Table(
+        *heads, title="Matches, 95 % intervals", caption=LEGEND if _held_out(rows) else None
+    )
     for row in rows:
-        table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *(row.get(name, "-") for name in shown))
+        table.add_row(
+            row["game"],
+            row["starts"],
+            row["opponent"] or "-",
+            row["role"],
+            *(row.get(name, "-") for name in shown),
+        )
     return table
 
 
@@ -30,17 +41,30 @@ def _held_out(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return what oracles say of the moves; None where none was asked."""
-    table = Table("game", "starts", "opponent", "seat", *JUDGED, title="Moves as an oracle judges them, 95 % intervals by game")
+    table = Table(
+        "game",
+        "starts",
+        "opponent",
+        "seat",
+        *JUDGED,
+        title="Moves as an oracle judges them, 95 % intervals by game",
+    )
     for row in rows:
         if "oracle" in row:
-            found, judged = row["oracle"], f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}"
+            found, judged = (
+                row["oracle"],
+                f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
+            )
             cells = (_name(found), row.get("optimal", "-"), row.get("regret", "-"), judged)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
     return table if table.row_count else None
 
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return success, and what oracles say of the moves, of the rows of a suite's report that have either; None where none has."""
+    """Return success, and what oracles say of the moves, of a suite's rows; None for neither.
+
+    The rows are those of its report that have either.
+    """
     heads = ("row", "seat", "success", *JUDGED)
     table = Table(
         *(Column(head, no_wrap=head != "oracle") for head in heads),
@@ -54,19 +78,39 @@ def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
             for found in (row["overall"], *seats):
                 oracle = found.get("oracle")
                 digits = {"success": 2, "optimal": 2, "regret": 3}
-                shown = [interval_text(found[name], number) if name in found else "-" for name, number in digits.items()]
-                cells = [_name(oracle), *shown[1:], f"{oracle['judged_share']:.1%}"] if oracle else ["-"] * len(JUDGED)
+                shown = [
+                    interval_text(found[name], number) if name in found else "-"
+                    for name, number in digits.items()
+                ]
+                cells = (
+                    [_name(oracle), *shown[1:], f"{oracle['judged_share']:.1%}"]
+                    if oracle
+                    else ["-"] * len(JUDGED)
+                )
                 about = "" if row["starts"] == "all" else f" ({row['starts']})"
-                table.add_row("" if "role" in found else row["name"] + about, found.get("role", "all" if seats else "-"), shown[0], *cells)
+                table.add_row(
+                    "" if "role" in found else row["name"] + about,
+                    found.get("role", "all" if seats else "-"),
+                    shown[0],
+                    *cells,
+                )
     return table if table.row_count else None
 
 
 def _name(found: Mapping[str, Any]) -> str:
-    """Return the name of who judged, with how far its values may be from the truth; ``found`` is ``Regret.facts``."""
+    """Return the name of who judged, with how far its values may be from the truth.
+
+    ``found`` is ``Regret.facts``.
+    """
     return str(found["name"]) + (f" ±{found['bound']:.2g}" if found["bound"] else "")
 
 
 def interval_text(value: Mapping[str, Any], digits: int) -> str:
-    """Return an interval of plain data as people read it; ends that could not be estimated are dashes."""
-    shown = ["-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")]
+    """Return an interval of plain data as people read it.
+
+    Ends that could not be estimated are dashes.
+    """
+    shown = [
+        "-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")
+    ]
     return f"{shown[0]} [{shown[1]}, {shown[2]}]"

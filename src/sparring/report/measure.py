@@ -1,7 +1,8 @@
 """A policy measured on demand: exact figures, matches, regret and a league table, as plain data.
 
 Figures besides those of a run, per game GAME:
-    value/GAME/ROLE              expected return of the role where the policy sits in every seat, illegal replies left out
+    value/GAME/ROLE              expected return of the role where the policy sits in every seat,
+                                 illegal replies left out
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
     """Return exploitability, values and illegal mass of a policy that can score actions.
 
     Raises:
-        GameError: the game is too large, or has no information states; the message says what to use instead.
+        GameError: the game is too large, or has no information states; the message says what to use
+            instead.
     """
     return _exact(game, enumerate_info_states(game, limit=max_states), policy)
 
@@ -55,7 +57,9 @@ def _exact(game: Game, info_states: InfoStates, policy: Any) -> dict[str, float]
 
 
 def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
-    """Return games as a person writes them, ``sudoku size=6``, under names that keep two sizes of one apart.
+    """Return games as a person writes them, ``sudoku size=6``.
+
+    The names keep two sizes of one apart.
 
     Args:
         texts: a name, then ``key=value`` options, each.
@@ -63,7 +67,8 @@ def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
 
     Raises:
         UnknownNameError: no such game or option.
-        ConfigError: a text cannot be read, a value is wrong, or two games are the same in everything.
+        ConfigError: a text cannot be read, a value is wrong, or two games are the same in
+            everything.
     """
     specs = [AgentSpec(*parse_named(text, "Game", "sudoku size=6")) for text in texts]
     games = [make_game(spec.name, options={"style": style, **spec.options}) for spec in specs]
@@ -95,7 +100,8 @@ def evaluate_policy(
         max_states: information states up to which enumeration is tried.
         seed: of the games played.
         judges: by the game's name, who measures regret.
-        met: the starts that the policy was trained on; matches are played on others where there are any, and on these beside them.
+        met: the starts that the policy was trained on; matches are played on others where there are
+            any, and on these beside them.
 
     Raises:
         UnknownNameError: no such bot or option.
@@ -122,19 +128,39 @@ def evaluate_policy(
             stream = root.child(game.name).child(name)
             opponent = None if game.num_seats == 1 else name
             for starts in columns(game, met or Met(None)):
-                report = play_matches(game, policy, bot, games_per_seat=games_per_seat, stream=stream, judge=judge, starts=starts)
+                report = play_matches(
+                    game,
+                    policy,
+                    bot,
+                    games_per_seat=games_per_seat,
+                    stream=stream,
+                    judge=judge,
+                    starts=starts,
+                )
                 about = {"game": game.name, "opponent": opponent, "starts": starts.label}
                 rows = zip(report.roles, report.seats, strict=True)
                 matches += [{**about, "role": role, **_match_row(record)} for role, record in rows]
                 if game.num_seats == 1 or isinstance(bot, RandomAgent):
                     verdicts.append(beside_uniform(game, report, stream, starts))
-    return {"figures": figures, "matches": matches, "notes": notes, **told(games, figures, known, verdicts)}
+    return {
+        "figures": figures,
+        "matches": matches,
+        "notes": notes,
+        **told(games, figures, known, verdicts),
+    }
 
 
 def _match_row(record: Record) -> dict[str, Any]:
-    """Return a record as plain data: intervals as text and as numbers, and what an oracle judged."""
+    """Return a record as plain data.
+
+    Intervals as text and as numbers, and what an oracle judged.
+    """
     intervals = {**intervals_of(record), "illegal": record.illegal}
-    row = {"games": record.games, **{key: as_text(value) for key, value in intervals.items()}, "intervals": as_data(intervals)}
+    row = {
+        "games": record.games,
+        **{key: as_text(value) for key, value in intervals.items()},
+        "intervals": as_data(intervals),
+    }
     if record.regret is not None:
         row["oracle"] = record.regret.facts
     return row
@@ -150,15 +176,34 @@ def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, Any]]:
     return {key: interval_as_data(value) for key, value in intervals.items()}
 
 
-def league_of_run(engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int) -> list[dict[str, Any]]:
-    """Return, per game, the ratings of the run's policy, its past selves and bots after everyone has played everyone."""
-    players: dict[str, Agent] = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
+def league_of_run(
+    engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int
+) -> list[dict[str, Any]]:
+    """Return, per game, the ratings of the run's policy, its past selves and bots.
+
+    Everyone has played everyone.
+    """
+    players: dict[str, Agent] = {
+        label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
+    }
     players.update({name: engine.agent(name) for name in (*engine.members, "policy")})
     tables, met = [], Met(engine.config, [game for game, _ in engine.games])
     for game, _ in engine.games:
         stream = Stream.from_seed(seed).child("league").child(game.name)
         starts = columns(game, met)[0]
-        table = league_table(game, players, games_per_seat=games_per_seat, stream=stream, starts=starts)
-        rows = [{"name": row.player, "rating": row.rating.mean, "low": row.rating.low, "high": row.rating.high} for row in table.rows]
-        tables.append({"game": game.name, "starts": starts.label, "rows": rows, "payoffs": table.payoffs})
+        table = league_table(
+            game, players, games_per_seat=games_per_seat, stream=stream, starts=starts
+        )
+        rows = [
+            {
+                "name": row.player,
+                "rating": row.rating.mean,
+                "low": row.rating.low,
+                "high": row.rating.high,
+            }
+            for row in table.rows
+        ]
+        tables.append(
+            {"game": game.name, "starts": starts.label, "rows": rows, "payoffs": table.payoffs}
+        )
     return tables

@@ -67,22 +67,36 @@ def measured(
         exact = exact and hasattr(policy, "action_logprobs")
     else:
         config, engine, step = load_run(run, checkpoint)
-        policy, limit, games = engine.agent("policy"), config.evaluation.max_states, [known for known, _ in engine.games]
+        policy, limit, games = (
+            engine.agent("policy"),
+            config.evaluation.max_states,
+            [known for known, _ in engine.games],
+        )
         about, met = {"run": str(run), "step": step}, Met(config, games)
         if names:
             games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
             player = run_player(run, step, None)
             unknown = {known.name: player.unknown_words(known) for known in games}
             notes += [
-                f"{name}: {len(words)} words are unknown to the model and read as <unknown>." for name, words in unknown.items() if words
+                f"{name}: {len(words)} words are unknown to the model and read as <unknown>."
+                for name, words in unknown.items()
+                if words
             ]
         else:
             own = configured_oracles(config.games, games)
     oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
-    measured: dict[str, Any] = {"opponents": bots, "games_per_seat": games_per_seat, "exact": exact, "max_states": limit, "seed": seed}
+    measured: dict[str, Any] = {
+        "opponents": bots,
+        "games_per_seat": games_per_seat,
+        "exact": exact,
+        "max_states": limit,
+        "seed": seed,
+    }
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
     if league and run is not None:
-        result["league"] = league_of_run(engine, opponents=bots, games_per_seat=games_per_seat, seed=seed)
+        result["league"] = league_of_run(
+            engine, opponents=bots, games_per_seat=games_per_seat, seed=seed
+        )
     return result

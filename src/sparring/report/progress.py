@@ -6,7 +6,15 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from sparring.config import RunConfig
 from sparring.games.catalogue import configured_game
@@ -29,7 +37,9 @@ class Watcher:
         self._games = {game.known_as: game for game in config.games}
         self._referred: set[str] = set()
         games = config.rollout.games_per_step
-        self._console.print(f"{config.name}: {config.steps} steps of {games} games, run folder {path}")
+        self._console.print(
+            f"{config.name}: {config.steps} steps of {games} games, run folder {path}"
+        )
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
@@ -64,7 +74,11 @@ class Watcher:
         measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=report.step, figures=self._figures(report))
-        elif measured or report.step == report.steps or time.monotonic() - self._last_line >= PLAIN_EVERY:
+        elif (
+            measured
+            or report.step == report.steps
+            or time.monotonic() - self._last_line >= PLAIN_EVERY
+        ):
             self._last_line = time.monotonic()
             left = (report.steps - report.step) / max(self._rate, 1e-9)
             line = f"step {report.step}/{report.steps}  {left:.0f} s left  {self._figures(report)}"
@@ -97,7 +111,10 @@ def is_key_figure(name: str) -> bool:
     return (
         name.startswith("nash_conv/")
         or name == "legal_rate"
-        or (name.startswith(("match/", "match_seen/")) and name.endswith(("/win_or_draw", "/success")))
+        or (
+            name.startswith(("match/", "match_seen/"))
+            and name.endswith(("/win_or_draw", "/success"))
+        )
     )
 
 

@@ -1,4 +1,7 @@
-"""A stored episode as text: what each seat was told and said, its legal actions, its tokens, and the credit of every turn."""
+"""A stored episode as text.
+
+What each seat was told and said, its legal actions, its tokens, and the credit of every turn.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ class Stored:
         self._episodes, self._credit = EpisodeStore(path / "episodes"), CreditStore(path / "credit")
         self.steps = self._episodes.steps()
         if not self.steps:
-            raise RunError(f"{path} has no stored episodes: store.every says which steps store theirs, and 0 is none.")
+            raise RunError(
+                f"{path} has no stored episodes: store.every says which steps store theirs, and 0 "
+                "is none."
+            )
 
     def step(self, asked: int | None) -> int:
         """Return the step asked for, or the newest.
@@ -49,7 +55,10 @@ class Stored:
         if asked not in self.steps:
             near = sorted(sorted(self.steps, key=lambda step: abs(step - asked))[:6])
             known = ", ".join(map(str, near))
-            raise RunError(f"Step {asked} of {self.path} is not stored. Near it are {known}; store.every says which are.")
+            raise RunError(
+                f"Step {asked} of {self.path} is not stored. Near it are {known}; store.every "
+                "says which are."
+            )
         return asked
 
     def episodes(self, step: int) -> list[Episode]:
@@ -60,7 +69,10 @@ class Stored:
         """
         found = [episode for _, episode in self._episodes.episodes(lambda number: number == step)]
         if not found:
-            raise RunError(f"The episodes of step {step} in {self.path} cannot be read, or there are none; show another step.")
+            raise RunError(
+                f"The episodes of step {step} in {self.path} cannot be read, or there are none; "
+                "show another step."
+            )
         return found
 
     def episode(self, step: int, asked: int | None) -> Episode:
@@ -75,11 +87,17 @@ class Stored:
         by_number = {episode.episode_id: episode for episode in found}
         if asked not in by_number:
             numbers = f"{found[0].episode_id} to {found[-1].episode_id}"
-            raise RunError(f"Step {step} has no episode {asked}; it has {len(found)}, with numbers from {numbers}. See --list.")
+            raise RunError(
+                f"Step {step} has no episode {asked}; it has {len(found)}, with numbers "
+                f"from {numbers}. See --list."
+            )
         return by_number[asked]
 
     def credit(self, step: int, episode: Episode) -> Credits:
-        """Return what was learned from the turns of an episode; nothing in runs of before it was recorded."""
+        """Return what was learned from the turns of an episode.
+
+        Nothing in runs of before it was recorded.
+        """
         rows = self._credit.read(lambda number: number == step).to_pylist()
         own = [row for row in rows if row["episode_id"] == episode.episode_id]
         return {(row["seat"], row["turn_index"]): row for row in own}
@@ -94,7 +112,10 @@ def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode |
     try:
         return _lines(step, episode, credit, decode)
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
-        raise RunError(f"Episode {episode.episode_id} of step {step} holds what no run writes ({quoted(str(error))}).") from error
+        raise RunError(
+            f"Episode {episode.episode_id} of step {step} holds what no run writes "
+            f"({quoted(str(error))})."
+        ) from error
 
 
 def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
@@ -106,13 +127,21 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
         credit: of ``Stored.credit``.
         decode: gives the text of a token; None shows ids.
     """
-    lines = [f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"]
+    lines = [
+        f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"
+    ]
     spec = episode.environment
     if spec is not None:
         options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
-        lines.append(f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal action: {spec.illegal.get('rule', '')}")
+        lines.append(
+            f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal "
+            f"action: {spec.illegal.get('rule', '')}"
+        )
     seats = zip(episode.roles, episode.agents, episode.trained, episode.returns, strict=True)
-    lines += [f"  {role}: {agent}{', trained' if trained else ''}, return {value:+g}" for role, agent, trained, value in seats]
+    lines += [
+        f"  {role}: {agent}{', trained' if trained else ''}, return {value:+g}"
+        for role, agent, trained, value in seats
+    ]
     if episode.forfeited_by is not None:
         lines.append(f"  forfeited by {episode.roles[episode.forfeited_by]}")
     if episode.cut:
@@ -122,36 +151,64 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
     return lines
 
 
-def turn_lines(episode: Episode, turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> list[str]:
+def turn_lines(
+    episode: Episode, turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None
+) -> list[str]:
     """Return a turn as lines."""
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
     recorded = any(other.told for other in episode.turns) or episode.environment is not None
-    unsent = turn.truncated and not turn.reply and not any(part.ids for part in turn.segments if part.kind == "sampled")
-    lines += _labelled("told", turn.told or ("(nothing)" if recorded else "(not recorded: this file is from before told texts were)"))
+    unsent = (
+        turn.truncated
+        and not turn.reply
+        and not any(part.ids for part in turn.segments if part.kind == "sampled")
+    )
+    lines += _labelled(
+        "told",
+        turn.told
+        or (
+            "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
+        ),
+    )
     lines += _labelled("legal", listed(turn.legal_actions))
-    played = "" if turn.action == turn.reply else f"   -> {'nothing' if turn.action is None else turn.action} was played"
+    played = (
+        ""
+        if turn.action == turn.reply
+        else f"   -> {'nothing' if turn.action is None else turn.action} was played"
+    )
     wrong = "" if turn.event == "ok" else f", {turn.event}"
-    lines += _labelled("said", f"{turn.reply!r}{wrong}{', cut short' if turn.truncated else ''}{played}{UNSENT if unsent else ''}")
+    cut = ", cut short" if turn.truncated else ""
+    lines += _labelled("said", f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent else ''}")
     tokens = _tokens(turn, credit, decode)
     lines += _labelled("tokens", tokens) if tokens else []
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
     lines += _labelled("rewards", rewards or "none")
     lines += _labelled("credit", _credit(credit)) if credit is not None else []
     if turn.verdict is not None:
-        best = sorted(zip(turn.verdict.actions, turn.verdict.values, strict=True), key=lambda pair: -pair[1])
+        best = sorted(
+            zip(turn.verdict.actions, turn.verdict.values, strict=True), key=lambda pair: -pair[1]
+        )
         worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
-        lines += _labelled("oracle", f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}")
+        lines += _labelled(
+            "oracle", f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
+        )
     return lines
 
 
 def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> str:
     """Return each sampled token with its probability, and its entropy where that was recorded."""
-    sampled = [pair for segment in turn.segments if segment.kind == "sampled" for pair in zip(segment.ids, segment.logprobs, strict=True)]
+    sampled = [
+        pair
+        for segment in turn.segments
+        if segment.kind == "sampled"
+        for pair in zip(segment.ids, segment.logprobs, strict=True)
+    ]
     entropies = (credit["entropies"] if credit is not None else None) or [None] * len(sampled)
     shown = []
     for (index, logprob), entropy in zip(sampled, entropies, strict=True):
         text = str(index) if decode is None else repr(decode(index))
-        shown.append(f"{text} p={math.exp(logprob):.3g}{'' if entropy is None else f' H={entropy:.2f}'}")
+        shown.append(
+            f"{text} p={math.exp(logprob):.3g}{'' if entropy is None else f' H={entropy:.2f}'}"
+        )
     return "  ".join(shown)
 
 
@@ -172,16 +229,39 @@ def _labelled(label: str, text: str) -> list[str]:
     begin, rest = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
     lines: list[str] = []
     for line in text.split("\n") or [""]:
-        found = textwrap.wrap(line, WIDTH - len(rest), break_long_words=False, break_on_hyphens=False, drop_whitespace=False) or [""]
-        lines += [f"{rest if lines or number else begin}{part}".rstrip() for number, part in enumerate(found)]
+        found = textwrap.wrap(
+            line,
+            WIDTH - len(rest),
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=False,
+        ) or [""]
+        lines += [
+            f"{rest if lines or number else begin}{part}".rstrip()
+            for number, part in enumerate(found)
+        ]
     return lines
 
 
 def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
-    """Return the episodes of a step as rows: number, environment, seats, returns, turns, replies that were no legal action."""
-    rows: list[tuple[str, ...]] = [("episode", "environment", "seats", "returns", "turns", "illegal")]
+    """Return the episodes of a step as rows.
+
+    Number, environment, seats, returns, turns, replies that were no legal action.
+    """
+    rows: list[tuple[str, ...]] = [
+        ("episode", "environment", "seats", "returns", "turns", "illegal")
+    ]
     for episode in episodes:
         illegal = sum(turn.event != "ok" for turn in episode.turns)
         returns = " ".join(f"{value:+g}" for value in episode.returns)
-        rows.append((str(episode.episode_id), episode.game, " ".join(episode.agents), returns, str(len(episode.turns)), str(illegal)))
+        rows.append(
+            (
+                str(episode.episode_id),
+                episode.game,
+                " ".join(episode.agents),
+                returns,
+                str(len(episode.turns)),
+                str(illegal),
+            )
+        )
     return rows

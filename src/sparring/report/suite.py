@@ -1,4 +1,7 @@
-"""Measures a player by a suite: pieces of its rows over all cores, kept as they come, added up into a report."""
+"""Measures a player by a suite.
+
+Pieces of its rows over all cores, kept as they come, added up into a report.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,14 @@ from sparring.errors import ConfigError
 from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.suite import Suite, SuiteRow, load_suite, with_opponents, with_oracle, without_oracles
+from sparring.measure.suite import (
+    Suite,
+    SuiteRow,
+    load_suite,
+    with_opponents,
+    with_oracle,
+    without_oracles,
+)
 from sparring.measure.suite_rows import Piece, added, figures, pieces_of, total, with_seen
 from sparring.ops.pool import WorkerPool
 from sparring.report.suite_bench import make_bench
@@ -57,7 +67,8 @@ class SuiteEvaluation:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
-        self.unjudged: dict[str, str] = {}  # by row's name, why the oracle that was asked for says nothing
+        # by row's name, why the oracle that was asked for says nothing
+        self.unjudged: dict[str, str] = {}
         if not judged:
             self.suite = without_oracles(self.suite)
         elif oracle is not None:
@@ -69,7 +80,10 @@ class SuiteEvaluation:
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
         labelled = zip(self.suite.rows, self.starts, strict=True)
         self.keys = [row_key(row, player.identity, seed, label) for row, label in labelled]
-        self.pieces = [pieces_of(place, row, game) for place, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))]
+        self.pieces = [
+            pieces_of(place, row, game)
+            for place, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))
+        ]
         self.played = 0  # games played by this object
 
     @property
@@ -77,7 +91,9 @@ class SuiteEvaluation:
         """The file of results."""
         return self.results.path
 
-    def run(self, *, workers: int | None = None, watch: Callable[[str], None] | None = None) -> dict[str, Any]:
+    def run(
+        self, *, workers: int | None = None, watch: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
         """Play what is not known yet and return the report, which is written to the file as well.
 
         Args:
@@ -97,10 +113,17 @@ class SuiteEvaluation:
             watch("everything has been measured before; nothing is played")
         for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
-            self.results.add(self.keys[piece.row], {"row": row.name, "player": self.player.about}, piece.key, answer)
+            self.results.add(
+                self.keys[piece.row],
+                {"row": row.name, "player": self.player.about},
+                piece.key,
+                answer,
+            )
             done += piece.games
             self.played += piece.games if "tally" in answer else 0
-            if watch and (time.monotonic() - said > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)):
+            if watch and (
+                time.monotonic() - said > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
+            ):
                 said = time.monotonic()
                 state = "done" if self._is_whole(piece.row) else "goes on"
                 watch(f"{row.name} {state}; {done} of {games} games")
@@ -111,7 +134,11 @@ class SuiteEvaluation:
     def report(self) -> dict[str, Any]:
         """Return everything measured so far as plain data: rows, totals and where they are kept."""
         rows = [self._row(place) for place in range(len(self.suite.rows))]
-        whole = [(row, self._tally(place)) for place, row in enumerate(self.suite.rows) if rows[place]["measured"] and row.kind != "exact"]
+        whole = [
+            (row, self._tally(place))
+            for place, row in enumerate(self.suite.rows)
+            if rows[place]["measured"] and row.kind != "exact"
+        ]
         groups: dict[str, Callable[[SuiteRow], bool]] = {
             "trained": lambda row: row.role == "trained",
             "held_out": lambda row: row.role == "held_out",
@@ -120,7 +147,10 @@ class SuiteEvaluation:
         if self.player.config is not None:
             groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
             groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
-        totals = {name: total([(row, counts) for row, counts in whole if member(row)]) for name, member in groups.items()}
+        totals = {
+            name: total([(row, counts) for row, counts in whole if member(row)])
+            for name, member in groups.items()
+        }
         missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
@@ -138,15 +168,28 @@ class SuiteEvaluation:
     def _why_not(self, place: int) -> str:
         """Return why a row is not to be tried, or ""."""
         row, game = self.suite.rows[place], self.games[place]
-        if row.kind == "exact" and set(self.unknown[place]) & set(game.words or self.unknown[place]):
-            return "The model's vocabulary lacks actions of this game, so their probabilities cannot be told apart."
+        if row.kind == "exact" and set(self.unknown[place]) & set(
+            game.words or self.unknown[place]
+        ):
+            return (
+                "The model's vocabulary lacks actions of this game, so their probabilities cannot "
+                "be told apart."
+            )
         return ""
 
     def _answers(self, todo: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Answer]]:
-        """Yield pieces with their answers; endpoints are asked from this process alone, which keeps one budget."""
+        """Yield pieces with their answers.
+
+        Endpoints are asked from this process alone, which keeps one budget.
+        """
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
-        settings = {"rows": rows, "seed": self.seed, "player": self.player.data, "answers": str(self.path.with_suffix(".answers.jsonl"))}
+        settings = {
+            "rows": rows,
+            "seed": self.seed,
+            "player": self.player.data,
+            "answers": str(self.path.with_suffix(".answers.jsonl")),
+        }
         here = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
         there = [piece for piece in todo if piece not in here]
         workers = min(workers, len(there))
@@ -162,7 +205,10 @@ class SuiteEvaluation:
                 yield self._noted(piece, play(list(piece)), failed)
 
     def _noted(self, piece: Piece, answer: Answer, failed: set[int]) -> tuple[Piece, Answer]:
-        """Return both, after taking note of a row that cannot be measured: the rest of it is not tried."""
+        """Return both, after taking note of a row that cannot be measured.
+
+        The rest of it is not tried.
+        """
         if "unmeasured" in answer:
             failed.add(piece.row)
         return piece, answer
@@ -175,41 +221,75 @@ class SuiteEvaluation:
     def _is_whole(self, place: int) -> bool:
         """Return whether a row has been measured."""
         known = self.results.pieces(self.keys[place])
-        return all(piece.key in known and "unmeasured" not in known[piece.key] for piece in self.pieces[place])
+        return all(
+            piece.key in known and "unmeasured" not in known[piece.key]
+            for piece in self.pieces[place]
+        )
 
     def _tally(self, place: int, seat: int | None = None) -> Answer:
         """Return the sum of a row's pieces, of one seat or of all."""
         known = self.results.pieces(self.keys[place])
-        return added(known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat))
+        return added(
+            known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
+        )
 
     def _row(self, place: int) -> dict[str, Any]:
         """Return the report of one row."""
         row, game = self.suite.rows[place], self.games[place]
         opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
-        about = row.model_dump(mode="json", include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"})
+        about = row.model_dump(
+            mode="json",
+            include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"},
+        )
         about["starts"] = self.starts[place]
-        found = {**about, "opponent": opponent, "trained_by_this_run": self.player.trained_on(row), "notes": self._notes(place)}
+        found = {
+            **about,
+            "opponent": opponent,
+            "trained_by_this_run": self.player.trained_on(row),
+            "notes": self._notes(place),
+        }
         if not self._is_whole(place):
             return {**found, "measured": False}
         if row.kind == "exact":
             (answer,) = self.results.pieces(self.keys[place]).values()
             return {**found, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
-        per_seat = [{"role": game.roles[seat], **figures(self._tally(place, seat), row, game)} for seat in seats]
-        return {**found, "measured": True, "seats": per_seat, "overall": figures(self._tally(place), row, game)}
+        per_seat = [
+            {"role": game.roles[seat], **figures(self._tally(place, seat), row, game)}
+            for seat in seats
+        ]
+        return {
+            **found,
+            "measured": True,
+            "seats": per_seat,
+            "overall": figures(self._tally(place), row, game),
+        }
 
     def _notes(self, place: int) -> list[str]:
         """Return what a reader of a row must know."""
         notes, unknown = [], self.unknown[place]
         if unknown:
             count = len(self.games[place].vocabulary())
-            notes.append(f"{len(unknown)} of {count} words of this game are unknown to the model and read as <unknown>.")
+            notes.append(
+                f"{len(unknown)} of {count} words of this game are unknown to the model and read "
+                "as <unknown>."
+            )
         if self._is_remote(place) and self.games[place].brief:
-            notes.append("The endpoint is told the game in the brief words of a tiny model, which explain nothing.")
+            notes.append(
+                "The endpoint is told the game in the brief words of a tiny model, which explain "
+                "nothing."
+            )
         if self.suite.rows[place].name in self.unjudged:
             notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[place].name]}")
-        why = [answer["unmeasured"] for answer in self.results.pieces(self.keys[place]).values() if "unmeasured" in answer]
-        return [*notes, *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason)]
+        why = [
+            answer["unmeasured"]
+            for answer in self.results.pieces(self.keys[place]).values()
+            if "unmeasured" in answer
+        ]
+        return [
+            *notes,
+            *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason),
+        ]
 
 
 def _hopeful(pieces: Iterable[Piece], failed: set[int]) -> Iterator[Piece]:

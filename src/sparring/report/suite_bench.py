@@ -1,4 +1,7 @@
-"""Where the pieces of a suite are played: one process with the player, the games and the opponents, each made once."""
+"""Where the pieces of a suite are played.
+
+One process with the player, the games and the opponents, each made once.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,9 @@ class Bench:
     """Plays pieces of a suite.
 
     Args:
-        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"} or {"agent", "options"}, and
-            "answers", the file in which endpoints' answers are kept where their options name none.
+        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"}
+            or {"agent", "options"}, and "answers", the file in which endpoints' answers are kept
+            where their options name none.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -45,7 +49,9 @@ class Bench:
         self._oracles: dict[str, Oracle] = {}
 
     def answer(self, job: list[Any]) -> dict[str, Any]:
-        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured": why} of one that this player cannot do.
+        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured".
+
+        why} of one that this player cannot do.
 
         Raises:
             RolloutError: an endpoint failed or its budget is spent.
@@ -53,14 +59,18 @@ class Bench:
         piece = Piece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
         if isinstance(agent, PolicyAgent):
-            agent.sampler.refresh()  # so that a piece does not depend, not even in the last bit, on what was played before it
+            # so that a piece does not depend, not even in the last bit, on what was played before
+            # it
+            agent.sampler.refresh()
         try:
             if row.kind == "exact":
                 return {"figures": _exact(game, agent)}
             opponent = self._opponent(row.opponent) if row.opponent is not None else None
             oracle = self._oracle(row.oracle) if row.oracle is not None else None
             starts = self._starts_of(piece.row)
-            return {"tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle, starts)}
+            return {
+                "tally": play_piece(piece, row, game, agent, opponent, self.seed, oracle, starts)
+            }
         except (GameError, ModelError, OracleError) as error:
             return {"unmeasured": str(error)}
 
@@ -68,7 +78,11 @@ class Bench:
         """Return the player that is measured; a run's is loaded here, with one thread."""
         if self._agent is None:
             own = self._player
-            self._agent = _kept(AgentSpec(own["agent"], own["options"]), self._answers).make() if "agent" in own else _load(own)
+            self._agent = (
+                _kept(AgentSpec(own["agent"], own["options"]), self._answers).make()
+                if "agent" in own
+                else _load(own)
+            )
         return self._agent
 
     def _game(self, place: int) -> Game:
@@ -78,21 +92,30 @@ class Bench:
         return self._games[place]
 
     def _starts_of(self, place: int) -> Starts | None:
-        """Return the starts that row number ``place`` is played from; all banks that training met are made for it once."""
+        """Return the starts that row number ``place`` is played from.
+
+        All banks that training met are made for it once.
+        """
         if place not in self._starts:
             self._met = self._met or met_by(self._player)
             self._starts[place] = starts_of(self.rows[place], self._game(place), self._met)
         return self._starts[place]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """Return an opponent; one with the same options is one agent, with one budget, in all rows."""
+        """Return an opponent.
+
+        One with the same options is one agent, with one budget, in all rows.
+        """
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = _kept(entry.spec, self._answers).make()
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """Return an oracle; one with the same options is one oracle in all rows, which solves a game once."""
+        """Return an oracle.
+
+        One with the same options is one oracle in all rows, which solves a game once.
+        """
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
@@ -105,7 +128,10 @@ def make_bench(settings: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]
 
 
 def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
-    """Return an agent that keeps what it is told over a network: a piece that is broken off has been paid for."""
+    """Return an agent that keeps what it is told over a network.
+
+    A piece that is broken off has been paid for.
+    """
     return AgentSpec(spec.name, {"cache": answers, **spec.options}) if spec.name == REMOTE else spec
 
 
@@ -115,8 +141,16 @@ def _load(player: dict[str, Any]) -> Agent:
     agent = engine.agent(PUBLISHED)
     if not isinstance(agent, PolicyAgent):
         return agent
-    params = dataclasses.replace(agent.params, temperature=player["temperature"] or agent.params.temperature)
-    return PolicyAgent(agent.name, sampler=agent.sampler, renderer=agent.renderer, params=params, refuse_overlong=True)
+    params = dataclasses.replace(
+        agent.params, temperature=player["temperature"] or agent.params.temperature
+    )
+    return PolicyAgent(
+        agent.name,
+        sampler=agent.sampler,
+        renderer=agent.renderer,
+        params=params,
+        refuse_overlong=True,
+    )
 
 
 def _exact(game: Game, agent: Any) -> dict[str, float]:
@@ -126,5 +160,11 @@ def _exact(game: Game, agent: Any) -> dict[str, float]:
         GameError: its replies have no known probabilities, or the game is too large.
     """
     if not hasattr(agent, "action_logprobs") or not getattr(agent.renderer, "scorable", False):
-        raise GameError(f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be said of it.")
-    return {name.replace(f"/{game.name}", "", 1): value for name, value in exact_figures(game, agent, max_states=MAX_STATES).items()}
+        raise GameError(
+            f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
+            "said of it."
+        )
+    return {
+        name.replace(f"/{game.name}", "", 1): value
+        for name, value in exact_figures(game, agent, max_states=MAX_STATES).items()
+    }

@@ -1,4 +1,7 @@
-"""Who is measured by a suite: a run's policy, or any agent; what it is known by, and which words it knows."""
+"""Who is measured by a suite: a run's policy, or any agent.
+
+What it is known by, and which words it knows.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,11 @@ REMOTE = "endpoint"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Player:
-    """Who is measured. ``data`` makes it anywhere, ``identity`` is all that its play depends on, ``about`` is for people."""
+    """Who is measured.
+
+    ``data`` makes it anywhere, ``identity`` is all that its play depends on, ``about`` is for
+    people.
+    """
 
     data: dict[str, Any]
     identity: Any
@@ -36,7 +43,10 @@ class Player:
     remote: bool  # whether it is asked over a network, from one process alone
 
     def style(self, row: SuiteRow) -> str:
-        """Return the wording that the player is used to: its own for a game it trained on, else its first game's; full for agents."""
+        """Return the wording that the player is used to.
+
+        Its own for a game it trained on, else its first game's; full for agents.
+        """
         if self.config is None:
             return "full"
         trained = [game for game in self.config.games if _same_game(row.game, row.options, game)]
@@ -44,10 +54,19 @@ class Player:
 
     def trained_on(self, row: SuiteRow) -> bool | None:
         """Return whether the run trained on the row's game; None for an agent."""
-        return None if self.config is None else any(_same_game(row.game, row.options, game) for game in self.config.games if game.weight)
+        return (
+            None
+            if self.config is None
+            else any(
+                _same_game(row.game, row.options, game) for game in self.config.games if game.weight
+            )
+        )
 
     def unknown_words(self, game: Game) -> list[str]:
-        """Return the words of a game that the player's vocabulary lacks; only a tiny model has a closed one."""
+        """Return the words of a game that the player's vocabulary lacks.
+
+        Only a tiny model has a closed one.
+        """
         if self.config is None or self.config.model.name != TINY or not game.brief:
             return []
         games = [configured_game(section) for section in self.config.games]
@@ -69,24 +88,39 @@ def run_player(path: Path, step: int | None, temperature: float | None) -> Playe
         ConfigError: a temperature that is not above 0.
     """
     if temperature is not None and not 0 < temperature < float("inf"):
-        raise ConfigError(f"--temperature {temperature:g} must be above 0; write 1 for the model's own distribution.")
+        raise ConfigError(
+            f"--temperature {temperature:g} must be above 0; write 1 for the model's own "
+            "distribution."
+        )
     config = resolve(RunFolder.open(path).config())
     found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
     if found is None:
-        raise RunError(f"{path} has no checkpoint yet; train it first with `sparring train --run {path} --resume`.")
-    settings = {key: value for key, value in config.model_dump(mode="json").items() if key not in FREE}
+        raise RunError(
+            f"{path} has no checkpoint yet; train it first with `sparring train --run {path} "
+            "--resume`."
+        )
+    settings = {
+        key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
+    }
     weights = sha256_hex((found.path / checkpoint.MANIFEST).read_bytes())
     return Player(
         data={"run": str(path.absolute()), "step": found.step, "temperature": temperature},
         identity=[weights, sha256_hex(json.dumps(settings, sort_keys=True).encode()), temperature],
-        about={"run": str(path), "step": found.step, "temperature": temperature or config.rollout.temperature},
+        about={
+            "run": str(path),
+            "step": found.step,
+            "temperature": temperature or config.rollout.temperature,
+        },
         config=config,
         remote=False,
     )
 
 
 def met_by(player: Mapping[str, Any]) -> Met:
-    """Return the starts that a player's training met, from its plain ``data``; none of an agent's that is no run's."""
+    """Return the starts that a player's training met, from its plain ``data``.
+
+    None of an agent's that is no run's.
+    """
     if "run" not in player:
         return Met(None)
     config = resolve(RunFolder.open(Path(player["run"])).config())
@@ -94,11 +128,20 @@ def met_by(player: Mapping[str, Any]) -> Met:
 
 
 def agent_player(spec: AgentSpec) -> Player:
-    """Return an agent that is no run's policy, such as an endpoint; games are told to it in full style."""
+    """Return an agent that is no run's policy, such as an endpoint.
+
+    Games are told to it in full style.
+    """
     options = without_traffic(spec.options)
     data = {"agent": spec.name, "options": dict(spec.options)}
     about = {"agent": spec.name, "options": options}
-    return Player(data=data, identity=[spec.name, options], about=about, config=None, remote=spec.name == REMOTE)
+    return Player(
+        data=data,
+        identity=[spec.name, options],
+        about=about,
+        config=None,
+        remote=spec.name == REMOTE,
+    )
 
 
 def styles(suite: Suite, player: Player) -> dict[str, str]:
@@ -107,5 +150,8 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: GameConfig) -> bool:
-    """Return whether a game of a suite is the one that was trained on, its wording, the way it pays and its bank apart."""
+    """Return whether a game of a suite is the one that was trained on.
+
+    Its wording, the way it pays and its bank may differ.
+    """
     return rules_of(name, options) == rules_of(trained.name, trained.options)

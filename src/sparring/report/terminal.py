@@ -1,4 +1,7 @@
-"""The one console of the project: what is printed on it is plain text, never a command or rich's markup."""
+"""The one console of the project.
+
+What is printed on it is plain text, never a command or rich's markup.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from sparring.ops.text import shown
 
 
 class PlainConsole(Console):
-    """A console on which strings are data: ``[bold]`` is printed as it is, and escape codes as ``\\x1b``.
+    """A console on which strings are data.
+
+    ``[bold]`` is printed as it is, and escape codes as ``\\x1b``.
 
     Colours and boxes come from ``style`` and from tables; both stay as they are.
     """
@@ -20,5 +25,8 @@ class PlainConsole(Console):
         super().__init__(**{**options, "markup": False, "emoji": False, "highlight": False})
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string as rich draws it, controls escaped; cells, titles and lines all come through here."""
+        """Return a string as rich draws it, controls escaped.
+
+        Cells, titles and lines all come through here.
+        """
         return super().render_str(shown(text), **{**options, "markup": False, "emoji": False})

@@ -12,8 +12,12 @@ from sparring.types import Episode, Turn
 NEEDS = {"verdicts"}
 
 
-def action_rank(episode: Episode, *, ties: Literal["level", "mean"] = "level") -> tuple[float | None, ...]:
-    """Grade each turn by the rank of its action among all legal ones, as the oracle values them: 1 the best, 0 the worst.
+def action_rank(
+    episode: Episode, *, ties: Literal["level", "mean"] = "level"
+) -> tuple[float | None, ...]:
+    """Grade each turn by the rank of its action among all legal ones, as the oracle values them.
+
+    1 the best, 0 the worst.
 
     What: only the order of the values counts, not how far they are apart.
     When to use: with an oracle whose values rank actions better than they measure them, such as a
@@ -59,7 +63,10 @@ def _grade(turn: Turn, *, by_level: bool) -> float | None:
 
 
 def _ranks(values: Sequence[float]) -> list[int]:
-    """Return per value how many different ones lie below it; values as close as an oracle's ties are one."""
+    """Return per value how many different ones lie below it.
+
+    Values as close as an oracle's ties are one.
+    """
     tie = TIE * max(1.0, *map(abs, values))
     ordered = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0

@@ -1,14 +1,17 @@
 """What rewards share: adding named components to turns, and the bound that keeps outcomes in order.
 
-Shaping is every component of a turn's reward but "game", and but the "illegal" of the seat that forfeited, whose game it ended.
-Unless a run asks for it, shaping never changes which of two outcomes is better: it is scaled down, per seat and episode, until no
-sum of it from a turn to the end exceeds ``BOUND`` times the game's smallest difference between outcomes.
+Shaping is every component of a turn's reward but "game", and but the "illegal" of the seat that
+forfeited, whose game it ended. Unless a run asks for it, shaping never changes which of two
+outcomes is better: it is scaled down, per seat and episode, until no sum of it from a turn to the
+end exceeds ``BOUND`` times the game's smallest difference between outcomes.
 
-A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it has no opinion on: these
-lack the component, count as 0 where rewards are summed, and are counted as ``abstained/NAME``. One that reads what an oracle
-says of a turn, ``turn.verdict``, says so by NEEDS = {"verdicts"}. One with NEEDS = {"game"} is a function ``(episode, game)``. One
-with NEEDS = {"batch"} is a function ``(episodes, games)`` of all games of a step, with games by name, and returns its numbers per
-episode; it is called without episodes once before a run, so that what it lacks shows at the start.
+A reward is a function ``(episode, *, options) -> one number per turn``, or None for turns that it
+has no opinion on: these lack the component, count as 0 where rewards are summed, and are counted as
+``abstained/NAME``. One that reads what an oracle says of a turn, ``turn.verdict``, says so by NEEDS
+= {"verdicts"}. One with NEEDS = {"game"} is a function ``(episode, game)``. One with NEEDS =
+{"batch"} is a function ``(episodes, games)`` of all games of a step, with games by name, and
+returns its numbers per episode; it is called without episodes once before a run, so that what it
+lacks shows at the start.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ GIVEN = {  # what NEEDS may name
     "reference": "a reference solution of the game",
 }
 UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
-BOUND = 0.49  # below one half: two seats' shaping together stay below the difference of their outcomes
+# below one half: two seats' shaping together stay below the difference of their outcomes
+BOUND = 0.49
 LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
 SAME = 1e-9  # payoffs closer than this are one outcome
 
@@ -62,34 +66,47 @@ def apply_rewards(
     scales: Mapping[str, float] | None = None,
     reorder_outcomes: bool = False,
 ) -> tuple[list[Episode], dict[str, float]]:
-    """Return the episodes with weighted components added to the turns of trained seats, and metrics.
+    """Return the episodes with weighted components added, and metrics.
+
+    They are added to the turns of trained seats.
 
     Args:
         episodes: finished games of one step.
-        rewards: the plug-ins, of different names. Without any, only penalties for illegal replies are bounded.
+        rewards: the plug-ins, of different names. Without any, only penalties for illegal replies
+            are bounded.
         progress: share of the run that is done, in [0, 1]; schedules are read there.
-        gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two outcomes of
-            ``episodes`` lie closer together, their difference is used instead, so the order of a batch always holds.
+        gaps: per game the smallest difference of two outcomes; 1 where a game is missing. Where two
+            outcomes of ``episodes`` lie closer together, their difference is used instead, so the
+            order of a batch always holds.
         games: by name, for rewards that read them.
-        outcome_weight: factor of the "game" component of trained seats; returns per seat stay as they are.
-        scales: per game another such factor; ``gaps`` are multiplied by it too. 1 where a game is missing.
-        reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a win.
+        outcome_weight: factor of the "game" component of trained seats; returns per seat stay as
+            they are.
+        scales: per game another such factor; ``gaps`` are multiplied by it too. 1 where a game is
+            missing.
+        reorder_outcomes: leave shaping as it is, though it may then make a loss worth more than a
+            win.
 
     Returns:
-        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME`` and ``bounded_share``, the last
-        where there is any shaping.
+        New episodes (the same ones where nothing changes), and ``reward/NAME``, ``abstained/NAME``
+        and ``bounded_share``, the last where there is any shaping.
 
     Raises:
         RewardError: a plug-in did not give one number of reasonable size per turn.
     """
     scales = scales or {}
     gaps = {game: gaps.get(game, 1.0) * scales.get(game, 1.0) for game in {*gaps, *scales}}
-    episodes = [_weighted(episode, outcome_weight * scales.get(episode.game, 1.0)) for episode in episodes]
+    episodes = [
+        _weighted(episode, outcome_weight * scales.get(episode.game, 1.0)) for episode in episodes
+    ]
     if not rewards and not any(_penalised(episode) for episode in episodes):
         return list(episodes), {}
-    found = [(reward, opinions(reward.bound, episodes, games or {}, progress=progress)) for reward in rewards]
+    found = [
+        (reward, opinions(reward.bound, episodes, games or {}, progress=progress))
+        for reward in rewards
+    ]
     shaped = [
-        _with_components(episode, [(reward, rows[number]) for reward, rows in found], progress) for number, episode in enumerate(episodes)
+        _with_components(episode, [(reward, rows[number]) for reward, rows in found], progress)
+        for number, episode in enumerate(episodes)
     ]
     counted, acted = 0, 0
     if not reorder_outcomes:
@@ -113,21 +130,31 @@ def opinions(
     if "batch" in needs:
         rows = list(reward(episodes, games, progress=progress))
         if len(rows) != len(episodes):
-            raise RewardError(f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per episode.")
+            raise RewardError(
+                f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per "
+                "episode."
+            )
         return rows
     if "game" in needs:
-        return [tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes]
+        return [
+            tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes
+        ]
     return [tuple(reward(episode, progress=progress)) for episode in episodes]
 
 
 def check_output(reward: Bound, given: Any, *asked: Any) -> None:
-    """Check that a reward has given a row of numbers, or one per episode; every call of one ends here.
+    """Check that a reward has given a row of numbers, or one per episode.
+
+    Every call of one ends here.
 
     Raises:
         PluginError: it gave something else.
     """
     if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):
-        raise PluginError(f"The {reward} must return a list of one number or None per turn; it returned {type(given).__name__}.")
+        raise PluginError(
+            f"The {reward} must return a list of one number or None per turn; it "
+            f"returned {type(given).__name__}."
+        )
 
 
 def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
@@ -155,26 +182,36 @@ def next_turns(episode: Episode) -> list[Turn | None]:
 def outcome_gap(game: Game) -> float:
     """Return the smallest difference between two outcomes that a game's payoffs suggest, at most 1.
 
-    Payoffs are taken to be whole numbers; the ends of the game's utilities and what a forfeiture pays are known and may
-    lie between whole numbers (SPIRAL's +0.5), which makes the gap smaller.
+    Payoffs are taken to be whole numbers; the ends of the game's utilities and what a forfeiture
+    pays are known and may lie between whole numbers (SPIRAL's +0.5), which makes the gap smaller.
     """
     known = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
         state = game.reset(Stream.from_seed(0))
-        known.update(value for seat in range(game.num_seats) for value in game.illegal.forfeit_returns(game, state, seat))
+        known.update(
+            value
+            for seat in range(game.num_seats)
+            for value in game.illegal.forfeit_returns(game, state, seat)
+        )
     steps = [abs(value - round(value)) for value in known]
     return min([1.0, *(step for step in steps if step > SAME)])
 
 
 def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
-    """Return per game the smaller of its given gap (else 1) and the smallest difference of outcomes in these episodes.
+    """Return per game the smallest difference of outcomes in these episodes.
 
-    The outcome of a seat is the sum of its turns' "game" components, which is what credit sees of it.
+    It is at most the game's given gap (else 1).
+
+    The outcome of a seat is the sum of its turns' "game" components, which is what credit sees of
+    it.
     """
     outcomes: dict[str, set[float]] = {}
     for episode in episodes:
         found = outcomes.setdefault(episode.game, set())
-        found.update(sum(turn.rewards.get("game", 0.0) for turn in turns) for turns in _trained_seats(episode).values())
+        found.update(
+            sum(turn.rewards.get("game", 0.0) for turn in turns)
+            for turns in _trained_seats(episode).values()
+        )
     result = {}
     for game, values in outcomes.items():
         differences = [high - low for low, high in pairwise(sorted(values)) if high - low > SAME]
@@ -183,35 +220,54 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
 
 
 def _kept(episode: Episode, seat: int) -> tuple[str, ...]:
-    """Return the components of a seat that are no shaping: the payoff, and for who forfeited the penalty as well."""
+    """Return the components of a seat that are no shaping.
+
+    The payoff, and for who forfeited the penalty as well.
+    """
     return UNSHAPED if episode.forfeited_by == seat else ("game",)
 
 
 def _penalised(episode: Episode) -> bool:
     """Return whether a trained seat was fined for an illegal reply after which the game went on."""
     return any(
-        "illegal" in turn.rewards and "illegal" not in _kept(episode, turn.seat) and episode.trained[turn.seat] for turn in episode.turns
+        "illegal" in turn.rewards
+        and "illegal" not in _kept(episode, turn.seat)
+        and episode.trained[turn.seat]
+        for turn in episode.turns
     )
 
 
 def sampled_tokens(turn: Turn) -> int:
-    """Return the number of tokens a reply was sampled with, 0 for agents that do not speak in tokens."""
+    """Return the number of tokens a reply was sampled with.
+
+    It is 0 for agents that do not speak in tokens.
+    """
     return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
 
 
-def _with_components(episode: Episode, found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]], progress: float) -> Episode:
+def _with_components(
+    episode: Episode,
+    found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]],
+    progress: float,
+) -> Episode:
     """Return an episode with one more component per reward in the turns of trained seats."""
     added: list[dict[str, float]] = [{} for _ in episode.turns]
     for reward, values in found:
         name, weight = reward.bound.plugin.name, reward.weight(progress)
         if len(values) != len(added):
-            raise RewardError(f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns of {episode.game}; return one per turn.")
+            raise RewardError(
+                f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns "
+                f"of {episode.game}; return one per turn."
+            )
         for number, value in enumerate(values):
             if value is None:
                 continue
             if not isinstance(value, Real) or not abs(weight * value) <= LARGEST:
                 where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
-                raise RewardError(f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within +-{LARGEST:g}; give less.")
+                raise RewardError(
+                    f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
+                    f"+-{LARGEST:g}; give less."
+                )
             added[number][name] = float(weight * value)
     turns = [
         turn._replace(rewards={**turn.rewards, **parts}) if episode.trained[turn.seat] else turn
@@ -230,11 +286,17 @@ def _trained_seats(episode: Episode) -> dict[int, list[Turn]]:
 
 
 def _factors(episode: Episode, limit: float) -> dict[int, float]:
-    """Return per trained seat the factor, at most 1, that brings every sum of shaping from a turn to the end within +-limit."""
+    """Return per trained seat the factor, at most 1, that keeps shaping within +-limit.
+
+    What is kept is every sum of shaping from a turn to the end.
+    """
     found = {}
     for seat, turns in _trained_seats(episode).items():
         kept = _kept(episode, seat)
-        sums = (sum(value for name, value in turn.rewards.items() if name not in kept) for turn in reversed(turns))
+        sums = (
+            sum(value for name, value in turn.rewards.items() if name not in kept)
+            for turn in reversed(turns)
+        )
         peak = max(abs(total) for total in accumulate(sums))
         found[seat] = limit / peak if peak > limit else 1.0
     return found
@@ -247,7 +309,9 @@ def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
     turns = []
     for turn in episode.turns:
         factor, kept = factors.get(turn.seat, 1.0), _kept(episode, turn.seat)
-        rewards = {name: value if name in kept else value * factor for name, value in turn.rewards.items()}
+        rewards = {
+            name: value if name in kept else value * factor for name, value in turn.rewards.items()
+        }
         turns.append(turn._replace(rewards=rewards))
     return replace(episode, turns=tuple(turns))
 
@@ -257,15 +321,26 @@ def _weighted(episode: Episode, weight: float) -> Episode:
     if weight == 1.0:
         return episode
     turns = [
-        turn._replace(rewards={**turn.rewards, "game": turn.rewards["game"] * weight}) if episode.trained[turn.seat] else turn
+        turn._replace(rewards={**turn.rewards, "game": turn.rewards["game"] * weight})
+        if episode.trained[turn.seat]
+        else turn
         for turn in episode.turns
     ]
     return replace(episode, turns=tuple(turns))
 
 
 def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
-    """Return the mean of a component over the trained turns that have it, and the share of those that do not, if there are any."""
-    turns = [turn for episode in episodes for own in _trained_seats(episode).values() for turn in own]
+    """Return a component's mean over the trained turns that have it.
+
+    The share of those that do not comes with it, if there are any.
+    """
+    turns = [
+        turn for episode in episodes for own in _trained_seats(episode).values() for turn in own
+    ]
     values = [turn.rewards[name] for turn in turns if name in turn.rewards]
     metrics = {f"reward/{name}": sum(values) / max(len(values), 1)}
-    return {**metrics, f"abstained/{name}": 1 - len(values) / len(turns)} if len(values) < len(turns) else metrics
+    return (
+        {**metrics, f"abstained/{name}": 1 - len(values) / len(turns)}
+        if len(values) < len(turns)
+        else metrics
+    )

@@ -8,8 +8,10 @@ from sparring.types import Episode
 NEEDS = {"verdicts"}
 
 
-def best_action(episode: Episode, *, right: float = 1.0, wrong: float = 0.0) -> tuple[float | None, ...]:
-    """Whether the oracle holds the action for one of the best: the verifiable process reward of VPR.
+def best_action(
+    episode: Episode, *, right: float = 1.0, wrong: float = 0.0
+) -> tuple[float | None, ...]:
+    """Whether the oracle holds the action for one of the best: VPR's verifiable process reward.
 
     What: every turn is paid for itself, however the game ends.
     When to use: where an oracle can tell right actions from wrong ones; with credit ``vpr``, or any

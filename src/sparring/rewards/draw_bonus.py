@@ -9,7 +9,9 @@ PRESETS = {
 }
 
 
-def draw_bonus(episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] = ()) -> tuple[float, ...]:
+def draw_bonus(
+    episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] = ()
+) -> tuple[float, ...]:
     """A bonus for every seat when the game ends with nothing for anyone.
 
     What: lifts a draw a little above the middle between loss and win.
@@ -30,6 +32,13 @@ def draw_bonus(episode: Episode, *, bonus: float = 0.1, games: tuple[str, ...] =
         games: names of the games that have the bonus; empty (default): every game. Preset ``mars``
             names MARS's two board games and Hanabi.
     """
-    drawn = episode.forfeited_by is None and not any(episode.returns) and (not games or episode.game in games)
+    drawn = (
+        episode.forfeited_by is None
+        and not any(episode.returns)
+        and (not games or episode.game in games)
+    )
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
-    return tuple(bonus if drawn and last[turn.seat] == number else 0.0 for number, turn in enumerate(episode.turns))
+    return tuple(
+        bonus if drawn and last[turn.seat] == number else 0.0
+        for number, turn in enumerate(episode.turns)
+    )

@@ -14,7 +14,10 @@ PRESETS = {
 
 
 def format_bonus(
-    episode: Episode, *, bonus: Annotated[float, Field(ge=0)] = 0.05, penalty: Annotated[float, Field(ge=0)] = 0.0
+    episode: Episode,
+    *,
+    bonus: Annotated[float, Field(ge=0)] = 0.05,
+    penalty: Annotated[float, Field(ge=0)] = 0.0,
 ) -> tuple[float, ...]:
     """A bonus for every legal reply, a penalty for every other one.
 

@@ -30,7 +30,9 @@ def information_gain(episode: Episode) -> tuple[float | None, ...]:
     Reference: Lindley, 1956 (the information provided by an experiment).
     Verified by: tests/rewards/test_information_gain.py.
     """
-    return tuple(_gain(turn, later) for turn, later in zip(episode.turns, next_turns(episode), strict=True))
+    return tuple(
+        _gain(turn, later) for turn, later in zip(episode.turns, next_turns(episode), strict=True)
+    )
 
 
 def _gain(turn: Turn, later: Turn | None) -> float | None:

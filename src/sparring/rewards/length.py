@@ -56,8 +56,13 @@ def length(
         ConfigError: longest is not above shortest.
     """
     if longest <= shortest:
-        raise ConfigError(f"rewards 'length': longest={longest} must be above shortest={shortest}; write longest: {shortest + 1}.")
-    return tuple(_line(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns)
+        raise ConfigError(
+            f"rewards 'length': longest={longest} must be above shortest={shortest}; write "
+            f"longest: {shortest + 1}."
+        )
+    return tuple(
+        _line(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
+    )
 
 
 def _line(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:

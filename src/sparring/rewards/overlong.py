@@ -16,7 +16,10 @@ PRESETS = {
 
 
 def overlong(
-    episode: Episode, *, max_tokens: Annotated[int, Field(ge=1)] = 20480, cache: Annotated[int, Field(ge=1)] = 4096
+    episode: Episode,
+    *,
+    max_tokens: Annotated[int, Field(ge=1)] = 20480,
+    cache: Annotated[int, Field(ge=1)] = 4096,
 ) -> tuple[float, ...]:
     """Punish replies that come near the token limit, more the nearer they come.
 
@@ -42,6 +45,11 @@ def overlong(
         ConfigError: cache exceeds max_tokens.
     """
     if cache > max_tokens:
-        raise ConfigError(f"rewards 'overlong': cache={cache} must be at most max_tokens={max_tokens}; write cache: {max_tokens}.")
+        raise ConfigError(
+            f"rewards 'overlong': cache={cache} must be at most max_tokens={max_tokens}; write "
+            f"cache: {max_tokens}."
+        )
     free = max_tokens - cache
-    return tuple(min(0.0, max(-1.0, (free - sampled_tokens(turn)) / cache)) for turn in episode.turns)
+    return tuple(
+        min(0.0, max(-1.0, (free - sampled_tokens(turn)) / cache)) for turn in episode.turns
+    )

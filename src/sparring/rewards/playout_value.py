@@ -8,7 +8,9 @@ NEEDS = {"playouts"}
 
 
 def playout_value(episode: Episode) -> tuple[float | None, ...]:
-    """The mean return of games played on from after the turn: the rollout-based process reward (MC-PR).
+    """The mean return of games played on from after the turn (MC-PR).
+
+    It is the rollout-based process reward.
 
     What: every turn is paid what its position is worth to the policy as it plays now.
     When to use: where there is no oracle. It is the baseline that VPR is compared with. Set

@@ -12,8 +12,12 @@ from sparring.types import Episode, Turn
 NEEDS = {"verdicts"}
 
 
-def potential(episode: Episode, *, gamma: Annotated[float, Field(ge=0, le=1)] = 1.0) -> tuple[float | None, ...]:
-    """How much better the seat's prospects are at its next turn than at this one: shaping that changes no optimal policy.
+def potential(
+    episode: Episode, *, gamma: Annotated[float, Field(ge=0, le=1)] = 1.0
+) -> tuple[float | None, ...]:
+    """How much better the seat's prospects are at its next turn than at this one.
+
+    Shaping that changes no optimal policy.
 
     What: the game's return, spread over the turns at which it was won or lost.
     When to use: to learn faster from the game's own outcome, without paying for anything else;
@@ -43,7 +47,10 @@ def potential(episode: Episode, *, gamma: Annotated[float, Field(ge=0, le=1)] = 
         gamma: discount per turn of the seat, in [0, 1]. It must be that of the credit estimator.
             The default 1 does not discount.
     """
-    return tuple(_difference(turn, later, gamma) for turn, later in zip(episode.turns, next_turns(episode), strict=True))
+    return tuple(
+        _difference(turn, later, gamma)
+        for turn, later in zip(episode.turns, next_turns(episode), strict=True)
+    )
 
 
 def _difference(turn: Turn, later: Turn | None, gamma: float) -> float | None:

@@ -23,9 +23,15 @@ Matching = Literal["km", "greedy", "optimal_transport"]
 
 
 def reference_match(
-    episode: Episode, game: Game, *, matching: Matching = "km", regularisation: Annotated[float, Field(ge=0.01)] = 0.1
+    episode: Episode,
+    game: Game,
+    *,
+    matching: Matching = "km",
+    regularisation: Annotated[float, Field(ge=0.01)] = 0.1,
 ) -> tuple[float | None, ...]:
-    """Match what an episode did with a reference solution, and pay each turn how alike its match is: MatchTIR's reward of turns.
+    """Match what an episode did with a reference solution (MatchTIR's reward of turns).
+
+    Each turn is paid how alike its match is.
 
     What: actions are read as calls, a name with parameters, and matched one to one with those of a
     solution from the start of the game.
@@ -71,7 +77,12 @@ def reference_match(
     if reference is None:
         return (None,) * len(turns)
     wanted = [call for action in reference for call in calls_of(action)]
-    made = [(number, call) for number, turn in enumerate(turns) if turn.event == "ok" for call in calls_of(turn.action or "")]
+    made = [
+        (number, call)
+        for number, turn in enumerate(turns)
+        if turn.event == "ok"
+        for call in calls_of(turn.action or "")
+    ]
     paid = _paid(likenesses([call for _, call in made], wanted), matching, regularisation)
     owners = np.array([number for number, _ in made], dtype=np.int64)
     total, calls = np.bincount(owners, paid, len(turns)), np.bincount(owners, minlength=len(turns))
@@ -83,7 +94,9 @@ def _paid(similarity: FloatArray, matching: Matching, regularisation: float) -> 
     if not similarity.size:
         return np.zeros(len(similarity))
     if matching == "optimal_transport":
-        return np.asarray((transport_plan(similarity, regularisation) * similarity).sum(1), dtype=np.float64)
+        return np.asarray(
+            (transport_plan(similarity, regularisation) * similarity).sum(1), dtype=np.float64
+        )
     column = (exact_matching if matching == "km" else greedy_matching)(similarity)
     found = similarity[np.arange(len(similarity)), np.maximum(column, 0)]
     return np.asarray(np.where(column >= 0, found, 0.0), dtype=np.float64)

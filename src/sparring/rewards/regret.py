@@ -12,7 +12,11 @@ NEEDS = {"verdicts", "game"}
 
 
 def regret(
-    episode: Episode, game: Game, *, scale: Literal["units", "state", "game"] = "units", positive: bool = False
+    episode: Episode,
+    game: Game,
+    *,
+    scale: Literal["units", "state", "game"] = "units",
+    positive: bool = False,
 ) -> tuple[float | None, ...]:
     """Charge each turn what it lost: the value of the best action less that of the action played.
 
@@ -41,7 +45,10 @@ def regret(
             so with "state" and "game" the reward is in [0, 1], 1 for the best.
     """
     whole = game.max_utility - game.min_utility if scale == "game" else 1.0
-    return tuple(_paid(turn, whole, by_state=scale == "state", base=1.0 if positive else 0.0) for turn in episode.turns)
+    return tuple(
+        _paid(turn, whole, by_state=scale == "state", base=1.0 if positive else 0.0)
+        for turn in episode.turns
+    )
 
 
 def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:

@@ -1,4 +1,6 @@
-"""What the learn phase found: a second table of Parquet parts, one row per turn, keyed like the episodes.
+"""What the learn phase found.
+
+A second table of Parquet parts, one row per turn, keyed like the episodes.
 
 SELECT role, avg(advantage) FROM 'runs/demo/credit/*.parquet' JOIN 'runs/demo/episodes/*.parquet'
 USING (step, episode_id, seat, turn_index) GROUP BY role
@@ -63,7 +65,8 @@ class CreditStore(Parts):
 
         Args:
             step: steps done.
-            episodes: every play of the step; the turns of those that are not in the batch have ``selected`` false.
+            episodes: every play of the step; the turns of those that are not in the batch have
+                ``selected`` false.
             learned: what the step learned from.
 
         Raises:
@@ -73,16 +76,26 @@ class CreditStore(Parts):
 
 
 def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.Table:
-    """Return the rows of a step: the batch in the order of its turn table, then the turns that selection dropped."""
+    """Return the rows of a step.
+
+    The batch in the order of its turn table, then the turns that selection dropped.
+    """
     turns, credit = learned.turns, learned.credit
-    played, trained = ({episode.episode_id for episode in group} for group in (episodes, learned.batch))
-    keys = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(learned.batch)]
+    played, trained = (
+        {episode.episode_id for episode in group} for group in (episodes, learned.batch)
+    )
+    keys = [
+        (episode.episode_id, turn.seat, turn.turn_index)
+        for episode, turn in ordered_turns(learned.batch)
+    ]
     by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     columns: dict[str, Iterable[Any]] = {
         "selected": [True] * len(keys),
         "replayed": [number not in played for number, *_ in keys],
         "reward": turns.reward,
-        "advantage": credit.advantages if by_token is None else [own.mean() if len(own) else 0.0 for own in by_token],
+        "advantage": credit.advantages
+        if by_token is None
+        else [own.mean() if len(own) else 0.0 for own in by_token],
         "token_advantages": [None] * len(keys) if by_token is None else by_token,
         "baseline": _or_null(credit.baselines, len(keys)),
         "value": _or_null(turns.value, len(keys)),
@@ -91,13 +104,21 @@ def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.
     }
     left = [
         (episode.episode_id, turn.seat, turn.turn_index, sum(turn.rewards.values()))
-        for episode, turn in ordered_turns([episode for episode in episodes if episode.episode_id not in trained])
+        for episode, turn in ordered_turns(
+            [episode for episode in episodes if episode.episode_id not in trained]
+        )
     ]
-    dropped: dict[str, list[Any]] = {"selected": [False] * len(left), "replayed": [False] * len(left), "reward": [row[-1] for row in left]}
+    dropped: dict[str, list[Any]] = {
+        "selected": [False] * len(left),
+        "replayed": [False] * len(left),
+        "reward": [row[-1] for row in left],
+    }
     rows = [*keys, *(row[:3] for row in left)]
     found: dict[str, list[Any]] = {"step": [step] * len(rows)}
     found |= {name: [row[place] for row in rows] for place, name in enumerate(KEYS)}
-    found |= {name: [*column, *dropped.get(name, [None] * len(left))] for name, column in columns.items()}
+    found |= {
+        name: [*column, *dropped.get(name, [None] * len(left))] for name, column in columns.items()
+    }
     arrays = [pa.array(found[field.name], field.type) for field in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class EpisodeInPlay:
-    """A game that is being played: its state, a ledger per token-speaking seat, and the turns so far."""
+    """A game that is being played.
+
+    Its state, a ledger per token-speaking seat, and the turns so far.
+    """
 
     __slots__ = (
         "_drafts",
@@ -38,13 +41,17 @@ class EpisodeInPlay:
     def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
         self.spec = spec
         self.state = spec.game.reset(spec.deal)
-        self._ledgers = [Ledger(agents[name].renderer) if agents[name].renderer is not None else None for name in spec.seats]
+        self._ledgers = [
+            Ledger(agents[name].renderer) if agents[name].renderer is not None else None
+            for name in spec.seats
+        ]
         self._seen = [0] * spec.game.num_seats  # plies each seat has been told of
         self._own_turns = [0] * spec.game.num_seats
         self._drafts: list[_Draft] = []
         self._tries = 0
         self._max_turns = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
-        self._notices: dict[int, str] = {}  # what a seat is still to be told about its last, illegal reply
+        # what a seat is still to be told about its last, illegal reply
+        self._notices: dict[int, str] = {}
         self._final: tuple[tuple[float, ...], int] | None = None
         self._legal: tuple[str, ...] = ()
         self.done = self.state.done
@@ -68,16 +75,24 @@ class EpisodeInPlay:
         if ledger is None:
             return PendingTurn(state=state, seat=seat, stream=stream, notice=notice)
         ledger.ask(told)
-        return PendingTurn(state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
+        return PendingTurn(
+            state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known
+        )
 
     def _told(self, text: str, notice: str) -> str:
-        """Return what a seat is told: news, with a word about its last reply if that was not legal."""
+        """Return what a seat is told.
+
+        News, with a word about its last reply if that was not legal.
+        """
         if not notice:
             return text
         return notice if self._tries else f"{notice} {text}"
 
     def advance(self, reply: Reply, *, instead: str | None = None) -> None:
-        """Judge the reply and go on to the next decision, or to the end; ``instead`` is known to be played for an illegal one."""
+        """Judge the reply and go on to the next decision, or to the end.
+
+        ``instead`` is known to be played for an illegal one.
+        """
         state, draft, legal = self.state, self._drafts[-1], self._legal
         seat = draft.seat
         ledger = self._ledgers[seat]
@@ -85,8 +100,12 @@ class EpisodeInPlay:
             action = state.parse(reply.text)
         else:
             named = ledger.read(reply.text)
-            action = None if named is None else state.parse(named, exact=ledger.renderer.exact_answers)
-        event: TurnEvent = "unparsable" if action is None else "ok" if action in legal else "illegal"
+            action = (
+                None if named is None else state.parse(named, exact=ledger.renderer.exact_answers)
+            )
+        event: TurnEvent = (
+            "unparsable" if action is None else "ok" if action in legal else "illegal"
+        )
         draft.legal, draft.reply, draft.event = legal, reply, event
         if ledger is not None:
             draft.conversation, draft.segments = ledger.conversation, ledger.record(reply)
@@ -103,31 +122,48 @@ class EpisodeInPlay:
             self.agent_name = self.spec.seats[state.seat]
 
     def _punish(self, draft: _Draft, said: str | None, instead: str | None) -> str | None:
-        """Apply the game's rule for replies that are no legal action; return what is played instead, if anything."""
+        """Apply the game's rule for replies that are no legal action.
+
+        Return what is played instead, if anything.
+        """
         rule = self.spec.game.illegal
         draft.penalty = rule.penalty
         if rule.rule == "forfeit":
-            self._final = (tuple(rule.forfeit_returns(self.spec.game, self.state, draft.seat)), draft.seat)
+            self._final = (
+                tuple(rule.forfeit_returns(self.spec.game, self.state, draft.seat)),
+                draft.seat,
+            )
             return None
         if rule.rule == "retry" and self._tries < rule.retries:
             self._tries += 1
             self._notices[draft.seat] = self.spec.game.correction(self.state, said)
             return None
-        chosen = self.spec.stream.child(len(self._drafts)).child("random move").integer(0, len(self._legal))
+        chosen = (
+            self.spec.stream.child(len(self._drafts))
+            .child("random move")
+            .integer(0, len(self._legal))
+        )
         played = instead or self._legal[chosen]
         self._notices[draft.seat] = self.spec.game.correction(self.state, said, played)
         return played
 
     def finish(self) -> Episode:
-        """Return the finished game as a record; a turn's game reward is what its seat earned up to its next turn.
+        """Return the finished game as a record.
+
+        A turn's game reward is what its seat earned up to its next turn.
 
         Raises:
             GameError: the game's payoffs are not one finite number per seat.
         """
-        returns, offender = self._final if self._final is not None else (tuple(self.state.returns), None)
+        returns, offender = (
+            self._final if self._final is not None else (tuple(self.state.returns), None)
+        )
         for payoffs in (returns, *(draft.returns for draft in self._drafts)):
             if len(payoffs) != self.spec.game.num_seats or not all(map(math.isfinite, payoffs)):
-                raise GameError(f"{self.spec.game.name}: returns must be one finite number per seat, got {payoffs}.")
+                raise GameError(
+                    f"{self.spec.game.name}: returns must be one finite number per seat, "
+                    f"got {payoffs}."
+                )
         upcoming = list(returns)
         turns: list[Turn] = []
         for draft in reversed(self._drafts):
@@ -135,7 +171,11 @@ class EpisodeInPlay:
             if draft.penalty:
                 rewards["illegal"] = -draft.penalty
             upcoming[draft.seat] = draft.returns[draft.seat]
-            turns.append(draft.turn(self.spec.seats[draft.seat], rewards, moment=len(self._drafts) - 1 - len(turns)))
+            turns.append(
+                draft.turn(
+                    self.spec.seats[draft.seat], rewards, moment=len(self._drafts) - 1 - len(turns)
+                )
+            )
         spec = self.spec
         return Episode(
             episode_id=spec.episode_id,
@@ -161,7 +201,10 @@ def _said(turn: Turn) -> Reply:
     """
     runs = [segment for segment in turn.segments if segment.kind == "sampled"]
     if len(runs) > 1:
-        raise GameError(f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play is taken over up to it only.")
+        raise GameError(
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play "
+            "is taken over up to it only."
+        )
     sampled = runs[0] if runs else Segment(kind="sampled", ids=())
     return Reply(
         text=turn.reply,
@@ -185,8 +228,21 @@ class _Draft:
     reply: Reply
     event: TurnEvent
 
-    def __init__(self, seat: int, turn_index: int, observation: Observation, returns: tuple[float, ...], told: str) -> None:
-        self.seat, self.turn_index, self.observation, self.returns, self.told = seat, turn_index, observation, returns, told
+    def __init__(
+        self,
+        seat: int,
+        turn_index: int,
+        observation: Observation,
+        returns: tuple[float, ...],
+        told: str,
+    ) -> None:
+        self.seat, self.turn_index, self.observation, self.returns, self.told = (
+            seat,
+            turn_index,
+            observation,
+            returns,
+            told,
+        )
         self.action: str | None = None
         self.penalty = 0.0
         self.conversation = 0

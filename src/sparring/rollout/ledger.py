@@ -1,6 +1,7 @@
 """The segment ledger of one seat: the exact ids the model has seen and said, in order.
 
-Law: the concatenated segments equal the ids sent to the model; sampled ids are never decoded and encoded again.
+Law: the concatenated segments equal the ids sent to the model; sampled ids are never decoded and
+encoded again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ class Ledger:
         renderer: of the agent in the seat.
         ids: everything the model has seen and said.
         known: the length its agent had seen at its last turn.
-        conversation: its number; it grows where a renderer that edits history lays the conversation out anew.
+        conversation: its number; it grows where a renderer that edits history lays the conversation
+            out anew.
     """
 
     __slots__ = ("_asked", "_past", "_pending", "conversation", "ids", "known", "renderer")
@@ -28,7 +30,8 @@ class Ledger:
         self.ids: tuple[int, ...] = ()
         self.known = self.conversation = 0
         self._pending: tuple[Segment, ...] = ()
-        self._past: list[tuple[str, tuple[int, ...]]] = []  # what was told and said, where history is edited
+        # what was told and said, where history is edited
+        self._past: list[tuple[str, tuple[int, ...]]] = []
         self._asked = ""
 
     def ask(self, text: str) -> None:
@@ -46,15 +49,21 @@ class Ledger:
         self._pending += (segment,)
 
     def read(self, text: str) -> str | None:
-        """Return the part of a reply that names the action, or None if the reply has not the form asked for."""
+        """Return the part of a reply that names the action.
+
+        None if the reply has not the form asked for.
+        """
         action: str | None = self.renderer.read(text)
         return action
 
     def record(self, reply: Reply) -> tuple[Segment, ...]:
-        """Append what was sampled and return all segments since the last reply, this one's included.
+        """Append what was sampled.
 
-        An empty truncated reply was never sampled: the conversation has outgrown the model, and was not sent. Then there is only the
-        empty reply, after the conversation's first token if nothing of it was sent before; it stays too long from here on.
+        Return all segments since the last reply, this one's included.
+
+        An empty truncated reply was never sampled: the conversation has outgrown the model, and was
+        not sent. Then there is only the empty reply, after the conversation's first token if
+        nothing of it was sent before; it stays too long from here on.
         """
         if reply.truncated and not reply.ids:
             return self._unsent()

@@ -1,7 +1,10 @@
-"""Folders of Parquet parts, one per step: each is whole or absent, and says which version of its columns it has.
+"""Folders of Parquet parts, one per step.
 
-A part of an older version is read: what it lacks gets the value that it stands for. One of a newer version is refused by name,
-as a reader that does not know its columns could misread it. What is torn, or no part of ours, is left out and counted.
+Each is whole or absent, and says which version of its columns it has.
+
+A part of an older version is read: what it lacks gets the value that it stands for. One of a newer
+version is refused by name, as a reader that does not know its columns could misread it. What is
+torn, or no part of ours, is left out and counted.
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ class Columns:
         return data
 
     def read(self, file: pq.ParquetFile, name: str) -> pa.Table:
-        """Return the rows of a file of this version or an older one, in the columns of this version.
+        """Return the rows of a file of this version or an older one.
+
+        They have the columns of this version.
 
         Raises:
             RunError: it is of a newer version.
@@ -70,8 +75,8 @@ class Columns:
         version = int(said)
         if version > self.version:
             raise RunError(
-                f"{name} has version {version} of the columns of {self.kind}, and this Sparring reads up to {self.version}. "
-                "Install the newer Sparring that wrote it."
+                f"{name} has version {version} of the columns of {self.kind}, and this Sparring "
+                f"reads up to {self.version}. Install the newer Sparring that wrote it."
             )
         return self._completed(_read_fitting(file))
 
@@ -90,13 +95,17 @@ class Columns:
 
 
 def _read_fitting(file: pq.ParquetFile) -> pa.Table:
-    """Return the rows of a file whose values fit into memory once they are unpacked; it may be small and hold very many.
+    """Return the rows of a file whose values fit into memory once they are unpacked.
+
+    It may be small and hold very many.
 
     Raises:
         ValueError: they do not fit.
     """
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    values = sum(group.column(number).num_values for group in groups for number in range(group.num_columns))
+    values = sum(
+        group.column(number).num_values for group in groups for number in range(group.num_columns)
+    )
     if values * BYTES > machine_bytes():
         raise ValueError(f"{values} values are more than this machine's memory holds")
     return file.read()
@@ -129,7 +138,9 @@ class Parts:
             path.unlink()
 
     def read(self, wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
-        """Return all rows in order of steps; what is torn or no part of ours is left out, with a warning that counts it.
+        """Return all rows in order of steps.
+
+        What is torn or no part of ours is left out, with a warning that counts it.
 
         Args:
             wanted: whether the part of a step is read.
@@ -140,14 +151,20 @@ class Parts:
         tables = list(self.each(lambda table: table, wanted))
         return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
 
-    def each(self, of: Callable[[pa.Table], T], wanted: Callable[[int], bool] = lambda _: True) -> Iterator[T]:
-        """Yield what a function makes of each part, oldest first; a part that it cannot use is left out and counted as well.
+    def each(
+        self, of: Callable[[pa.Table], T], wanted: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[T]:
+        """Yield what a function makes of each part, oldest first.
+
+        A part that it cannot use is left out and counted as well.
 
         Raises:
             RunError: a part is of a newer version.
         """
         parts, whole = self._parts(), 0
-        bad = sorted({path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts})
+        bad = sorted(
+            {path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts}
+        )
         for step, path in parts:
             if not wanted(step):
                 continue
@@ -162,7 +179,13 @@ class Parts:
                 whole += 1
                 yield found
         if bad:
-            log.warning("%d of %d parts in %s cannot be read and are left out: %s", len(bad), len(bad) + whole, self.folder, bad)
+            log.warning(
+                "%d of %d parts in %s cannot be read and are left out: %s",
+                len(bad),
+                len(bad) + whole,
+                self.folder,
+                bad,
+            )
 
     def steps(self) -> list[int]:
         """Return the steps that have a part, in order."""
@@ -170,4 +193,8 @@ class Parts:
 
     def _parts(self) -> list[tuple[int, Path]]:
         """Return (step, path) of everything that is named like a part, oldest first."""
-        return sorted((int(match[1]), path) for path in self.folder.glob("part-*") if (match := _NAME.fullmatch(path.name)))
+        return sorted(
+            (int(match[1]), path)
+            for path in self.folder.glob("part-*")
+            if (match := _NAME.fullmatch(path.name))
+        )

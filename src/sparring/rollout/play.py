@@ -1,6 +1,7 @@
 """Many games at once: the turns that are due are batched across games, one call per agent and wave.
 
-Every game has streams of its own, so the order in which games finish, and how many are in flight, changes nothing.
+Every game has streams of its own, so the order in which games finish, and how many are in flight,
+changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EpisodeSpec:
-    """One game to be played: the rules, who sits where, and the streams for the deal and for everything else."""
+    """One game to be played.
+
+    The rules, who sits where, and the streams for the deal and for everything else.
+    """
 
     game: Game
     episode_id: int
@@ -34,10 +38,12 @@ class EpisodeSpec:
     stream: Stream  # differs within a group
     seats: tuple[str, ...]  # [num_seats] agent name per seat
     trained: tuple[bool, ...]  # [num_seats]
-    max_turns: int | None = None  # all seats' turns after which the game is cut, if before its rules do
+    # all seats' turns after which the game is cut, if before its rules do
+    max_turns: int | None = None
     arm: str = ""  # what the curriculum knows the start by
     prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were
-    redealt: bool = True  # whether chance is drawn anew after the last turn of the prefix; if not, it goes on as dealt
+    # whether chance is drawn anew after the last turn of the prefix; if not, it goes on as dealt
+    redealt: bool = True
 
 
 @dataclass(kw_only=True, slots=True)
@@ -63,13 +69,15 @@ def play(
         specs: the games to play.
         agents: the agents by the names used in the specs.
         in_flight: how many games run at the same time.
-        retries: how often a game that failed (its code raised) begins anew, with the same seed in a fresh state.
+        retries: how often a game that failed (its code raised) begins anew, with the same seed in a
+            fresh state.
         counts: filled with the failures that were handled.
         on_finished: called with the number of games that have ended, after each wave.
 
     Returns:
-        The episodes of all groups that could be completed; a group with a game that failed beyond its retries is
-        left out as a whole, since leaving out single games would bias what is learned.
+        The episodes of all groups that could be completed; a group with a game that failed beyond
+        its retries is left out as a whole, since leaving out single games would bias what is
+        learned.
 
     Raises:
         RolloutError: every group failed.
@@ -77,9 +85,20 @@ def play(
     counts = counts if counts is not None else RolloutCounts()
     with paused_collector():
         finished = _play_all(specs, agents, in_flight, retries, counts, on_finished)
-    if specs and counts.dropped_groups and not any(e.group_id not in counts.dropped_groups for e in finished.values()):
-        raise RolloutError(f"All {len(counts.dropped_groups)} groups failed beyond {retries} retries; the log says why each game failed.")
-    return [finished[index] for index in sorted(finished) if finished[index].group_id not in counts.dropped_groups]
+    if (
+        specs
+        and counts.dropped_groups
+        and not any(e.group_id not in counts.dropped_groups for e in finished.values())
+    ):
+        raise RolloutError(
+            f"All {len(counts.dropped_groups)} groups failed beyond {retries} retries; the log "
+            "says why each game failed."
+        )
+    return [
+        finished[index]
+        for index in sorted(finished)
+        if finished[index].group_id not in counts.dropped_groups
+    ]
 
 
 def _play_all(
@@ -113,9 +132,12 @@ def _play_all(
                     finished[index] = episode.finish()
                 except Exception as error:
                     _note(specs[index], index, error, failed)
-        running = [entry for entry in running if entry[0] not in failed and entry[0] not in finished]
+        running = [
+            entry for entry in running if entry[0] not in failed and entry[0] not in finished
+        ]
         for index, why in failed.items():
-            if attempts[index] < retries and not isinstance(why, HungError):  # what hung once would hang again
+            # what hung once would hang again
+            if attempts[index] < retries and not isinstance(why, HungError):
                 counts.retried += 1
                 waiting.append((index, attempts[index] + 1))
             else:
@@ -130,7 +152,11 @@ def _game(spec: EpisodeSpec) -> str:
     return named("games", spec.game.name)
 
 
-def _wave(running: Sequence[tuple[int, EpisodeInPlay, int]], agents: Mapping[str, Agent], failed: dict[int, Exception]) -> None:
+def _wave(
+    running: Sequence[tuple[int, EpisodeInPlay, int]],
+    agents: Mapping[str, Agent],
+    failed: dict[int, Exception],
+) -> None:
     """Play one turn in every running game; note in ``failed`` those whose game raised."""
     due: dict[str, list[tuple[int, EpisodeInPlay]]] = {}
     for index, episode, _ in running:

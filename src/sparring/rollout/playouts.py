@@ -1,4 +1,7 @@
-"""Playing on from the middle of finished games, to estimate what the positions in them are worth to the agents who play."""
+"""Playing on from the middle of finished games.
+
+It estimates what the positions in them are worth to the agents who play.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,9 @@ def with_playouts(
 ) -> list[Episode]:
     """Return the episodes with ``playout`` on the turns of trained seats.
 
-    Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to t; all seats go on as they play
-    now, and chance is drawn anew from turn t on. After the last turn of an episode it is the episode's own return.
+    Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
+    t; all seats go on as they play now, and chance is drawn anew from turn t on. After the last
+    turn of an episode it is the episode's own return.
 
     Args:
         episodes: finished games.
@@ -59,15 +63,23 @@ def with_playouts(
     sums: dict[tuple[int, int], list[float]] = {}
     for played in play(specs, RolloutCounts()) if specs else ():
         number, index = places[played.group_id]
-        sums.setdefault((number, index), []).append(played.returns[episodes[number].turns[index].seat])
+        sums.setdefault((number, index), []).append(
+            played.returns[episodes[number].turns[index].seat]
+        )
     return [_valued(episode, number, sums) for number, episode in enumerate(episodes)]
 
 
-def _valued(episode: Episode, number: int, sums: Mapping[tuple[int, int], Sequence[float]]) -> Episode:
+def _valued(
+    episode: Episode, number: int, sums: Mapping[tuple[int, int], Sequence[float]]
+) -> Episode:
     """Return an episode with the mean of what was collected for each turn of a trained seat."""
     turns = list(episode.turns)
     for index, turn in enumerate(turns):
         if episode.trained[turn.seat]:
-            returns = sums.get((number, index)) if index < len(turns) - 1 else (episode.returns[turn.seat],)
+            returns = (
+                sums.get((number, index))
+                if index < len(turns) - 1
+                else (episode.returns[turn.seat],)
+            )
             turns[index] = turn._replace(playout=sum(returns) / len(returns) if returns else None)
     return replace(episode, turns=tuple(turns))

@@ -9,7 +9,9 @@ from sparring.types import Episode
 
 
 def replay(game: Game, episode: Episode) -> list[State]:
-    """Return the state before each turn of an episode, in order; turns after which the same seat tried again share one.
+    """Return the state before each turn of an episode, in order.
+
+    Turns after which the same seat tried again share one.
 
     Args:
         game: the rules and options that the episode was played by.
@@ -35,6 +37,7 @@ def replay(game: Game, episode: Episode) -> list[State]:
 def _foreign(game: Game, episode: Episode, number: int, why: str) -> RolloutError:
     """Return the error of an episode that cannot be played again."""
     return RolloutError(
-        f"Episode {episode.episode_id} of {episode.game!r} is no game of these rules at turn {number}: {why}; "
-        f"replay it with the game and options it was played with (here: {game.name!r})."
+        f"Episode {episode.episode_id} of {episode.game!r} is no game of these rules at "
+        f"turn {number}: {why}; replay it with the game and options it was played with "
+        f"(here: {game.name!r})."
     )

@@ -89,7 +89,9 @@ class EpisodeStore(Parts):
         """
         return self.put(step, to_bytes([(step, episode) for episode in episodes]))
 
-    def episodes(self, wanted: Callable[[int], bool] = lambda _: True) -> Iterator[tuple[int, Episode]]:
+    def episodes(
+        self, wanted: Callable[[int], bool] = lambda _: True
+    ) -> Iterator[tuple[int, Episode]]:
         """Yield (step, episode) of everything that can be read, as it was written.
 
         Args:
@@ -109,10 +111,13 @@ def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
 
 
 def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:
-    """Return the (step, episode) pairs that ``to_bytes`` was given, or those of the first ``rows`` turns; the last may be cut.
+    """Return the (step, episode) pairs that ``to_bytes`` was given.
+
+    With ``rows`` they are those of the first ``rows`` turns; the last may be cut.
 
     Raises:
-        ValueError, pa.ArrowException: this is no such file, or it is damaged, of a newer version, or too large to be read.
+        ValueError, pa.ArrowException: this is no such file, or it is damaged, of a newer version,
+            or too large to be read.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
         return list(_episodes(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
@@ -131,7 +136,10 @@ def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
 
 
 def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Return a column; half characters, which an environment or an endpoint may have said, are replaced."""
+    """Return a column, half characters replaced.
+
+    An environment or an endpoint may have said them.
+    """
     try:
         return pa.array(column, type=kind)
     except UnicodeEncodeError:
@@ -245,7 +253,9 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
         at += length
         sampled = length if kind == "sampled" else 0
         logprobs = tuple(row["logprobs"][said : said + sampled])
-        kept = tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        kept = (
+            tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        )
         said += sampled
         segments.append(Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept))
     return Turn(
@@ -271,7 +281,10 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
 
 
 def _verdict_columns(turn: Turn) -> tuple[Any, ...]:
-    """Return what the oracle said of a turn: values and whether each is best, in the order of the legal actions; empty if nothing."""
+    """Return what the oracle said of a turn.
+
+    Values and whether each is best, in the order of the legal actions; empty if nothing.
+    """
     verdict = turn.verdict
     if verdict is None:
         return None, None, None, None, None
@@ -287,7 +300,9 @@ def _verdict(row: dict[str, Any]) -> Verdict | None:
     return Verdict(
         actions=actions,
         values=tuple(row["oracle_values"]),
-        best=frozenset(action for action, best in zip(actions, row["oracle_best"], strict=True) if best),
+        best=frozenset(
+            action for action, best in zip(actions, row["oracle_best"], strict=True) if best
+        ),
         certainty=row["oracle_certainty"],
         bound=row["oracle_bound"],
         entropy=row["oracle_entropy"],

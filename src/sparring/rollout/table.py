@@ -22,7 +22,10 @@ def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]
 
 
 def turn_table(episodes: Sequence[Episode]) -> TurnTable:
-    """Return the columns of the trained seats' turns, one row per turn in the order of ``ordered_turns``."""
+    """Return the columns of the trained seats' turns.
+
+    There is one row per turn, in the order of ``ordered_turns``.
+    """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
     rows, logprobs, rewards, judged, cut = [], [], [], [], []
     trajectory, previous = -1, (-1, -1)
@@ -85,7 +88,9 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
     """Return one column [N] per reward component, 0 where a turn has none of it."""
     names = {name: None for own in rewards for name in own}
-    return {name: np.array([own.get(name, 0.0) for own in rewards], dtype=np.float64) for name in names}
+    return {
+        name: np.array([own.get(name, 0.0) for own in rewards], dtype=np.float64) for name in names
+    }
 
 
 class _Names(dict[str, int]):

@@ -1,9 +1,10 @@
 """Token-in token-out sampling with torch in this process.
 
-Every distinct context is computed once. Requests with equal ids share one row of the batch, rows part when their
-sampled tokens part, and the keys and values of everything said so far are kept under the exact ids they belong to,
-so a conversation's next turn pays for its new tokens alone. In self-play many games share their openings, which
-makes this much cheaper than one row per game; with all contexts distinct it costs one dictionary look-up per request.
+Every distinct context is computed once. Requests with equal ids share one row of the batch, rows
+part when their sampled tokens part, and the keys and values of everything said so far are kept
+under the exact ids they belong to, so a conversation's next turn pays for its new tokens alone. In
+self-play many games share their openings, which makes this much cheaper than one row per game; with
+all contexts distinct it costs one dictionary look-up per request.
 
 Legend: R requests, B rows (distinct contexts), V vocabulary.
 """
@@ -26,12 +27,18 @@ from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
-LOST = "The model gives no probabilities: its weights have grown too large; lower learner.learning_rate."
+LOST = (
+    "The model gives no probabilities: its weights have grown too large; lower "
+    "learner.learning_rate."
+)
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
 class InProcessSampler:
-    """Samples replies from a language model. ``tokens_computed`` counts the positions run through the network."""
+    """Samples replies from a language model.
+
+    ``tokens_computed`` counts the positions run through the network.
+    """
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
         self.model = model
@@ -45,10 +52,13 @@ class InProcessSampler:
         self._version = self.model.version
 
     @torch.inference_mode()
-    def sample(self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids) -> list[SampleResult]:
+    def sample(
+        self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+    ) -> list[SampleResult]:
         """Return one reply per request, in order.
 
-        Draw t of a reply is draw t of the request's own stream, so a reply does not depend on its neighbours.
+        Draw t of a reply is draw t of the request's own stream, so a reply does not depend on its
+        neighbours.
 
         Args:
             requests: R exact contexts with their streams.
@@ -76,7 +86,9 @@ class InProcessSampler:
         return self._decode(requests, params, stop_ids, rows, begin, node, hidden, cache)
 
     @torch.inference_mode()
-    def score(self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
+    def score(
+        self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
+    ) -> list[np.ndarray]:
         """Return the log-probability of whole replies.
 
         Args:
@@ -85,14 +97,19 @@ class InProcessSampler:
             params: the distribution replies would be drawn from.
 
         Returns:
-            For each context an array [number of its replies] of natural logarithms; -inf where truncation leaves no way.
+            For each context an array [number of its replies] of natural logarithms; -inf where
+            truncation leaves no way.
 
         Raises:
             ModelError: a context and a reply do not fit into the model.
             DivergedError: the model gives no probabilities.
         """
         if prompts:
-            self._check_length(max(len(ids) + max(map(len, own)) for ids, own in zip(prompts, replies, strict=True)))
+            self._check_length(
+                max(
+                    len(ids) + max(map(len, own)) for ids, own in zip(prompts, replies, strict=True)
+                )
+            )
         scores = []
         for begin in range(0, len(prompts), SCORED_AT_ONCE):
             chunk = slice(begin, begin + SCORED_AT_ONCE)
@@ -102,17 +119,26 @@ class InProcessSampler:
     def _check_length(self, longest: int) -> None:
         """Refuse a conversation that does not fit into the model, its reply included."""
         if longest > self.model.context:
-            raise ModelError(f"A conversation of {longest} tokens exceeds the context of {self.model.context}; raise model.context.")
+            raise ModelError(
+                f"A conversation of {longest} tokens exceeds the context of {self.model.context}; "
+                "raise model.context."
+            )
 
-    def _score(self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams) -> list[np.ndarray]:
+    def _score(
+        self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
+    ) -> list[np.ndarray]:
         """Score a chunk: each context once, then each reply's tokens on top of its context."""
         if self.model.version != self._version:
             self.refresh()
         flat = [reply for group in replies for reply in group]
-        parents = torch.tensor([row for row, group in enumerate(replies) for _ in group], device=self.model.device)
+        parents = torch.tensor(
+            [row for row, group in enumerate(replies) for _ in group], device=self.model.device
+        )
         width = max(map(len, flat))
         hidden, cache = self._prefill(prompts, [0] * len(prompts), width)
-        target = torch.tensor([(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device)
+        target = torch.tensor(
+            [(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device
+        )
         states = hidden[parents][:, None]
         if width > 1:
             branched = cache.take(parents)
@@ -128,9 +154,14 @@ class InProcessSampler:
             raise DivergedError(LOST)
         return np.split(totals, np.cumsum([len(group) for group in replies])[:-1])
 
-    def _prefill(self, rows: list[Ids], known: list[int], room: int) -> tuple[Tensor, KeyValueCache]:
+    def _prefill(
+        self, rows: list[Ids], known: list[int], room: int
+    ) -> tuple[Tensor, KeyValueCache]:
         """Return the last hidden state [B, C] and the cache of every context."""
-        places = [self.cache.find(ids[:length]) if length else None for ids, length in zip(rows, known, strict=True)]
+        places = [
+            self.cache.find(ids[:length]) if length else None
+            for ids, length in zip(rows, known, strict=True)
+        ]
         fresh = [row for row, place in enumerate(places) if place is None]
         seen = [row for row, place in enumerate(places) if place is not None]
         room += max(map(len, rows))
@@ -141,10 +172,17 @@ class InProcessSampler:
             return self._prefill_seen(rows, known, found, room)
         parts = [
             (fresh, *self._prefill_fresh([rows[row] for row in fresh], room)),
-            (seen, *self._prefill_seen([rows[row] for row in seen], [known[row] for row in seen], found, room)),
+            (
+                seen,
+                *self._prefill_seen(
+                    [rows[row] for row in seen], [known[row] for row in seen], found, room
+                ),
+            ),
         ]
         device = self.model.device
-        hidden = torch.empty((len(rows), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device)
+        hidden = torch.empty(
+            (len(rows), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
+        )
         cache = self.model.new_cache(len(rows), room)
         for chosen, states, part in parts:
             index = torch.tensor(chosen, device=device)
@@ -153,26 +191,42 @@ class InProcessSampler:
         return hidden, cache
 
     def _prefill_fresh(self, rows: list[Ids], room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts of which nothing is known; what they share is computed once."""
+        """Return hidden states and cache of contexts of which nothing is known.
+
+        What they share is computed once.
+        """
         device = self.model.device
         tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), room)
-        ends = tree.node[torch.arange(len(rows), device=device), torch.tensor([len(ids) - 1 for ids in rows], device=device)]
+        ends = tree.node[
+            torch.arange(len(rows), device=device),
+            torch.tensor([len(ids) - 1 for ids in rows], device=device),
+        ]
         self.tokens_computed += len(tree.ids)
         return self.model.hidden(tree, cache)[ends], cache
 
-    def _prefill_seen(self, rows: list[Ids], known: list[int], places: list[Chain], room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``known`` ids have been computed before."""
+    def _prefill_seen(
+        self, rows: list[Ids], known: list[int], places: list[Chain], room: int
+    ) -> tuple[Tensor, KeyValueCache]:
+        """Return hidden states and cache of contexts.
+
+        Their first ``known`` ids have been computed before.
+        """
         device = self.model.device
         new = [len(ids) - begin for ids, begin in zip(rows, known, strict=True)]
         width = max(new)
-        cache = self.model.new_cache(len(rows), max(max(known) + width, room))  # padding is written beyond shorter rows
+        # padding is written beyond shorter rows
+        cache = self.model.new_cache(len(rows), max(max(known) + width, room))
         self.cache.copy(places, cache)
         padded = np.zeros((len(rows), width), dtype=np.int64)
         for row, (ids, begin) in enumerate(zip(rows, known, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
-        hidden = self.model.extend(torch.from_numpy(padded).to(device), torch.tensor(known, device=device), cache)
+        hidden = self.model.extend(
+            torch.from_numpy(padded).to(device), torch.tensor(known, device=device), cache
+        )
         self.tokens_computed += sum(new)
-        return hidden[torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1], cache
+        return hidden[
+            torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1
+        ], cache
 
     def _decode(
         self,
@@ -185,14 +239,21 @@ class InProcessSampler:
         hidden: Tensor,
         cache: KeyValueCache,
     ) -> list[SampleResult]:
-        """Sample until every reply has ended; ``node[r]`` is the row that request r stands at, ``known`` what began each row."""
+        """Sample until every reply has ended.
+
+        ``node[r]`` is the row that request r stands at, ``known`` what began each row.
+        """
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
         tokens = np.full((len(requests), params.max_new_tokens), -1, dtype=np.int64)
         logprobs = np.zeros((len(requests), params.max_new_tokens))
         kept: list[list[Ids]] = [[] for _ in requests]
         alive = np.arange(len(requests))
         for step in range(params.max_new_tokens):
-            log_p = truncate(self.model.logits(hidden).float() / params.temperature, top_p=params.top_p, top_k=params.top_k)
+            log_p = truncate(
+                self.model.logits(hidden).float() / params.temperature,
+                top_p=params.top_p,
+                top_k=params.top_k,
+            )
             chosen, chosen_logprobs = _draw(log_p, node[alive], uniforms(keys[alive], step))
             tokens[alive, step], logprobs[alive, step] = chosen, chosen_logprobs
             if params.top_p < 1.0 or params.top_k:
@@ -203,7 +264,9 @@ class InProcessSampler:
             if step + 1 == params.max_new_tokens:
                 going[:] = False
             if not going.all():
-                self.cache.add(cache, {rows[row]: row for row in set(node[alive[~going]].tolist())}, known)
+                self.cache.add(
+                    cache, {rows[row]: row for row in set(node[alive[~going]].tolist())}, known
+                )
             alive, chosen = alive[going], chosen[going]
             if not len(alive):
                 break
@@ -213,9 +276,18 @@ class InProcessSampler:
         return _results(tokens, logprobs, stop_ids, kept)
 
     def _branch(
-        self, rows: list[Ids], known: list[Ids], node: np.ndarray, alive: np.ndarray, chosen: np.ndarray, cache: KeyValueCache
+        self,
+        rows: list[Ids],
+        known: list[Ids],
+        node: np.ndarray,
+        alive: np.ndarray,
+        chosen: np.ndarray,
+        cache: KeyValueCache,
     ) -> tuple[list[Ids], list[Ids], Tensor, KeyValueCache]:
-        """Extend the rows by the tokens chosen, one row per distinct continuation; updates ``node`` in place."""
+        """Extend the rows by the tokens chosen, one row per distinct continuation.
+
+        Updates ``node`` in place.
+        """
         pairs, inverse = np.unique(node[alive] << 32 | chosen, return_inverse=True)
         node[alive] = inverse
         parents, new = pairs >> 32, pairs & 0xFFFFFFFF
@@ -223,27 +295,45 @@ class InProcessSampler:
             cache = cache.take(torch.from_numpy(parents).to(self.model.device))
         start = torch.tensor([len(rows[parent]) for parent in parents], device=self.model.device)
         rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
-        hidden = self.model.extend(torch.from_numpy(new)[:, None].to(self.model.device), start, cache)
+        hidden = self.model.extend(
+            torch.from_numpy(new)[:, None].to(self.model.device), start, cache
+        )
         self.tokens_computed += len(rows)
         return rows, [known[parent] for parent in parents], hidden[:, 0], cache
 
 
 def _draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return tokens [R] by inverse transform sampling from rows ``node`` of log-probabilities [B, V], and their values."""
+    """Return tokens [R] by inverse transform sampling, and their values.
+
+    They are drawn from rows ``node`` of log-probabilities [B, V].
+    """
     cumulative = log_p.double().exp().cumsum(-1)
     index = torch.from_numpy(node).to(log_p.device)
     target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
-    tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1).clamp_(max=log_p.shape[1] - 1)
+    tokens = (
+        torch.searchsorted(cumulative[index], target[:, None], right=True)
+        .squeeze(1)
+        .clamp_(max=log_p.shape[1] - 1)
+    )
     return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
 
 
-def _results(tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list[list[Ids]]) -> list[SampleResult]:
+def _results(
+    tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list[list[Ids]]
+) -> list[SampleResult]:
     """Return the sampled rows as records; -1 marks what was never sampled."""
     lengths = (tokens >= 0).sum(axis=1).tolist()
     stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
     return [
-        SampleResult(ids=tuple(ids[:length]), logprobs=tuple(values[:length]), truncated=not stop, kept=tuple(sets))
-        for ids, values, length, stop, sets in zip(tokens.tolist(), logprobs.tolist(), lengths, stopped, kept, strict=True)
+        SampleResult(
+            ids=tuple(ids[:length]),
+            logprobs=tuple(values[:length]),
+            truncated=not stop,
+            kept=tuple(sets),
+        )
+        for ids, values, length, stop, sets in zip(
+            tokens.tolist(), logprobs.tolist(), lengths, stopped, kept, strict=True
+        )
     ]
 
 

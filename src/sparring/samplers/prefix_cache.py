@@ -1,7 +1,8 @@
 """Keys and values of what was said so far, by the exact ids they belong to.
 
-A conversation's turn adds the positions that are new; those before belong to the turn before, and to every game that went the
-same way until then. So memory grows with the tokens that were computed, not with the lengths of conversations.
+A conversation's turn adds the positions that are new; those before belong to the turn before, and
+to every game that went the same way until then. So memory grows with the tokens that were computed,
+not with the lengths of conversations.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class PrefixCache:
         return sum(batch.bytes for batch, _ in self._batches.values())
 
     def find(self, ids: Ids) -> Chain | None:
-        """Return the pieces that these ids are kept in, or None. The first is the oldest: if it is there, so are all."""
+        """Return the pieces that these ids are kept in, or None.
+
+        The first is the oldest: if it is there, so are all.
+        """
         chain = self._chains.get(ids)
         return chain if chain is not None and chain[0].batch in self._batches else None
 
@@ -56,13 +60,18 @@ class PrefixCache:
         Args:
             cache: holds the rows.
             rows: ids -> the row that holds them.
-            known: of every row, the ids at its beginning that were found here before; () if none were.
+            known: of every row, the ids at its beginning that were found here before; () if none
+                were.
         """
         before = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
         starts = [len(known[row]) if before[ids] is not None else 0 for ids, row in rows.items()]
         lengths = [len(ids) - start for ids, start in zip(rows, starts, strict=True)]
         device = cache.device
-        kept = cache.part(torch.tensor(list(rows.values()), device=device), torch.tensor(starts, device=device), max(lengths))
+        kept = cache.part(
+            torch.tensor(list(rows.values()), device=device),
+            torch.tensor(starts, device=device),
+            max(lengths),
+        )
         self._next += 1
         self._batches[self._next] = (kept, list(rows))
         for place, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
@@ -76,13 +85,21 @@ class PrefixCache:
                     del self._chains[ids]
 
     def copy(self, chains: Sequence[Chain], cache: KeyValueCache) -> None:
-        """Write conversations into rows 0, 1, 2, ... of a cache, one gather per batch their pieces are in, the oldest first."""
+        """Write conversations into rows 0, 1, 2, ... of a cache.
+
+        It takes one gather per batch their pieces are in, the oldest first.
+        """
         sources: dict[int, list[tuple[int, int, int, int]]] = {}
         for row, chain in enumerate(chains):
             for piece in chain:
-                sources.setdefault(piece.batch, []).append((piece.row, row, piece.start, piece.length))
-        for number in sorted(sources):  # what is beyond a shorter piece is garbage that the next one of its row replaces
-            theirs, ours, start, length = torch.tensor(sources[number], device=cache.device).unbind(1)
+                sources.setdefault(piece.batch, []).append(
+                    (piece.row, row, piece.start, piece.length)
+                )
+        # what is beyond a shorter piece is garbage that the next one of its row replaces
+        for number in sorted(sources):
+            theirs, ours, start, length = torch.tensor(sources[number], device=cache.device).unbind(
+                1
+            )
             cache.put(self._batches[number][0], theirs, ours, start, int(length.max()))
 
     def clear(self) -> None:

@@ -14,8 +14,8 @@ SUPPORT = True
 def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Return log-probabilities [B, V] renormalised over what truncation keeps; -inf elsewhere.
 
-    ``top_k`` keeps the k largest (0: all); ``top_p`` then keeps the smallest set of most probable tokens whose mass
-    reaches p (1: all), always at least one.
+    ``top_k`` keeps the k largest (0: all); ``top_p`` then keeps the smallest set of most probable
+    tokens whose mass reaches p (1: all), always at least one.
     """
     if 0 < top_k < logits.shape[-1]:
         threshold = logits.topk(top_k, dim=-1).values[..., -1:]
@@ -34,7 +34,10 @@ def kept_sets(log_p: Tensor) -> list[tuple[int, ...]]:
 
 
 def restrict(logits: Tensor, kept: list[tuple[int, ...]]) -> Tensor:
-    """Return logits [M, V] with everything outside the kept sets at -inf; an empty set keeps all."""
+    """Return logits [M, V] with everything outside the kept sets at -inf.
+
+    An empty set keeps all.
+    """
     drop = torch.zeros_like(logits, dtype=torch.bool)
     for row, ids in enumerate(kept):
         if ids:

@@ -1,4 +1,7 @@
-"""`sparring new`: a small package with a plug-in, its test and a recipe, to change into one's own."""
+"""`sparring new`: a small package with a plug-in, its test and a recipe.
+
+It is to be changed into one's own.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ rollout: {games_per_step: 256}
 
 
 def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
-    """Write a package NAME with pyproject.toml, NAME.py, test_NAME.py, recipe.yaml and README.md; return its folder.
+    """Write a package NAME with pyproject.toml, NAME.py, test_NAME.py, recipe.yaml and README.md.
+
+    Return its folder.
 
     Args:
         kind: a key of ``KINDS``.
@@ -40,14 +45,18 @@ def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
 
     Raises:
         UnknownNameError: no such kind.
-        ConfigError: the name is no name of a module, or of one that is there already; or the folder holds something.
+        ConfigError: the name is no name of a module, or of one that is there already; or the folder
+            holds something.
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of plug-in", kind, KINDS)
     _check(kind, name)
     folder = Path(name) if folder is None else folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{quoted(str(folder))} holds something already; name an empty folder, or one that does not exist, by --folder.")
+        raise ConfigError(
+            f"{quoted(str(folder))} holds something already; name an empty folder, or one that "
+            "does not exist, by --folder."
+        )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
         made = Path(work) / name
@@ -70,10 +79,22 @@ def file_of(kind: str, name: str, file: str) -> str:
         name: of the plug-in.
         file: pyproject.toml, README.md, NAME.py, test_NAME.py or recipe.yaml.
     """
-    templates = {f"{name}.py": f"{kind}.py", f"test_{name}.py": f"{kind}.test", "recipe.yaml": f"{kind}.yaml"}
-    text = resources.files(__package__).joinpath(f"{templates.get(file, file)}.txt").read_text(encoding="utf-8")
+    templates = {
+        f"{name}.py": f"{kind}.py",
+        f"test_{name}.py": f"{kind}.test",
+        "recipe.yaml": f"{kind}.yaml",
+    }
+    text = (
+        resources.files(__package__)
+        .joinpath(f"{templates.get(file, file)}.txt")
+        .read_text(encoding="utf-8")
+    )
     text = _HEAD + text if file == "recipe.yaml" else text
-    for word, value in {"sparring.SLOT": f"sparring.{KINDS[kind]}", "NAME": name, "KIND": kind}.items():
+    for word, value in {
+        "sparring.SLOT": f"sparring.{KINDS[kind]}",
+        "NAME": name,
+        "KIND": kind,
+    }.items():
         text = text.replace(word, value)
     return text
 
@@ -81,8 +102,17 @@ def file_of(kind: str, name: str, file: str) -> str:
 def _check(kind: str, name: str) -> None:
     """Raise ConfigError unless a module of this name can be written and found."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise ConfigError(f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter first, e.g. short_replies.")
+        raise ConfigError(
+            f"{quoted(name)} cannot name a plug-in; write small letters, digits and _, a letter "
+            "first, e.g. short_replies."
+        )
     if name in built_in(KINDS[kind]) or hasattr(builtins, name) or name in USED:
-        raise ConfigError(f"{name!r} is a name of Sparring's, of Python's, or of one that the files use; take another name.")
+        raise ConfigError(
+            f"{name!r} is a name of Sparring's, of Python's, or of one that the files use; take "
+            "another name."
+        )
     if importlib.util.find_spec(name) is not None:
-        raise ConfigError(f"There is a module {name!r} already, which would be found in its place; take another name.")
+        raise ConfigError(
+            f"There is a module {name!r} already, which would be found in its place; take another "
+            "name."
+        )

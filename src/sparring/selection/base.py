@@ -1,4 +1,8 @@
-"""What selection rules share: the trajectories of a turn table with their groups, and draws that order does not change. J trajectories."""
+"""What selection rules share.
+
+The trajectories of a turn table with their groups, and draws that order does not change. J
+trajectories.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,19 @@ SUPPORT = True
 
 
 def check_output(rule: Bound, mask: Any, turns: TurnTable, *stream: Any) -> None:
-    """Check that a selection rule has said of every turn whether it is kept; every call of one ends here.
+    """Check that a selection rule has said of every turn whether it is kept.
+
+    Every call of one ends here.
 
     Raises:
         PluginError: it gave something else.
     """
     if np.shape(mask) != (len(turns.reward),) or np.asarray(mask).dtype != bool:
         given = f"{np.asarray(mask).dtype} of shape {np.shape(mask)}"
-        raise PluginError(f"The {rule} must give a boolean per turn, of shape ({len(turns.reward)},) here; it gave {given}.")
+        raise PluginError(
+            f"The {rule} must give a boolean per turn, of shape ({len(turns.reward)},) here; it "
+            f"gave {given}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +60,10 @@ class Trajectories:
         return np.diff(np.append(self.starts, len(self.turns.trajectory)))
 
     def deviations(self) -> FloatArray:
-        """Return the sample deviation of the returns of each group; exactly 0 where they are equal up to rounding, or one."""
+        """Return the sample deviation of the returns of each group.
+
+        It is exactly 0 where they are equal up to rounding, or one.
+        """
         return deviations(self.returns, self.groups, self.num_groups)
 
     def sums(self, column: FloatArray) -> FloatArray:
@@ -64,12 +76,19 @@ class Trajectories:
         return _draws(stream, self.turns.group[first], self.turns.role[first])
 
     def draws(self, stream: Stream) -> FloatArray:
-        """Return one uniform draw per trajectory, [J], a function of its episode's id and its seat."""
+        """Return one uniform draw per trajectory, [J].
+
+        It is a function of its episode's id and its seat.
+        """
         return _draws(stream, self.turns.episode[self.starts], self.turns.seat[self.starts])
 
     def rows(self, kept: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
-        return spread(kept.astype(np.float64), self.turns) > 0.0 if len(kept) else np.zeros(0, dtype=bool)
+        return (
+            spread(kept.astype(np.float64), self.turns) > 0.0
+            if len(kept)
+            else np.zeros(0, dtype=bool)
+        )
 
 
 def trajectories(turns: TurnTable, rule: str) -> Trajectories:
@@ -85,10 +104,14 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
     bad = np.flatnonzero(~np.isfinite(turns.reward))
     if len(bad):
         where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
-        raise CreditError(f"selection {rule!r}: {where} is not finite; mend the game or reward that gave it.")
+        raise CreditError(
+            f"selection {rule!r}: {where} is not finite; mend the game or reward that gave it."
+        )
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
-    return Trajectories(turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=count)
+    return Trajectories(
+        turns=turns, returns=returns, starts=starts, groups=groups[starts], num_groups=count
+    )
 
 
 def best_first(scores: FloatArray, draws: FloatArray) -> IntArray:

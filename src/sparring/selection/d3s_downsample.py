@@ -13,7 +13,9 @@ from sparring.selection.base import best_first, trajectories
 from sparring.types import BoolArray, FloatArray, TurnTable
 
 
-def d3s_downsample(turns: TurnTable, stream: Stream, *, share: Annotated[float, Field(gt=0, le=1)] = 0.5) -> BoolArray:
+def d3s_downsample(
+    turns: TurnTable, stream: Stream, *, share: Annotated[float, Field(gt=0, le=1)] = 0.5
+) -> BoolArray:
     """Keep the subset of trajectories across all groups whose advantages have the largest variance.
 
     What: a subset of given size has the largest variance when it takes the top and the bottom end;
@@ -55,7 +57,10 @@ def d3s_downsample(turns: TurnTable, stream: Stream, *, share: Annotated[float, 
 
 
 def _best_top(descending: FloatArray, number: int) -> int:
-    """Return how many of ``number`` values are to be taken from the top, the rest from the bottom, for the largest variance."""
+    """Return how many of ``number`` values are to be taken from the top.
+
+    The rest are taken from the bottom; the variance is the largest.
+    """
     if not len(descending):
         return 0
     scaled = descending / max(float(np.abs(descending).max()), 1e-300)

@@ -12,7 +12,9 @@ from sparring.selection.base import trajectories
 from sparring.types import BoolArray, TurnTable
 
 
-def equal_groups(turns: TurnTable, stream: Stream, *, policy: Literal["keep", "drop"] = "keep") -> BoolArray:
+def equal_groups(
+    turns: TurnTable, stream: Stream, *, policy: Literal["keep", "drop"] = "keep"
+) -> BoolArray:
     """Train on every turn, or leave out groups of equal returns, from which nothing is learnt.
 
     Returns which rows [N] are trained on.
@@ -38,4 +40,6 @@ def equal_groups(turns: TurnTable, stream: Stream, *, policy: Literal["keep", "d
     if policy == "keep" or not len(turns.reward):
         return np.ones(len(turns.reward), dtype=bool)
     found = trajectories(turns, "equal_groups")
-    return found.rows((varied(found.returns, found.groups, found.num_groups) | (found.counts == 1))[found.groups])
+    return found.rows(
+        (varied(found.returns, found.groups, found.num_groups) | (found.counts == 1))[found.groups]
+    )

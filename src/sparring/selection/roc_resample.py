@@ -25,7 +25,9 @@ def roc_resample(
     negatives: Literal["uniform", "penalty"] = "uniform",
     smaller: Literal["keep", "drop"] = "keep",
 ) -> BoolArray:
-    """Down-sample each group: its successes with the fewest slips, its failures at random, their ratio preserved.
+    """Down-sample each group to clean successes and random failures, in the same ratio.
+
+    Clean are the successes with the fewest slips.
 
     What: play twice as many games as are trained on. Groups of equal returns go first, every other
     group is cut to ``keep``.
@@ -61,7 +63,10 @@ def roc_resample(
         CreditError: a reward is not finite, or no turn has the component.
     """
     if 2 * least > keep:
-        raise ConfigError(f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; write least: {keep // 2}.")
+        raise ConfigError(
+            f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
+            f"write least: {keep // 2}."
+        )
     found = trajectories(turns, "roc_resample")
     penalty, draws = _penalty(found, component), found.draws(stream)
     varied, sizes = found.deviations() > 0, found.counts
@@ -86,7 +91,10 @@ def _penalty(found: Trajectories, component: str | None) -> FloatArray:
     if component is not None and len(slips):
         if component not in found.turns.components:
             known = ", ".join(found.turns.components) or "none"
-            raise CreditError(f"selection 'roc_resample': no turn has the reward component {component!r}; the turns have: {known}.")
+            raise CreditError(
+                f"selection 'roc_resample': no turn has the reward component {component!r}; the "
+                f"turns have: {known}."
+            )
         slips = slips - found.sums(found.turns.components[component])
     return slips / np.maximum(found.lengths, 1)
 

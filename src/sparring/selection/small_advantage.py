@@ -20,7 +20,9 @@ def small_advantage(
     threshold: Annotated[float, Field(ge=0)] = 0.01,
     multiple: Annotated[int, Field(ge=1)] = 1,
 ) -> BoolArray:
-    """Drop trajectories whose return is within a threshold of the mean of the others that started alike.
+    """Drop trajectories whose return is close to the mean of the others that started alike.
+
+    Close is within a threshold.
 
     What: what teaches little is not trained on. A group of equal returns goes as a whole.
     When to use: long tasks, where every trajectory of the update costs; with ``credit: loop`` or
@@ -48,7 +50,11 @@ def small_advantage(
     """
     found = trajectories(turns, "small_advantage")
     differs = found.deviations()[found.groups] > 0
-    size = np.where(differs, np.abs(found.returns - leave_one_out_mean(found.returns, found.groups, found.num_groups)), 0.0)
+    size = np.where(
+        differs,
+        np.abs(found.returns - leave_one_out_mean(found.returns, found.groups, found.num_groups)),
+        0.0,
+    )
     number = -(-int((size >= threshold).sum()) // multiple) * multiple
     kept = np.zeros(len(size), dtype=bool)
     kept[best_first(size, found.draws(stream))[:number]] = True

@@ -1,4 +1,7 @@
-"""Selection: the groups that carry most of the batch's variance of returns (RAGEN v2's adaptive filter)."""
+"""Selection: the groups that carry most of the batch's variance of returns.
+
+It is RAGEN v2's adaptive filter.
+"""
 
 from __future__ import annotations
 

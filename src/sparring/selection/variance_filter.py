@@ -14,7 +14,9 @@ from sparring.types import BoolArray, TurnTable
 PRESETS = {"starpo_s": {"keep": 0.25}}
 
 
-def variance_filter(turns: TurnTable, stream: Stream, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.25) -> BoolArray:
+def variance_filter(
+    turns: TurnTable, stream: Stream, *, keep: Annotated[float, Field(gt=0, le=1)] = 0.25
+) -> BoolArray:
     """Keep the share of groups whose returns differ most among themselves.
 
     What: ranks the groups (one start, one role) by the standard deviation of their returns and

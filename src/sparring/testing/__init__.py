@@ -6,8 +6,9 @@
     def test_it_is_a_reward():
         check_reward(short_replies, most=3)
 
-Each check takes the plug-in's function and its options, tries it on many random inputs drawn from a fixed seed, and raises
-AssertionError with a sentence that says what was given and what is wanted. Sparring's own plug-ins are held to the same checks.
+Each check takes the plug-in's function and its options, tries it on many random inputs drawn from a
+fixed seed, and raises AssertionError with a sentence that says what was given and what is wanted.
+Sparring's own plug-ins are held to the same checks.
 """
 
 from sparring.testing.credit import check_estimator, random_table
@@ -15,4 +16,11 @@ from sparring.testing.environments import check_environment
 from sparring.testing.matchmakers import check_matchmaker
 from sparring.testing.rewards import check_reward, random_episode
 
-__all__ = ["check_environment", "check_estimator", "check_matchmaker", "check_reward", "random_episode", "random_table"]
+__all__ = [
+    "check_environment",
+    "check_estimator",
+    "check_matchmaker",
+    "check_reward",
+    "random_episode",
+    "random_table",
+]

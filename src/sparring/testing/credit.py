@@ -19,12 +19,17 @@ from sparring.testing.given import bound
 from sparring.types import Credit, TurnTable
 
 
-def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any) -> None:
-    """Check an advantage estimator on random turn tables, which have the columns that its NEEDS name and no others on demand.
+def check_estimator(
+    estimator: Callable[..., Any] | Bound, *, tables: int = 50, seed: int = 0, **options: Any
+) -> None:
+    """Check an advantage estimator on random turn tables.
 
-    It returns a Credit with one finite advantage per turn (or per token, where it says so), the same for the same table; it changes
-    neither the table nor its state, and its state goes to JSON and back without a difference to the next step. One that needs
-    "value" gives targets for the critic.
+    They have the columns that its NEEDS name and no others on demand.
+
+    It returns a Credit with one finite advantage per turn (or per token, where it says so), the
+    same for the same table; it changes neither the table nor its state, and its state goes to JSON
+    and back without a difference to the next step. One that needs "value" gives targets for the
+    critic.
 
     Args:
         estimator: the function, or the plug-in bound.
@@ -34,7 +39,8 @@ def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, 
 
     Raises:
         AssertionError: it does not keep one of these.
-        PluginError: it raised an exception that is none of Sparring's, or returned what no run can use.
+        PluginError: it raised an exception that is none of Sparring's, or returned what no run can
+            use.
     """
     made = bound("credit", estimator, options)
     root = Stream.from_seed(seed)
@@ -43,15 +49,24 @@ def check_estimator(estimator: Callable[..., Any] | Bound, *, tables: int = 50, 
         draw = root.child(number)
         lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
         check_estimator_on(made, _as_needed(random_table(lengths, seed=number), made), {})
-        state = check_state(made, _as_needed(random_table(lengths or [1], seed=number), made), state)
+        state = check_state(
+            made, _as_needed(random_table(lengths or [1], seed=number), made), state
+        )
 
 
 def _as_needed(turns: TurnTable, estimate: Bound) -> TurnTable:
-    """Return a table without the columns on demand that nobody asked for, and with random ones that plug-ins would fill."""
+    """Return a table without the columns on demand that nobody asked for.
+
+    Those that plug-ins would fill are random.
+    """
     wanted = ordered(estimate.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in wanted}
     stream = Stream.from_seed(0)
-    extra = {name: stream.child(name).generator().normal(size=len(turns.reward)) for name in wanted if name not in FIELDS}
+    extra = {
+        name: stream.child(name).generator().normal(size=len(turns.reward))
+        for name in wanted
+        if name not in FIELDS
+    }
     return dataclasses.replace(turns, **absent, extra=extra)
 
 
@@ -59,25 +74,49 @@ def check_estimator_on(estimate: Bound, turns: TurnTable, state: Mapping[str, An
     """Check an estimator on one table; return what it gave. See ``check_estimator``."""
     before, held = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
-    assert json.dumps(state) == held, f"The {estimate} changed the state that it was given; return a new one."
+    assert json.dumps(state) == held, (
+        f"The {estimate} changed the state that it was given; return a new one."
+    )
     for field in dataclasses.fields(turns):
-        _equal(getattr(turns, field.name), getattr(before, field.name), f"The {estimate} changed the column {field.name!r} of the table.")
+        _equal(
+            getattr(turns, field.name),
+            getattr(before, field.name),
+            f"The {estimate} changed the column {field.name!r} of the table.",
+        )
     again = estimate(turns, json.loads(held))
-    _equal(credit.advantages, again.advantages, f"The {estimate} gave other advantages for the same table; draw from no generator.")
+    _equal(
+        credit.advantages,
+        again.advantages,
+        f"The {estimate} gave other advantages for the same table; draw from no generator.",
+    )
     json.dumps(credit.state)
     for need in {"value", "token_value"} & estimate.needs:
         given = credit.value_targets is not None
-        assert given, f"The {estimate} needs {need!r} and must give value_targets, which the critic is fitted to."
+        assert given, (
+            f"The {estimate} needs {need!r} and must give value_targets, which the critic is "
+            "fitted to."
+        )
     return credit
 
 
 def check_state(estimate: Bound, turns: TurnTable, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Check that an estimator goes on from a state that was saved as from one that was kept; return its new state."""
+    """Check that an estimator goes on from a state that was saved as from one that was kept.
+
+    Return its new state.
+    """
     kept, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
-    _equal(kept.advantages, resumed.advantages, f"The {estimate} goes on otherwise from a state that went to JSON and back.")
-    assert kept.state == resumed.state, f"The {estimate} returns another state from one that went to JSON and back."
+    _equal(
+        kept.advantages,
+        resumed.advantages,
+        f"The {estimate} goes on otherwise from a state that went to JSON and back.",
+    )
+    assert kept.state == resumed.state, (
+        f"The {estimate} returns another state from one that went to JSON and back."
+    )
     numbers = kept.metrics.values()
-    assert all(np.isfinite(value) for value in numbers), f"The {estimate} gave metrics that are not finite: {dict(kept.metrics)}."
+    assert all(np.isfinite(value) for value in numbers), (
+        f"The {estimate} gave metrics that are not finite: {dict(kept.metrics)}."
+    )
     return dict(kept.state)
 
 
@@ -90,7 +129,9 @@ def _equal(first: Any, second: Any, said: str) -> None:
 
 
 def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
-    """Return a turn table with every column: two seats an episode, two episodes a group, two games and roles.
+    """Return a turn table with every column.
+
+    Two seats an episode, two episodes a group, two games and roles.
 
     Args:
         lengths: turns of each trajectory.
@@ -104,7 +145,9 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         return np.array([stream.uniform(place) for place in range(number)])
 
     def normal(number: int) -> Any:
-        return np.array([NormalDist().inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) for share in uniform(number)])
+        return np.array(
+            [NormalDist().inv_cdf(min(max(share, 1e-9), 1 - 1e-9)) for share in uniform(number)]
+        )
 
     def integers(low: int, high: int, number: int) -> Any:
         return low + np.floor((high - low) * uniform(number)).astype(np.int64)
@@ -124,9 +167,15 @@ def random_table(lengths: Sequence[int], seed: int) -> TurnTable:
         role=column(np.arange(count) % 2),
         seat=column(np.arange(count) % 2),
         agent=column(np.zeros(count)),
-        turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
+        turn_index=np.concatenate([np.arange(n) for n in lengths]).astype(np.int64)
+        if size
+        else np.zeros(0, dtype=np.int64),
         reward=reward,
-        components={"game": 0.75 * reward, "process": 0.125 * reward, "best_action": 0.125 * reward},
+        components={
+            "game": 0.75 * reward,
+            "process": 0.125 * reward,
+            "best_action": 0.125 * reward,
+        },
         done=ends,
         state_key=integers(0, 5, size),
         legal=np.ones(size, dtype=bool),

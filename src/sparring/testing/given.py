@@ -23,7 +23,9 @@ def bound(slot: str, plugin: Callable[..., Any] | Bound, options: Mapping[str, A
     if isinstance(plugin, Bound):
         return plugin
     module = sys.modules[plugin.__module__]
-    return with_options(Plugin(slot=slot, name=plugin.__name__, function=plugin, module=module), options)
+    return with_options(
+        Plugin(slot=slot, name=plugin.__name__, function=plugin, module=module), options
+    )
 
 
 def same(first: Any, second: Any, what: str) -> None:

@@ -20,11 +20,14 @@ LEGAL = ("bet", "pass")
 EVENTS: tuple[Literal["ok", "illegal", "unparsable"], ...] = ("ok", "ok", "illegal", "unparsable")
 
 
-def check_reward(reward: Callable[..., Any] | Bound, *, episodes: int = 50, seed: int = 0, **options: Any) -> None:
+def check_reward(
+    reward: Callable[..., Any] | Bound, *, episodes: int = 50, seed: int = 0, **options: Any
+) -> None:
     """Check a reward on random episodes of three seats.
 
-    It gives one finite number or None per turn, the same for the same episode whatever else is asked in the same call, and
-    changes no episode. None is for rewards that read verdicts, of turns that have none.
+    It gives one finite number or None per turn, the same for the same episode whatever else is
+    asked in the same call, and changes no episode. None is for rewards that read verdicts, of turns
+    that have none.
 
     Args:
         reward: the function, or the plug-in bound.
@@ -48,18 +51,32 @@ def check_reward_of(reward: Bound, episode: Episode, games: Mapping[str, Game]) 
     """Check a reward on one episode; see ``check_reward``."""
     before = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)
-    assert len(values) == len(episode.turns), f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
+    assert len(values) == len(episode.turns), (
+        f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
+    )
     for number, value in enumerate(values):
         fine = value is None or (isinstance(value, float) and math.isfinite(value))
-        assert fine, f"The {reward} gave {value!r} for turn {number}; give a finite float, or None for no opinion."
+        assert fine, (
+            f"The {reward} gave {value!r} for turn {number}; give a finite float, or None for "
+            "no opinion."
+        )
     if not reward.needs:
-        assert None not in values, f"The {reward} gave None; only one with NEEDS = {{'verdicts'}} has turns that it cannot judge."
-    same([values, values], opinions(reward, [episode, episode], games), f"The {reward} must say the same of the same episode")
+        assert None not in values, (
+            f"The {reward} gave None; only one with NEEDS = {{'verdicts'}} has turns that it "
+            "cannot judge."
+        )
+    same(
+        [values, values],
+        opinions(reward, [episode, episode], games),
+        f"The {reward} must say the same of the same episode",
+    )
     assert episode == before, f"The {reward} changed the episode; make new objects."
 
 
 def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
-    """Return a finished play of three seats: illegal replies, seats that are not trained, players without tokens among them.
+    """Return a finished play of three seats.
+
+    Illegal replies, seats that are not trained, players without tokens among them.
 
     Args:
         stream: what is drawn from.
@@ -74,7 +91,19 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
         action = LEGAL[draw.integer(3, 2)] if event == "ok" else None
         rewards = {"game": 20 * draw.uniform(4) - 10}
         segments = (said,) if count else ()
-        turn = Turn(seat, own[seat], "learner", "k", LEGAL, "bet", action, event, rewards, segments, truncated=draw.uniform(5) < 0.2)
+        turn = Turn(
+            seat,
+            own[seat],
+            "learner",
+            "k",
+            LEGAL,
+            "bet",
+            action,
+            event,
+            rewards,
+            segments,
+            truncated=draw.uniform(5) < 0.2,
+        )
         made.append(turn._replace(verdict=_verdict(draw) if draw.uniform(6) < 0.5 else None))
         own[seat] += 1
     return Episode(
@@ -94,5 +123,12 @@ def random_episode(stream: Stream, *, turns: int = 6) -> Episode:
 def _verdict(draw: Stream) -> Verdict:
     """Return an oracle's verdict on ``LEGAL``."""
     values = (4 * draw.uniform(10) - 2, 4 * draw.uniform(11) - 2)
-    best = frozenset(action for action, value in zip(LEGAL, values, strict=True) if value == max(values))
-    return Verdict(actions=LEGAL, values=values, best=best, entropy=3 * draw.uniform(12) if draw.uniform(13) < 0.5 else None)
+    best = frozenset(
+        action for action, value in zip(LEGAL, values, strict=True) if value == max(values)
+    )
+    return Verdict(
+        actions=LEGAL,
+        values=values,
+        best=best,
+        entropy=3 * draw.uniform(12) if draw.uniform(13) < 0.5 else None,
+    )

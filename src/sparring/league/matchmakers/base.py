@@ -43,7 +43,14 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
         PluginError: it gave something else.
     """
     if not isinstance(seating, Seating):
-        raise PluginError(f"The {matchmaker} must return a Seating; it returned {type(seating).__name__}.")
+        raise PluginError(
+            f"The {matchmaker} must return a Seating; it returned {type(seating).__name__}."
+        )
     if not len(seating.seats) == len(seating.trained) == request.num_seats:
-        given = f"{len(seating.seats)} seats and {len(seating.trained)} answers whether they are trained"
-        raise PluginError(f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}.")
+        given = (
+            f"{len(seating.seats)} seats and {len(seating.trained)} answers whether they are "
+            "trained"
+        )
+        raise PluginError(
+            f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}."
+        )

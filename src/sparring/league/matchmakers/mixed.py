@@ -1,4 +1,7 @@
-"""Self-play mixed with past selves and bots, against the collapse of playing nobody but the mirror."""
+"""Self-play mixed with past selves and bots.
+
+It prevents the collapse of playing nobody but the mirror.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from sparring.league.matchmakers.base import BOT, LEARNER, PAST, MatchRequest, S
 from sparring.rng import Stream
 
 
-def mixed(request: MatchRequest, *, past: float = 0.25, bots: dict[str, float] | None = None) -> Seating:
+def mixed(
+    request: MatchRequest, *, past: float = 0.25, bots: dict[str, float] | None = None
+) -> Seating:
     """Seat the learner against itself, a past self or a bot, by fixed shares.
 
     What: with probability ``past`` the other seats go to past selves; each seat is an independent,
@@ -32,7 +37,9 @@ def mixed(request: MatchRequest, *, past: float = 0.25, bots: dict[str, float] |
     """
     shares = {PAST: past, **{BOT + name: share for name, share in (bots or {}).items()}}
     if min(shares.values()) < 0 or sum(shares.values()) > 1 + 1e-9:
-        raise ConfigError(f"matchmaker 'mixed': past={past} and bots={bots} must be shares that sum to at most 1.")
+        raise ConfigError(
+            f"matchmaker 'mixed': past={past} and bots={bots} must be shares that sum to at most 1."
+        )
     draw, opponent = request.stream.uniform(0), LEARNER
     for name, share in shares.items():
         if draw < share:
@@ -42,7 +49,10 @@ def mixed(request: MatchRequest, *, past: float = 0.25, bots: dict[str, float] |
     if opponent == LEARNER or (opponent == PAST and not request.members):
         return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)
     own = request.number % request.num_seats
-    seats = tuple(LEARNER if seat == own else _member(request, opponent, seat) for seat in range(request.num_seats))
+    seats = tuple(
+        LEARNER if seat == own else _member(request, opponent, seat)
+        for seat in range(request.num_seats)
+    )
     return Seating(seats=seats, trained=tuple(seat == own for seat in range(request.num_seats)))
 
 

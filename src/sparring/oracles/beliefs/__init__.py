@@ -1,1 +1,4 @@
-"""What a seat may believe about what is hidden: one file per game that oracle ``posterior`` judges."""
+"""What a seat may believe about what is hidden.
+
+One file per game that oracle ``posterior`` judges.
+"""

@@ -1,4 +1,7 @@
-"""Belief: where the ships of battleship_hunt lie, by counting the layouts that agree, and best play while these are few."""
+"""Belief: where the ships of battleship_hunt lie.
+
+It counts the layouts that agree, and finds best play while these are few.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,14 @@ class Seen(NamedTuple):
 
     shot: int
     hits: int  # the sinking ones too
-    sinkings: tuple[tuple[int, int], ...]  # the cell of each answer "sunk", and the hits up to it: the ship is among them
+    # the cell of each answer "sunk", and the hits up to it: the ship is among them
+    sinkings: tuple[tuple[int, int], ...]
 
     def allows(self, masks: Masks) -> Flags:
         """Return which placements of a ship agree with the answers in the ship's cells.
 
-        A ship not wholly shot at was hit or not touched; a whole one was sunk by the last shot at it, and by no other.
+        A ship not wholly shot at was hit or not touched; a whole one was sunk by the last shot at
+        it, and by no other.
         """
         sinking = np.uint64(sum(cell for cell, _ in self.sinkings))
         untouched = masks & np.uint64(self.shot & ~self.hits) == 0
@@ -57,7 +62,10 @@ def seen(table: Sea) -> Seen:
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and the hits before each that sank a ship: the order of the other shots tells nothing."""
+    """Return the board as it is seen, and the hits before each that sank a ship.
+
+    The order of the other shots tells nothing.
+    """
     return f"{state.spiel.table.view(0)} {sorted(seen(state.spiel.table).sinkings)}"
 
 
@@ -66,16 +74,20 @@ class LongSearchError(Exception):
 
 
 class Search:
-    """Best play against some fleets, all equally likely (a fleet may be among them twice), by looking at every belief once.
+    """Best play against some fleets, all equally likely, by looking at every belief once.
 
-    A belief is a set of fleets, as bits, with the cells shot at. Values are sums over its fleets: of those that are sunk in time or,
-    with ``share``, of the cells that are still hit. All fleets have as many cells, so in a belief as many are left in all of them.
+    A fleet may be among them twice.
+
+    A belief is a set of fleets, as bits, with the cells shot at. Values are sums over its fleets:
+    of those that are sunk in time or, with ``share``, of the cells that are still hit. All fleets
+    have as many cells, so in a belief as many are left in all of them.
     """
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
         self.share, self.most = share, beliefs
         self.inside: list[int] = [0] * cells  # per cell the fleets with a ship there
-        self.through: list[dict[int, int]] = [{} for _ in range(cells)]  # per cell the ships there, each with its fleets
+        # per cell the ships there, each with its fleets
+        self.through: list[dict[int, int]] = [{} for _ in range(cells)]
         for number, fleet in enumerate(fleets):
             for ship in fleet:
                 for cell in (cell for cell in range(cells) if ship >> cell & 1):
@@ -84,7 +96,10 @@ class Search:
         self._known: dict[tuple[int, int, int], int] = {}
 
     def bound(self, fleets: int, afloat: int, left: int) -> int:
-        """Return what nobody can beat who knows the fleet: ``afloat`` cells to hit with ``left`` shots."""
+        """Return what nobody can beat who knows the fleet.
+
+        ``afloat`` cells to hit with ``left`` shots.
+        """
         return fleets * min(afloat, left) if self.share else fleets * (afloat <= left)
 
     def shooting(self, alive: int, shot: int, afloat: int, left: int, cell: int) -> int:
@@ -95,7 +110,9 @@ class Search:
             if not ship & ~after:
                 sunk |= fleets
         total = self.value(alive & ~hit, after, afloat, left - 1)
-        total += self.value(hit & sunk, after, afloat - 1, left - 1) + self.value(hit & ~sunk, after, afloat - 1, left - 1)
+        total += self.value(hit & sunk, after, afloat - 1, left - 1) + self.value(
+            hit & ~sunk, after, afloat - 1, left - 1
+        )
         return total + hit.bit_count() if self.share else total
 
     def value(self, alive: int, shot: int, afloat: int, left: int) -> int:
@@ -108,7 +125,9 @@ class Search:
         if not top:
             return 0
         hits = [alive & fleets for fleets in self.inside]
-        options = [(cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1]
+        options = [
+            (cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1
+        ]
         if len(options) == afloat:  # there is one fleet, or they differ in which ship is which
             return top
         at = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), left
@@ -120,12 +139,21 @@ class Search:
             self._known[at] = found = self._best(alive, shot, afloat, left, options)
         return found
 
-    def _best(self, alive: int, shot: int, afloat: int, left: int, options: list[tuple[int, int]]) -> int:
-        """Return the most that a shot at one of the cells will get, each given with the number of fleets that it hits."""
+    def _best(
+        self, alive: int, shot: int, afloat: int, left: int, options: list[tuple[int, int]]
+    ) -> int:
+        """Return the most that a shot at one of the cells will get.
+
+        Each cell is given with the number of fleets that it hits.
+        """
         number, best = alive.bit_count(), 0
         ranked = []
         for cell, hit in options:
-            most = self.share * hit + self.bound(hit, afloat - 1, left - 1) + self.bound(number - hit, afloat, left - 1)
+            most = (
+                self.share * hit
+                + self.bound(hit, afloat - 1, left - 1)
+                + self.bound(number - hit, afloat, left - 1)
+            )
             ranked.append((-most, -hit, cell))
         for most, _, cell in sorted(ranked):
             if -most <= best:
@@ -135,22 +163,31 @@ class Search:
 
 
 @lru_cache(maxsize=8)
-def _bank(rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, layouts: int) -> tuple[Fleet, ...]:
+def _bank(
+    rows: int, columns: int, lengths: tuple[int, ...], touch: bool, bank: int, layouts: int
+) -> tuple[Fleet, ...]:
     """Return the layouts of a bank."""
     return tuple(fleet_of(rows, columns, lengths, touch, bank, index) for index in range(layouts))
 
 
 class Posterior(NamedTuple):
-    """What may be hidden: the probability of a ship in each cell, how many layouts agree, how uncertain that is."""
+    """What may be hidden.
+
+    The probability of a ship in each cell, how many layouts agree, how uncertain that is.
+    """
 
     chances: Floats  # [cells]
-    fleets: int  # with prior "bank", layouts of the bank, the same fleet as often as the bank has it
+    # with prior "bank", layouts of the bank, the same fleet as often as the bank has it
+    fleets: int
     entropy: float
-    some: list[Fleet]  # the fleets themselves if they are at most as many as asked for, else nothing
+    # the fleets themselves if they are at most as many as asked for, else nothing
+    some: list[Fleet]
 
 
 def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -> Posterior:
-    """Return what may be hidden, given the answers; the fleets themselves if they are at most ``most``.
+    """Return what may be hidden, given the answers.
+
+    The fleets themselves if they are at most ``most``.
 
     Raises:
         OracleError: the answers agree with no layout.
@@ -158,9 +195,16 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
     known = seen(table)
     water = waters(table.rows, table.columns, table.lengths, table.touch)
     usable = [known.allows(masks) for masks in water.masks]
-    found = _from_bank(table, water, usable, known, most) if prior == "bank" else _from_counts(water, usable, known, most)
+    found = (
+        _from_bank(table, water, usable, known, most)
+        if prior == "bank"
+        else _from_counts(water, usable, known, most)
+    )
     if found is None:
-        raise OracleError(f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states that were played.")
+        raise OracleError(
+            f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
+            "that were played."
+        )
     return found
 
 
@@ -173,19 +217,26 @@ def _from_counts(water: Waters, usable: list[Flags], known: Seen, most: int) -> 
     return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), some)
 
 
-def _from_bank(table: Sea, water: Waters, usable: list[Flags], known: Seen, most: int) -> Posterior | None:
+def _from_bank(
+    table: Sea, water: Waters, usable: list[Flags], known: Seen, most: int
+) -> Posterior | None:
     """Return the posterior among the layouts of the game's bank."""
     places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
-    layouts = _bank(table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts)
+    layouts = _bank(
+        table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts
+    )
     agree = [
         fleet
         for fleet in layouts
-        if all(ship in some for ship, some in zip(fleet, places, strict=True)) and not known.hits & ~_union(fleet)
+        if all(ship in some for ship, some in zip(fleet, places, strict=True))
+        and not known.hits & ~_union(fleet)
     ]
     if not agree:
         return None
     cover = [_union(fleet) for fleet in agree]
-    chances = np.array([sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)])
+    chances = np.array(
+        [sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)]
+    )
     entropy = sum(many / len(agree) * log(len(agree) / many) for many in Counter(agree).values())
     return Posterior(chances, len(agree), entropy, agree if len(agree) <= most else [])
 
@@ -202,7 +253,9 @@ def battleship_hunt(
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
 ) -> Judgement:
-    """Exact value of each shot in battleship_hunt while few layouts are left; before, its exact chance to hit.
+    """Exact value of each shot in battleship_hunt while few layouts are left.
+
+    Before, its exact chance to hit.
 
     What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, a shot
     is worth what best play after it gets: exact. Else it is worth the probability that it hits, in
@@ -250,16 +303,24 @@ def battleship_hunt(
     if values is not None:
         return Judgement(values=values, entropy=found.entropy)
     values, bound = _hitting(table, [float(found.chances[cell]) for cell in legal])
-    return Judgement(values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=found.entropy)
+    return Judgement(
+        values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=found.entropy
+    )
 
 
 def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
-    """Return probabilities to hit in the game's units, and how far what best play gets can be from them."""
+    """Return probabilities to hit in the game's units, and how far best play can be from them.
+
+    What is meant is what best play gets.
+    """
     total, left, later = sum(table.lengths), table.left - 1, 0.0
     afloat = total - table.hits
     if table.share:
         if left:  # nobody can hit more later than one who knows the layout
-            later = max(chance * min(afloat - 1, left) + (1.0 - chance) * min(afloat, left) for chance in chances)
+            later = max(
+                chance * min(afloat - 1, left) + (1.0 - chance) * min(afloat, left)
+                for chance in chances
+            )
         return [(table.hits + chance) / total for chance in chances], later / total
     if left:  # a miss loses if every shot is needed
         later = max(max(chance, 1.0 - chance if left >= afloat else 0.0) for chance in chances)
@@ -267,11 +328,20 @@ def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
 
 
 def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
-    """Return what best play after each legal shot gets, in the game's units; None if that takes too long."""
-    search, shot = Search(fleets, table.cells, table.share, beliefs), sum(1 << move for move in table.moves)
+    """Return what best play after each legal shot gets, in the game's units.
+
+    None if that takes too long.
+    """
+    search, shot = (
+        Search(fleets, table.cells, table.share, beliefs),
+        sum(1 << move for move in table.moves),
+    )
     every, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         sums = [search.shooting(every, shot, afloat, table.left, cell) for cell in table.legal()]
     except LongSearchError:
         return None
-    return [(table.hits + one / len(fleets)) / total if table.share else one / len(fleets) for one in sums]
+    return [
+        (table.hits + one / len(fleets)) / total if table.share else one / len(fleets)
+        for one in sums
+    ]

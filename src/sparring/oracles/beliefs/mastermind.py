@@ -1,4 +1,7 @@
-"""Belief: which codes agree with all answers, and what each guess is worth, by best play over all sets of codes while they are few."""
+"""Belief: which codes agree with all answers, and what each guess is worth.
+
+The worth is found by best play over all sets of codes while they are few.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +20,52 @@ from sparring.oracles.base import Judgement
 Array = np.ndarray[Any, np.dtype[Any]]
 Priced = tuple[int, int]  # a value, and the work that it takes to find it with nothing remembered
 
-KEPT = 200_000  # sets of codes whose values are remembered; then all are forgotten, which costs time and changes nothing
+# sets of codes whose values are remembered; then all are forgotten, which costs time and changes
+# nothing
+KEPT = 200_000
 SPENT = 500  # work of looking at one set of codes, besides its size times the number of guesses
 GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the guesses left, and the guesses with their answers in any order and each once: what decides which codes are left."""
+    """Return the guesses left, and the guesses with their answers in any order and each once.
+
+    What decides which codes are left.
+    """
     table = state.spiel.table
     return f"{table.left} {sorted(set(zip(table.moves, table.answers, strict=True)))}"
 
 
 def answers(pegs: int, colours: int) -> Array:
-    """Return the answer to each guess (row) under each code (column), as exact * (pegs + 1) + misplaced."""
-    codes = np.array([code_of(pegs, colours, index) for index in range(colours**pegs)], dtype=np.int8)
-    count = np.stack([(codes == colour).sum(1) for colour in range(colours)], axis=1).astype(np.int8)
-    exact = sum((codes[:, None, peg] == codes[None, :, peg]).astype(np.int16) for peg in range(pegs))
-    both = sum(np.minimum(count[:, None, colour], count[None, :, colour]).astype(np.int16) for colour in range(colours))
-    found: Array = np.asarray(exact * pegs + both, dtype=np.int16)  # exact * (pegs + 1) + (both - exact)
+    """Return the answer to each guess (row) under each code (column).
+
+    It is written as exact * (pegs + 1) + misplaced.
+    """
+    codes = np.array(
+        [code_of(pegs, colours, index) for index in range(colours**pegs)], dtype=np.int8
+    )
+    count = np.stack([(codes == colour).sum(1) for colour in range(colours)], axis=1).astype(
+        np.int8
+    )
+    exact = sum(
+        (codes[:, None, peg] == codes[None, :, peg]).astype(np.int16) for peg in range(pegs)
+    )
+    both = sum(
+        np.minimum(count[:, None, colour], count[None, :, colour]).astype(np.int16)
+        for colour in range(colours)
+    )
+    # exact * (pegs + 1) + (both - exact)
+    found: Array = np.asarray(exact * pegs + both, dtype=np.int16)
     return found
 
 
 class Breaker:
-    """Best play: values by the set of codes left and the number of guesses left, each worked out once.
+    """Best play: values by the set of codes left and the number of guesses left.
 
-    Values are sums over codes, so integers: a code counts 1 if it is cracked, or, where that pays, the guesses left when it is.
+    Each is worked out once.
+
+    Values are sums over codes, so integers: a code counts 1 if it is cracked, or, where that pays,
+    the guesses left when it is.
     """
 
     def __init__(self, pegs: int, colours: int, guesses: int, early: bool) -> None:
@@ -50,22 +74,31 @@ class Breaker:
         number = len(self.answers)
         self._rows = np.arange(number)[:, None] * self.kinds
         branch = (pegs + 1) * (pegs + 2) // 2 - 2  # answers after which play goes on
-        self.high = np.array([_fill(number, left, branch, early) for left in range(guesses + 1)])  # [guesses left, codes]
+        # [guesses left, codes]
+        self.high = np.array([_fill(number, left, branch, early) for left in range(guesses + 1)])
         self.low = np.array([_fill(number, left, 1, early) for left in range(guesses + 1)])
         self._known: dict[tuple[int, bytes], Priced] = {}
 
     def pays(self, left: int) -> int:
-        """Return what a code counts that is cracked with ``left`` guesses left, this one among them."""
+        """Return what a code counts that is cracked with ``left`` guesses left.
+
+        The guess that cracks it is among them.
+        """
         return left if self.early else 1
 
     def counts(self, codes: Array) -> Array:
         """Return for each guess how many of the codes each answer leaves, [guesses, answers]."""
         placed = (self._rows + self.answers[:, codes]).ravel()
-        counted: Array = np.bincount(placed, minlength=len(self.answers) * self.kinds).reshape(-1, self.kinds)
+        counted: Array = np.bincount(placed, minlength=len(self.answers) * self.kinds).reshape(
+            -1, self.kinds
+        )
         return counted
 
     def value(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return what best play gets from here on; None if that takes more work than ``budget``, remembered or not."""
+        """Return what best play gets from here on.
+
+        None if that takes more work than ``budget``, remembered or not.
+        """
         if len(codes) <= 2 or left <= 1:
             return int(self.low[left, len(codes)]), 1
         place = left, codes.tobytes()
@@ -77,7 +110,10 @@ class Breaker:
         return found if found is not None and found[1] <= budget else None
 
     def _search(self, codes: Array, left: int, budget: int) -> Priced | None:
-        """Return the value of the best guess, the most promising first; a guess that tells nothing is never needed."""
+        """Return the value of the best guess, the most promising first.
+
+        A guess that tells nothing is never needed.
+        """
         work = len(codes) * len(self.answers) + SPENT
         if work > budget:
             return None
@@ -97,7 +133,10 @@ class Breaker:
         return best, work
 
     def hopes(self, counts: Array, left: int, table: Array | None = None) -> Array:
-        """Return for each guess what it and the play after it cannot beat; or with ``table`` = ``low`` what they get at least."""
+        """Return for each guess what it and the play after it cannot beat.
+
+        Or with ``table`` = ``low`` what they get at least.
+        """
         cracked = counts[:, self.crack]
         after = (self.high if table is None else table)[left - 1]
         total: Array = after[counts].sum(1) - after[cracked] + cracked * self.pays(left)
@@ -132,7 +171,10 @@ class Breaker:
 
 
 def _fill(number: int, left: int, branch: int, early: bool) -> list[int]:
-    """Return what 0 to ``number`` codes count at most if at most ``branch`` ** i of them are cracked by the guess after i others."""
+    """Return what 0 to ``number`` codes count at most.
+
+    At most ``branch`` ** i of them are cracked by the guess after i others.
+    """
     paid: list[int] = []
     for ply in range(left):
         paid += [left - ply if early else 1] * min(branch**ply, number - len(paid))
@@ -159,12 +201,22 @@ def agreeing(table: Board, play: Breaker, prior: Literal["uniform", "bank"]) -> 
     for guess, (exact, misplaced) in zip(table.moves, table.answers, strict=True):
         codes = codes[play.answers[guess, codes] == exact * (table.pegs + 1) + misplaced]
     if not len(codes):
-        raise OracleError(f"Oracle 'posterior': no code agrees with the answers {table.key(0)!r}; judge states that were played.")
+        raise OracleError(
+            f"Oracle 'posterior': no code agrees with the answers {table.key(0)!r}; judge states "
+            "that were played."
+        )
     return codes
 
 
-def mastermind(state: State, *, prior: Literal["uniform", "bank"] = "uniform", work: Annotated[int, Field(ge=1)] = 10_000_000) -> Judgement:
-    """Exact value of each guess in Mastermind, where best play over all sets of codes is not too long to work out.
+def mastermind(
+    state: State,
+    *,
+    prior: Literal["uniform", "bank"] = "uniform",
+    work: Annotated[int, Field(ge=1)] = 10_000_000,
+) -> Judgement:
+    """Exact value of each guess in Mastermind.
+
+    It is known where best play over all sets of codes is not too long to work out.
 
     What: a guess is worth what it and best play after it get: the probability to crack the code
     with the guesses left, or, where the game pays by them, the expected pay. A guess that cannot be
@@ -200,7 +252,10 @@ def mastermind(state: State, *, prior: Literal["uniform", "bank"] = "uniform", w
     """
     table = state.spiel.table
     if state.seat < 0:
-        raise OracleError(f"Oracle 'posterior': no guess is to be made at ply {state.plies}; judge states in which a seat is to act.")
+        raise OracleError(
+            f"Oracle 'posterior': no guess is to be made at ply {state.plies}; judge states in "
+            "which a seat is to act."
+        )
     play = breaker(table.pegs, table.colours, table.guesses, table.early)
     codes = agreeing(table, play, prior)
     number, left, whole = len(codes), table.left, len(codes) * play.pays(table.guesses)

@@ -17,7 +17,10 @@ from sparring.oracles.base import Judgement
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the board as it is seen, and for a bank the first cell revealed: it decides where the mines of a layout lie."""
+    """Return the board as it is seen, and for a bank the first cell revealed.
+
+    It decides where the mines of a layout lie.
+    """
     table = state.spiel.table
     return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
 
@@ -29,7 +32,9 @@ def minesweeper(
     worlds: Annotated[int, Field(ge=0)] = 0,
     beliefs: Annotated[int, Field(ge=1)] = 2000,
 ) -> Judgement:
-    """Exact probability that each action of minesweeper survives, by counting the layouts that agree with the board.
+    """Exact probability that each action of minesweeper survives.
+
+    It comes from counting the layouts that agree with the board.
 
     What: a reveal is worth the probability that the cell holds no mine, a flag that it does; the
     best actions are the safest. With ``worlds``, where few enough layouts are left, a reveal is
@@ -80,11 +85,18 @@ def minesweeper(
         safe = mined if index >= table.cells else 1.0 - mined
         values.append(safe + (1.0 - safe) * lost)
     known = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
-    return Judgement(values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts))
+    return Judgement(
+        values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts)
+    )
 
 
-def _best_play(table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int) -> list[float] | None:
-    """Return what best play after each reveal gets, in the game's units; None if that takes too long."""
+def _best_play(
+    table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int
+) -> list[float] | None:
+    """Return what best play after each reveal gets, in the game's units.
+
+    None if that takes too long.
+    """
     around = neighbours(table.rows, table.columns)
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
@@ -99,33 +111,58 @@ def _best_play(table: Minefield, prior: Literal["uniform", "bank"], closed: list
     return values
 
 
-def _layouts(table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int) -> list[int]:
-    """Return the layouts that agree with the board; before the first reveal those that do when ``cell`` is revealed."""
+def _layouts(
+    table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int
+) -> list[int]:
+    """Return the layouts that agree with the board.
+
+    Before the first reveal those that do when ``cell`` is revealed.
+    """
     if prior == "bank":
-        return _agreeing(table) if table.opened else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
+        return (
+            _agreeing(table)
+            if table.opened
+            else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
+        )
     within = closed if table.opened else [other for other in closed if other != cell]
     return list(layouts_of(_constraints(table, closed), within, table.mines))
 
 
-def mine_probabilities(table: Minefield, prior: Literal["uniform", "bank"]) -> tuple[dict[int, float], int]:
-    """Return closed cell without a flag -> exact probability of a mine, and the number of layouts that agree with the board.
+def mine_probabilities(
+    table: Minefield, prior: Literal["uniform", "bank"]
+) -> tuple[dict[int, float], int]:
+    """Return closed cell without a flag -> exact probability of a mine, and a number.
+
+    It is the number of layouts that agree with the board.
 
     Before the first reveal, which is always safe, the probabilities are 0.
 
     Raises:
         OracleError: the board agrees with no layout.
     """
-    closed = [cell for cell in range(table.cells) if cell not in table.opened and cell not in table.flagged]
+    closed = [
+        cell
+        for cell in range(table.cells)
+        if cell not in table.opened and cell not in table.flagged
+    ]
     if not table.opened:
-        return dict.fromkeys(closed, 0.0), table.layouts if prior == "bank" else comb(table.cells - 1, table.mines)
+        return dict.fromkeys(closed, 0.0), table.layouts if prior == "bank" else comb(
+            table.cells - 1, table.mines
+        )
     counts, layouts = _from_bank(table, closed) if prior == "bank" else _from_counts(table, closed)
     if not layouts:
-        raise OracleError(f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states that were played.")
+        raise OracleError(
+            f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
+            "that were played."
+        )
     return {cell: counts[cell] / layouts for cell in closed}, layouts
 
 
 def _from_counts(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
-    """Return the number of layouts with a mine in each closed cell, and of all layouts, among every set of mines."""
+    """Return the number of layouts with a mine in each closed cell, and of all layouts.
+
+    They are counted among every set of mines.
+    """
     return mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
 
 
@@ -150,16 +187,23 @@ def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int
 def _agreeing(table: Minefield) -> list[int]:
     """Return the layouts of the game's bank that agree with the board."""
     around = neighbours(table.rows, table.columns)
-    seen = [(sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened]
+    seen = [
+        (sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened
+    ]
     opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
     return [
         mined
         for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
-        if not mined & opened and mined & flagged == flagged and all((mined & near).bit_count() == number for near, number in seen)
+        if not mined & opened
+        and mined & flagged == flagged
+        and all((mined & near).bit_count() == number for near, number in seen)
     ]
 
 
 @lru_cache(maxsize=256)
 def _bank(cells: int, mines: int, layouts: int, bank: int, first: int) -> tuple[int, ...]:
     """Return the layouts of a bank as sets of bits, given the first cell revealed."""
-    return tuple(sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first)) for index in range(layouts))
+    return tuple(
+        sum(1 << cell for cell in mines_of(order_of(cells, bank, index), mines, first))
+        for index in range(layouts)
+    )

@@ -1,4 +1,7 @@
-"""Belief: which object is hidden, and what each question is worth, by best play over all beliefs while they are few enough."""
+"""Belief: which object is hidden, and what each question is worth.
+
+The worth is found by best play over all beliefs while they are few enough.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,20 @@ GREEDY = 0.5  # the certainty of a verdict from one step of information gain
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the objects, how many questions were asked, and the belief: the order of answers tells nothing."""
+    """Return the objects, how many questions were asked, and the belief.
+
+    The order of answers tells nothing.
+    """
     table = state.spiel.table
-    return f"{table.rows} {table.asked} {inquest(table.rows, table.values, table.noise, table.cost).now(table)}"
+    belief = inquest(table.rows, table.values, table.noise, table.cost).now(table)
+    return f"{table.rows} {table.asked} {belief}"
 
 
 class Inquest(ABC):
-    """Best play with a known table: values by belief and questions left, each worked out once. Yes and no are parted by bits of objects."""
+    """Best play with a known table: values by belief and questions left, each worked out once.
+
+    Yes and no are parted by bits of objects.
+    """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
         self.yes, self.objects, self.cost = yes, objects, cost
@@ -42,36 +52,58 @@ class Inquest(ABC):
 
     @abstractmethod
     def split(self, belief: Belief, yes: int) -> Split:
-        """Return the probability of yes and the beliefs after yes and no; an answer of no chance leaves the belief."""
+        """Return the probability of yes and the beliefs after yes and no.
+
+        An answer of no chance leaves the belief.
+        """
 
     @abstractmethod
     def useful(self, belief: Belief) -> list[int]:
-        """Return the questions that tell something, one of those that tell the same, as bits of the objects that answer yes."""
+        """Return the questions that tell something, one of those that tell the same.
+
+        They are bits of the objects that answer yes.
+        """
 
     @abstractmethod
     def size(self, belief: Belief, left: int) -> int:
         """Return a bound on the number of beliefs that can be reached."""
 
     def value(self, belief: Belief, left: int) -> float:
-        """Return what best play will get from here on: the better of guessing the likeliest object and of asking."""
+        """Return what best play will get from here on.
+
+        The better of guessing the likeliest object and of asking.
+        """
         found = self._known.get((belief, left))
         if found is None:
             found = max(self.chances(belief))
             if left and found < 1.0:
-                found = max([found, *(self.asking(belief, yes, left) for yes in self.useful(belief))])
+                found = max(
+                    [found, *(self.asking(belief, yes, left) for yes in self.useful(belief))]
+                )
             self._known[belief, left] = found
         return found
 
     def asking(self, belief: Belief, yes: int, left: int) -> float:
         """Return what a question, and best play after it, will get."""
         chance, one, other = self.split(belief, yes)
-        return -self.cost + chance * self.value(one, left - 1) + (1.0 - chance) * self.value(other, left - 1)
+        return (
+            -self.cost
+            + chance * self.value(one, left - 1)
+            + (1.0 - chance) * self.value(other, left - 1)
+        )
 
     def guessing(self, belief: Belief, yes: int) -> tuple[float, float]:
-        """Return what a question and then a guess will get, and how many nats about the object the answer is expected to tell."""
+        """Return what a question and then a guess will get, and what it tells.
+
+        It is how many nats about the object the answer is expected to tell.
+        """
         chance, one, other = self.split(belief, yes)
-        after = [(share, self.chances(part)) for share, part in ((chance, one), (1.0 - chance, other))]
-        told = entropy(self.chances(belief)) - sum(share * entropy(chances) for share, chances in after)
+        after = [
+            (share, self.chances(part)) for share, part in ((chance, one), (1.0 - chance, other))
+        ]
+        told = entropy(self.chances(belief)) - sum(
+            share * entropy(chances) for share, chances in after
+        )
         return -self.cost + sum(share * max(chances) for share, chances in after), told
 
     def trim(self) -> None:
@@ -98,7 +130,11 @@ class Truthful(Inquest):
     def split(self, belief: Belief, yes: int) -> Split:
         """Return the share of yes and the objects left after each answer."""
         assert isinstance(belief, int)
-        return (belief & yes).bit_count() / belief.bit_count(), belief & yes or belief, belief & ~yes or belief
+        return (
+            (belief & yes).bit_count() / belief.bit_count(),
+            belief & yes or belief,
+            belief & ~yes or belief,
+        )
 
     def useful(self, belief: Belief) -> list[int]:
         """Return the questions that part the objects left."""
@@ -106,14 +142,24 @@ class Truthful(Inquest):
         return sorted({min(belief & yes, belief & ~yes) for yes in self.yes} - {0})
 
     def size(self, belief: Belief, left: int) -> int:
-        """Return the least of the number of sets of objects left, and of ways to ask and be answered."""
+        """Return the least of two numbers.
+
+        They count the sets of objects left, and the ways to ask and be answered.
+        """
         assert isinstance(belief, int)
         kinds = len(self.useful(belief))
-        return min(1 << belief.bit_count(), sum(comb(kinds, asked) << asked for asked in range(min(left, kinds) + 1)))
+        return min(
+            1 << belief.bit_count(),
+            sum(comb(kinds, asked) << asked for asked in range(min(left, kinds) + 1)),
+        )
 
 
 class Noisy(Inquest):
-    """Answers may be wrong: a belief counts for each object the answers that speak for it, less those of the object with fewest."""
+    """Answers may be wrong.
+
+    A belief counts for each object the answers that speak for it, less those of the object with
+    fewest.
+    """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
         super().__init__(yes, objects, cost)
@@ -135,7 +181,10 @@ class Noisy(Inquest):
         return tuple(count - least for count in more)
 
     def chances(self, belief: Belief) -> list[float]:
-        """Return the probability of each object: proportional to ((1 - noise) / noise) ** answers for it."""
+        """Return the probability of each object.
+
+        Proportional to ((1 - noise) / noise) ** answers for it.
+        """
         assert isinstance(belief, tuple)
         odds, most = self.noise / (1.0 - self.noise), max(belief)
         likely = [odds ** (most - count) for count in belief]
@@ -154,9 +203,14 @@ class Noisy(Inquest):
         return self._useful
 
     def size(self, belief: Belief, left: int) -> int:
-        """Return the number of ways in which yes can outweigh no, question by question, with at most ``left`` answers."""
+        """Return the number of ways in which yes can outweigh no, question by question.
+
+        There are at most ``left`` answers.
+        """
         kinds = len(self._useful)
-        return sum(comb(kinds, asked) * comb(left, asked) << asked for asked in range(min(left, kinds) + 1))
+        return sum(
+            comb(kinds, asked) * comb(left, asked) << asked for asked in range(min(left, kinds) + 1)
+        )
 
 
 def entropy(chances: list[float]) -> float:
@@ -168,14 +222,22 @@ def entropy(chances: list[float]) -> float:
 def inquest(rows: tuple[tuple[int, ...], ...], values: int, noise: float, cost: float) -> Inquest:
     """Return best play with a table of objects, shared by all states that have it."""
     kinds = len(rows[0]) * values
-    yes = tuple(sum(1 << thing for thing, row in enumerate(rows) if row[kind // values] == kind % values) for kind in range(kinds))
+    yes = tuple(
+        sum(1 << thing for thing, row in enumerate(rows) if row[kind // values] == kind % values)
+        for kind in range(kinds)
+    )
     return Noisy(yes, len(rows), cost, noise) if noise else Truthful(yes, len(rows), cost)
 
 
 def twenty_questions(
-    state: State, *, prior: Literal["uniform", "bank"] = "uniform", beliefs: Annotated[int, Field(ge=1)] = 20_000
+    state: State,
+    *,
+    prior: Literal["uniform", "bank"] = "uniform",
+    beliefs: Annotated[int, Field(ge=1)] = 20_000,
 ) -> Judgement:
-    """Exact value of each question and each guess in twenty questions, where best play over all beliefs is not too long to work out.
+    """Exact value of each question and each guess in twenty questions.
+
+    It is known where best play over all beliefs is not too long to work out.
 
     What: a guess is worth the probability that it is right, a question what best play after it
     gets. The cost of questions already asked is counted.
@@ -221,10 +283,15 @@ def twenty_questions(
             bound = max(bound, value - low, high - value)
         values.append(value - paid)
     best.trim()
-    return Judgement(values=values, certainty=1.0 if exact else GREEDY, bound=bound, entropy=entropy(chances))
+    return Judgement(
+        values=values, certainty=1.0 if exact else GREEDY, bound=bound, entropy=entropy(chances)
+    )
 
 
 def reachable(chances: list[float], left: int, noise: float) -> float:
-    """Return a bound on the probability of a right guess after ``left`` answers: one guess for each of 2^left ways to be answered."""
+    """Return a bound on the probability of a right guess after ``left`` answers.
+
+    One guess for each of 2^left ways to be answered.
+    """
     likeliest = sorted(chances, reverse=True)
     return min(sum(likeliest[: 2**left]), likeliest[0] * (2.0 * (1.0 - noise)) ** left)

@@ -1,4 +1,7 @@
-"""Belief: which urn is hidden, and what drawing on is worth, by Bayes' rule and dynamic programming over counts."""
+"""Belief: which urn is hidden, and what drawing on is worth.
+
+It goes by Bayes' rule and dynamic programming over counts.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,21 @@ class Trial:
         self._known: dict[Counts, float] = {}
 
     def chances(self, counts: Counts) -> list[float]:
-        """Return the probability of each urn given the colours drawn: a quotient of whole numbers."""
-        likely = [prod(balls**count for balls, count in zip(urn, counts, strict=True)) for urn in self.urns]
+        """Return the probability of each urn given the colours drawn.
+
+        A quotient of whole numbers.
+        """
+        likely = [
+            prod(balls**count for balls, count in zip(urn, counts, strict=True))
+            for urn in self.urns
+        ]
         return [one / sum(likely) for one in likely]
 
     def value(self, counts: Counts) -> float:
-        """Return what best play will get from here on: the better of declaring the likeliest urn and of drawing."""
+        """Return what best play will get from here on.
+
+        The better of declaring the likeliest urn and of drawing.
+        """
         found = self._known.get(counts)
         if found is None:
             found = max(self.chances(counts))
@@ -46,8 +58,13 @@ class Trial:
         """Return what a draw, and best play after it, will get."""
         chances, total = self.chances(counts), -self.cost
         for colour in range(len(counts)):
-            likely = sum(chance * urn[colour] for chance, urn in zip(chances, self.urns, strict=True)) / self.balls
-            total += likely * self.value((*counts[:colour], counts[colour] + 1, *counts[colour + 1 :]))
+            likely = (
+                sum(chance * urn[colour] for chance, urn in zip(chances, self.urns, strict=True))
+                / self.balls
+            )
+            total += likely * self.value(
+                (*counts[:colour], counts[colour] + 1, *counts[colour + 1 :])
+            )
         return total
 
 
@@ -58,7 +75,9 @@ def trial(urns: Urns, most: int, cost: float) -> Trial:
 
 
 def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
-    """Exact value of drawing and of each declaration in urn, for the best player that knows the urns and not which one is hidden.
+    """Exact value of drawing and of each declaration in urn.
+
+    It is that of the best player that knows the urns and not which one is hidden.
 
     What: a declaration is worth the probability that it is right, a draw what best play after it
     gets. The cost of draws already made is counted.
@@ -84,5 +103,10 @@ def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judge
     table = state.spiel.table
     counts, best = table.counts(), trial(table.contents, table.most, table.cost)
     chances, paid = best.chances(counts), table.cost * len(table.drawn)
-    values = [(chances[index - 1] if index else best.drawing(counts)) - paid for index in state.legal_indices()]
-    return Judgement(values=values, entropy=max(0.0, -sum(chance * log(chance) for chance in chances if chance)))
+    values = [
+        (chances[index - 1] if index else best.drawing(counts)) - paid
+        for index in state.legal_indices()
+    ]
+    return Judgement(
+        values=values, entropy=max(0.0, -sum(chance * log(chance) for chance in chances if chance))
+    )

@@ -1,4 +1,7 @@
-"""Puzzle: sokoban, by the length of the shortest solution of every position, found by one search backwards from the goals."""
+"""Puzzle: sokoban, by the length of the shortest solution of every position.
+
+They are found by one search backwards from the goals.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def sokoban(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Literal["backtracking", "z3"] = "backtracking",
 ) -> Judgement | None:
-    """Whether each move of sokoban keeps a solution within the moves that are left, by the shortest solution of every position.
+    """Whether each move of sokoban keeps a solution within the moves that are left.
+
+    The shortest solution of every position tells.
 
     What: a move is worth what the game pays if all later ones are the best, costs of moves
     included.
@@ -67,14 +72,20 @@ def sokoban(
     keeps = [way is not None and way <= left for way in ways]
     if not any(keeps) and not table.share:
         return None if lost == "abstain" else _beyond(table, ways)
-    values = [_value(child, way if keep else None, left) for child, way, keep in zip(children, ways, keeps, strict=True)]
+    values = [
+        _value(child, way if keep else None, left)
+        for child, way, keep in zip(children, ways, keeps, strict=True)
+    ]
     if not any(keeps):
         return Judgement(values=values)
     return Judgement(values=values, best=_shortest(ways) if right == "forced" else keeps)
 
 
 def reference(state: State) -> tuple[str, ...] | None:
-    """Return a shortest plan for the room, of several the first in the order of the moves; None if there are too many positions."""
+    """Return a shortest plan for the room, of several the first in the order of the moves.
+
+    None if there are too many positions.
+    """
     table = _table(state, "backtracking").opened()
     boxes = table.boxes.bit_count()
     found = solutions(table.floor, boxes, boxes)
@@ -82,13 +93,18 @@ def reference(state: State) -> tuple[str, ...] | None:
         return None
     while not table.solved:
         children = [table.after(index) for index in table.legal()]
-        table = children[_shortest([found.of(child.agent, child.boxes) for child in children]).index(True)]
+        table = children[
+            _shortest([found.of(child.agent, child.boxes) for child in children]).index(True)
+        ]
     return tuple(table.name_of(0, move) for move in table.moves)
 
 
 @lru_cache(maxsize=KEPT_ROOMS)
 def solutions(floor: Floor, boxes: int, number: int) -> Distances | None:
-    """Return from every position the least moves until ``number`` of the boxes are on goals; None if there are too many positions."""
+    """Return from every position the least moves until ``number`` of the boxes are on goals.
+
+    None if there are too many positions.
+    """
     return distances(floor, boxes, number, MOST_POSITIONS)
 
 
@@ -100,12 +116,21 @@ def _table(state: State, solver: str) -> SokobanTable:
     """
     table = getattr(state.spiel, "table", None)
     if not isinstance(table, SokobanTable):
-        raise OracleError(f"Puzzle 'sokoban' was asked about a state of {state.game.name!r}; judge states of sokoban.")
+        raise OracleError(
+            f"Puzzle 'sokoban' was asked about a state of {state.game.name!r}; judge states of "
+            "sokoban."
+        )
     if state.seat < 0:
         why = "is finished" if state.done else "waits for chance"
-        raise OracleError(f"Puzzle 'sokoban' was asked about a state that {why}, at ply {state.plies}; judge states with a move to make.")
+        raise OracleError(
+            f"Puzzle 'sokoban' was asked about a state that {why}, at ply {state.plies}; judge "
+            "states with a move to make."
+        )
     if solver != "backtracking":
-        raise OracleError(f"Puzzle 'sokoban' has no solver {solver!r}; write solver='backtracking', which is exact here too.")
+        raise OracleError(
+            f"Puzzle 'sokoban' has no solver {solver!r}; write solver='backtracking', which is "
+            "exact here too."
+        )
     return table
 
 
@@ -116,14 +141,22 @@ def _shortest(ways: list[int | None]) -> list[bool]:
 
 
 def _beyond(table: SokobanTable, ways: list[int | None]) -> Judgement | None:
-    """Return the judgement by a solution that needs more moves than are left; None in a deadlock."""
+    """Return the judgement by a solution that needs more moves than are left.
+
+    None in a deadlock.
+    """
     if all(way is None for way in ways):
         return None
-    return Judgement(values=[float(ok) for ok in _shortest(ways)], bound=1.0 + table.cost * table.most)
+    return Judgement(
+        values=[float(ok) for ok in _shortest(ways)], bound=1.0 + table.cost * table.most
+    )
 
 
 def _value(child: SokobanTable, way: int | None, left: int) -> float:
-    """Return what best play pays after a move; ``way`` is None where it cannot solve the room in the moves left."""
+    """Return what best play pays after a move.
+
+    ``way`` is None where it cannot solve the room in the moves left.
+    """
     boxes = child.boxes.bit_count()
     if way is not None:
         return child.paid(boxes, len(child.moves) + way)

@@ -26,7 +26,9 @@ def sudoku(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
 ) -> Judgement | None:
-    """Whether each digit of sudoku keeps the board solvable, by the only solution that a solver finds from the givens.
+    """Whether each digit of sudoku keeps the board solvable.
+
+    The only solution, which a solver finds from the givens, tells.
 
     What: a right digit is worth what the game pays if all later ones are right too. A wrong one is
     worth what the game can still pay after it.
@@ -59,7 +61,10 @@ def sudoku(
     forced: list[bool] | None = None
     if right == "forced":
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
-        forced = [ok and singles.get(cell) == digit + 1 for ok, (cell, digit) in zip(good, legal, strict=True)]
+        forced = [
+            ok and singles.get(cell) == digit + 1
+            for ok, (cell, digit) in zip(good, legal, strict=True)
+        ]
     return filling(table, good, wrong, forced, lost)
 
 
@@ -67,7 +72,11 @@ def reference(state: State) -> tuple[str, ...]:
     """Return the digits that solve the puzzle, in reading order."""
     table: SudokuTable = state.spiel.table
     truth = solution(table.size, table.givens)
-    return tuple(word_of(table.size, cell * table.size + truth[cell] - 1) for cell, digit in enumerate(table.givens) if not digit)
+    return tuple(
+        word_of(table.size, cell * table.size + truth[cell] - 1)
+        for cell, digit in enumerate(table.givens)
+        if not digit
+    )
 
 
 @lru_cache(maxsize=KEPT_SOLUTIONS)
@@ -80,7 +89,10 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
     every = _by_z3(size, givens, 2) if solver == "z3" else solutions(size, givens, 2)
     if len(every) != 1:
         what = "several solutions" if every else "no solution"
-        raise OracleError(f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {what}; judge puzzles with exactly one.")
+        raise OracleError(
+            f"Oracle 'constraint': the puzzle {board_text(size, givens)} has {what}; judge "
+            "puzzles with exactly one."
+        )
     return every[0]
 
 

@@ -19,7 +19,7 @@ def load_z3() -> Any:
         import z3
     except ImportError:
         raise ConfigError(
-            "Oracle 'constraint' with solver='z3' needs the package z3-solver, which is not installed; "
-            "run pip install 'sparring[oracles]', or write solver='backtracking'."
+            "Oracle 'constraint' with solver='z3' needs the package z3-solver, which is not "
+            "installed; run pip install 'sparring[oracles]', or write solver='backtracking'."
         ) from None
     return z3

@@ -26,7 +26,9 @@ def zebra(
     lost: Literal["abstain", "solution"] = "abstain",
     solver: Solver = "backtracking",
 ) -> Judgement | None:
-    """Whether each value of a logic-grid puzzle keeps it solvable, by the only solution that a solver finds from the clues alone.
+    """Whether each value of a logic-grid puzzle keeps it solvable.
+
+    The only solution, which a solver finds from the clues alone, tells.
 
     What: a right value is worth what the game pays if all later ones are right too. A wrong one is
     worth what the game can still pay after it.
@@ -62,8 +64,12 @@ def zebra(
     wrong = sum(held != 0 and held != true for held, true in zip(table.cells, truth, strict=True))
     forced: list[bool] | None = None
     if right == "forced":
-        known = deduced(table.houses, table.attributes, table.clues, table.cells) or (0,) * len(truth)
-        forced = [ok and known[cell] == value + 1 for ok, (cell, value) in zip(good, legal, strict=True)]
+        known = deduced(table.houses, table.attributes, table.clues, table.cells) or (0,) * len(
+            truth
+        )
+        forced = [
+            ok and known[cell] == value + 1 for ok, (cell, value) in zip(good, legal, strict=True)
+        ]
     return filling(table, good, wrong, forced, lost)
 
 
@@ -71,33 +77,51 @@ def reference(state: State) -> tuple[str, ...]:
     """Return the values that solve the puzzle, house by house."""
     table: ZebraTable = state.spiel.table
     truth = solution(table.houses, table.attributes, table.clues)
-    return tuple(word_of(table.houses, table.attributes, cell * table.houses + value - 1) for cell, value in enumerate(truth))
+    return tuple(
+        word_of(table.houses, table.attributes, cell * table.houses + value - 1)
+        for cell, value in enumerate(truth)
+    )
 
 
 @lru_cache(maxsize=KEPT_SOLUTIONS)
-def solution(houses: int, attributes: int, clues: tuple[Clue, ...], solver: Solver = "backtracking") -> Board:
+def solution(
+    houses: int, attributes: int, clues: tuple[Clue, ...], solver: Solver = "backtracking"
+) -> Board:
     """Return the only solution of a puzzle.
 
     Raises:
         OracleError: it has none, or several.
     """
-    every = by_z3(houses, attributes, clues, 2) if solver == "z3" else solutions(houses, attributes, clues)
+    every = (
+        by_z3(houses, attributes, clues, 2)
+        if solver == "z3"
+        else solutions(houses, attributes, clues)
+    )
     if len(every) != 1:
         what = "several solutions" if every else "no solution"
         raise OracleError(
-            f"Oracle 'constraint': the puzzle {clues_text(houses, clues)!r} has {what}; judge puzzles whose clues leave exactly one."
+            f"Oracle 'constraint': the puzzle {clues_text(houses, clues)!r} has {what}; judge "
+            "puzzles whose clues leave exactly one."
         )
     return every[0]
 
 
 def by_z3(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> list[Board]:
-    """Return the solutions of a puzzle, at most ``limit``, by Z3: an integer per item, the house it is in."""
+    """Return the solutions of a puzzle, at most ``limit``, by Z3.
+
+    An integer per item, the house it is in.
+    """
     z3, found = load_z3(), list[Board]()
     at = [z3.Int(f"item{number}") for number in range(houses * attributes)]
     solver = z3.Solver()
     solver.add([z3.And(house >= 0, house < houses) for house in at])
     solver.add([z3.Distinct(at[first : first + houses]) for first in range(0, len(at), houses)])
-    solver.add([_formula(z3, kind, at[one], two if kind in ("is", "not") else at[two]) for kind, one, two in clues])
+    solver.add(
+        [
+            _formula(z3, kind, at[one], two if kind in ("is", "not") else at[two])
+            for kind, one, two in clues
+        ]
+    )
     while len(found) < limit and solver.check() == z3.sat:
         model = solver.model()
         homes = [model.eval(house, model_completion=True).as_long() for house in at]

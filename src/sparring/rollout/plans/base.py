@@ -1,14 +1,19 @@
-"""How the games of a group come about: each from the start, or some from the middle of others, as a plan says.
+"""How the games of a group come about.
 
-A plan is asked in waves, once per group and wave: so many games are left, these are finished, where do the next ones begin? A game that
-begins in the middle takes over the turns before that place as they were, tokens and log-probabilities included, and chance goes on as
-dealt: it is the game that a member of the group would have played had it gone the same way so far. When a plan wants nothing more,
-the games that are left begin at the start. So every plan plays as many games as there would be without one, and which game is played on
-which stream is a function of the plan's answers alone, whatever is in flight.
+Each from the start, or some from the middle of others, as a plan says.
+
+A plan is asked in waves, once per group and wave: so many games are left, these are finished, where
+do the next ones begin? A game that begins in the middle takes over the turns before that place as
+they were, tokens and log-probabilities included, and chance goes on as dealt: it is the game that a
+member of the group would have played had it gone the same way so far. When a plan wants nothing
+more, the games that are left begin at the start. So every plan plays as many games as there would
+be without one, and which game is played on which stream is a function of the plan's answers alone,
+whatever is in flight.
 
 Metrics, where a plan holds games back for later waves:
     branches                games per group that began in the middle of another, mean
-    shared_turns            share of the trained turns that were taken over from another game of the group, and not sampled
+    shared_turns            share of the trained turns that were taken over from another game of the
+                            group, and not sampled
 """
 
 from __future__ import annotations
@@ -50,8 +55,12 @@ class PlannedGame(NamedTuple):
         return [place for place, turn in enumerate(self.episode.turns) if trained[turn.seat]]
 
 
-def check_output(plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any) -> None:
-    """Check that a plan has given places in the games that are finished; every call of one ends here.
+def check_output(
+    plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGame], *stream: Any
+) -> None:
+    """Check that a plan has given places in the games that are finished.
+
+    Every call of one ends here.
 
     Raises:
         PluginError: it gave something else.
@@ -59,8 +68,14 @@ def check_output(plan: Bound, wanted: Any, left: int, games: Sequence[PlannedGam
     if not isinstance(wanted, Sequence) or not all(isinstance(origin, Origin) for origin in wanted):
         raise PluginError(f"The {plan} must return a list of Origin; it returned {wanted!r:.100}.")
     for origin in wanted:
-        if origin.turn and not (0 <= origin.parent < len(games) and 0 < origin.turn <= len(games[origin.parent].episode.turns)):
-            raise PluginError(f"The {plan} begins a game at {origin}, which is in none of the {len(games)} games that are finished.")
+        if origin.turn and not (
+            0 <= origin.parent < len(games)
+            and 0 < origin.turn <= len(games[origin.parent].episode.turns)
+        ):
+            raise PluginError(
+                f"The {plan} begins a game at {origin}, which is in none of the {len(games)} "
+                "games that are finished."
+            )
 
 
 def play_planned(
@@ -72,12 +87,16 @@ def play_planned(
     group_size: int,
     progress: float = 0.0,
 ) -> tuple[list[Episode], dict[str, float]]:
-    """Play the games of all groups as a plan says; return their episodes in the order of ``specs``, and the figures listed above.
+    """Play the games of all groups as a plan says.
+
+    Return their episodes in the order of ``specs``, and the figures listed above.
 
     Args:
-        plan: asked for each group, wave by wave, where its next games begin: called with the number of games left, the finished ones and
-            a stream of the group's own, it returns origins. Fewer than are left hold games back; none lets the rest begin at the start.
-        specs: the games, the members of a group next to each other. Game number n of a group keeps the streams of its n-th spec.
+        plan: asked for each group, wave by wave, where its next games begin: called with the number
+            of games left, the finished ones and a stream of the group's own, it returns origins.
+            Fewer than are left hold games back; none lets the rest begin at the start.
+        specs: the games, the members of a group next to each other. Game number n of a group keeps
+            the streams of its n-th spec.
         play: plays games; groups that failed are left out and noted in the counts.
         counts: filled with the failures that were handled.
         group_size: games per group.
@@ -86,7 +105,9 @@ def play_planned(
     Raises:
         RolloutError: every group failed.
     """
-    groups = [_Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)]
+    groups = [
+        _Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)
+    ]
     while due := [spec for group in groups for spec in group.due(plan, progress)]:
         finished = _wave(due, play, counts, groups)
         for group in groups:
@@ -95,8 +116,13 @@ def play_planned(
     return [game.episode for group in whole for game in group.games], _metrics(whole)
 
 
-def _wave(due: list[EpisodeSpec], play: Play, counts: RolloutCounts, groups: Sequence[_Group]) -> dict[int, Episode]:
-    """Return the episodes of one wave by their ids; that all its groups failed is no error while there are others."""
+def _wave(
+    due: list[EpisodeSpec], play: Play, counts: RolloutCounts, groups: Sequence[_Group]
+) -> dict[int, Episode]:
+    """Return the episodes of one wave by their ids.
+
+    That all its groups failed is no error while there are others.
+    """
     try:
         return {episode.episode_id: episode for episode in play(due, counts)}
     except RolloutError:
@@ -125,24 +151,41 @@ class _Group:
         wanted: Sequence[Origin] = plan(left, tuple(self.games), self._stream, progress=progress)
         self._asked = list(wanted[:left]) or [FRESH] * left
         self.held_back |= len(self._asked) < left
-        return [self._spec(number, origin) for number, origin in enumerate(self._asked, start=len(self.games))]
+        return [
+            self._spec(number, origin)
+            for number, origin in enumerate(self._asked, start=len(self.games))
+        ]
 
     def _spec(self, number: int, origin: Origin) -> EpisodeSpec:
         """Return game number ``number`` of the group as it is to be played."""
         if origin.turn == 0:
             return self.specs[number]
-        return replace(self.specs[number], prefix=self.games[origin.parent].episode.turns[: origin.turn], redealt=False)
+        return replace(
+            self.specs[number],
+            prefix=self.games[origin.parent].episode.turns[: origin.turn],
+            redealt=False,
+        )
 
     def take(self, finished: Mapping[int, Episode]) -> None:
         """Take in the games that were asked for; without one of them the group is lost."""
-        found = [finished.get(spec.episode_id) for spec in self.specs[len(self.games) :][: len(self._asked)]]
+        found = [
+            finished.get(spec.episode_id)
+            for spec in self.specs[len(self.games) :][: len(self._asked)]
+        ]
         self._lost |= None in found
-        self.games += [PlannedGame(origin, game) for origin, game in zip(self._asked, found, strict=True) if game is not None]
+        self.games += [
+            PlannedGame(origin, game)
+            for origin, game in zip(self._asked, found, strict=True)
+            if game is not None
+        ]
         self._asked = []
 
     def whole(self, counts: RolloutCounts) -> bool:
         """Return whether all games of the group have been played."""
-        return len(self.games) == len(self.specs) and self.specs[0].group_id not in counts.dropped_groups
+        return (
+            len(self.games) == len(self.specs)
+            and self.specs[0].group_id not in counts.dropped_groups
+        )
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:

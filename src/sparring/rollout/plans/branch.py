@@ -31,7 +31,9 @@ def branch(
     penalty: Annotated[float, Field(ge=0, le=1)] = 0.0,
     balance: Annotated[float, Field(ge=0)] | None = None,
 ) -> list[Origin]:
-    """Play some games of a group from the start, and the rest from turns at which the model was less sure than at first.
+    """Play some games of a group from the start, and the rest from uncertain turns.
+
+    At these the model was less sure than at first.
 
     What: after each wave of finished games the trained turns that were sampled in it are looked at.
     Where the rule says so, another game goes on from before the turn, until the group has all its
@@ -86,20 +88,29 @@ def branch(
     """
     size = left + len(games)
     _check(size, initial, balance)
-    surprises = [[_surprise(game.episode.turns[place], first_tokens) for place in game.decisions] for game in games]
+    surprises = [
+        [_surprise(game.episode.turns[place], first_tokens) for place in game.decisions]
+        for game in games
+    ]
     wanted = -(-size // 2) if initial is None else initial
     if balance is not None:
         wanted = _balanced(size, balance, surprises[0]) if games else 1
     if len(games) < wanted:
         return [FRESH] * (wanted - len(games))
-    known = [own[0] for own, game in zip(surprises, games, strict=True) if own and own[0] is not None and game.origin == FRESH]
+    known = [
+        own[0]
+        for own, game in zip(surprises, games, strict=True)
+        if own and own[0] is not None and game.origin == FRESH
+    ]
     if not known:
         return []
     start = fmean(known)
 
     def chosen(number: int, place: int, surprise: float | None, run: int) -> bool:
         draw, factor = stream.child(number).uniform(place), max(0.0, 1.0 - penalty * run)
-        return surprise is not None and _branches(draw, entropy_weight * (surprise - start), threshold, factor)
+        return surprise is not None and _branches(
+            draw, entropy_weight * (surprise - start), threshold, factor
+        )
 
     begun = {game.origin for game in games}
     new = [origin for origin in _branching(games, surprises, chosen) if origin not in begun]
@@ -107,14 +118,21 @@ def branch(
 
 
 def _branching(
-    games: Sequence[PlannedGame], surprises: Sequence[Sequence[float | None]], chosen: Callable[[int, int, float | None, int], bool]
+    games: Sequence[PlannedGame],
+    surprises: Sequence[Sequence[float | None]],
+    chosen: Callable[[int, int, float | None, int], bool],
 ) -> list[Origin]:
-    """Return the places that are chosen to branch at, by depth and then by game; what a game took over was its parent's to choose."""
+    """Return the places that are chosen to branch at, by depth and then by game.
+
+    What a game took over was its parent's to choose.
+    """
     found: list[tuple[int, Origin]] = []
     runs = {FRESH: 0}  # branching turns in a row up to here, by the place a game begins at
     for number, game in enumerate(games):
         run = runs[game.origin]
-        for depth, (place, surprise) in enumerate(zip(game.decisions, surprises[number], strict=True)):
+        for depth, (place, surprise) in enumerate(
+            zip(game.decisions, surprises[number], strict=True)
+        ):
             if depth == 0 or (game.origin != FRESH and place <= game.origin.turn):
                 continue
             run = run + 1 if chosen(number, place, surprise, run) else 0
@@ -128,28 +146,42 @@ def _check(size: int, initial: int | None, balance: float | None) -> None:
     """Raise ConfigError if the options do not fit each other or a group of ``size`` games."""
     if size == 1:
         raise ConfigError(
-            "rollout.plan 'branch': rollout.group_size=1 leaves no games to branch; write rollout.group_size=8, or rollout.plan.name=none."
+            "rollout.plan 'branch': rollout.group_size=1 leaves no games to branch; write "
+            "rollout.group_size=8, or rollout.plan.name=none."
         )
     if initial is not None and initial > size:
         raise ConfigError(
-            f"rollout.plan 'branch': initial={initial} games from the start are more than rollout.group_size={size}; "
-            f"write rollout.plan.initial={-(-size // 2)}, or a larger group."
+            f"rollout.plan 'branch': initial={initial} games from the start are more than "
+            f"rollout.group_size={size}; write rollout.plan.initial={-(-size // 2)}, or a larger "
+            "group."
         )
     if initial is not None and balance is not None:
         raise ConfigError(
-            f"rollout.plan 'branch': initial={initial} and balance={balance} both say how many games begin at the start; leave one out."
+            f"rollout.plan 'branch': initial={initial} and balance={balance} both say how many "
+            "games begin at the start; leave one out."
         )
 
 
 def _surprise(turn: Turn, first_tokens: int) -> float | None:
-    """Return the mean of -log p over the turn's first sampled tokens; None where none were sampled."""
-    sampled = (logprob for segment in turn.segments if segment.kind == "sampled" for logprob in segment.logprobs)
+    """Return the mean of -log p over the turn's first sampled tokens.
+
+    None where none were sampled.
+    """
+    sampled = (
+        logprob
+        for segment in turn.segments
+        if segment.kind == "sampled"
+        for logprob in segment.logprobs
+    )
     looked_at = list(islice(sampled, first_tokens))
     return -fmean(looked_at) if looked_at else None
 
 
 def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> int:
-    """Return the number of games that begin at the start, by the surprises of the group's first game."""
+    """Return the number of games that begin at the start.
+
+    The surprises of the group's first game decide it.
+    """
     known = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
     gap = first - fmean(known) if known and first is not None else 0.0
@@ -157,7 +189,10 @@ def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> i
 
 
 def _branches(draw: float, rise: float, threshold: float, factor: float) -> bool:
-    """Return whether the rule says to branch, for a draw in [0, 1) and a weighted rise of entropy."""
+    """Return whether the rule says to branch.
+
+    It is given a draw in [0, 1) and a weighted rise of entropy.
+    """
     value = draw - rise
     value += (1.0 - factor) * (1.0 - value)
     return min(max(value, 0.0), 1.0) <= threshold

@@ -21,7 +21,9 @@ def tree(
     branching: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)] = (2, 2, 2),
     turns_per_segment: Annotated[int, Field(ge=1)] = 1,
 ) -> list[Origin]:
-    """Branch every game of a group at the same turns: a tree of fixed shape whose leaves are the group's games.
+    """Branch every game of a group at the same turns, into a tree of fixed shape.
+
+    Its leaves are the group's games.
 
     What: some games begin at the start. After every segment of a few trained turns each line of
     play is continued several times.
@@ -56,8 +58,9 @@ def tree(
     if leaves != size:
         shape = " * ".join(map(str, branching))
         raise ConfigError(
-            f"rollout.plan 'tree': branching={list(branching)} gives {shape} = {leaves} games, and rollout.group_size is {size}; "
-            f"write rollout.group_size={leaves}, or a branching whose product is {size}."
+            f"rollout.plan 'tree': branching={list(branching)} gives {shape} = {leaves} games, "
+            f"and rollout.group_size is {size}; write rollout.group_size={leaves}, or a branching "
+            f"whose product is {size}."
         )
     if not games:
         return [FRESH] * branching[0]

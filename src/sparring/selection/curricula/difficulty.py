@@ -55,5 +55,9 @@ def difficulty(
     rates = np.array([success_rate(records[-window:]) for records in request.history])
     distance = np.where(np.isnan(rates), 0.0, np.abs(rates - target))
     near = distance <= max(width, float(distance.min())) + 1e-12
-    anyhow = np.array([request.stream.child(group).uniform(0) < floor for group in range(request.groups)])
-    return np.where(anyhow, draw_arms(request, shares, 1), draw_arms(request, shares * near, 1)).astype(np.int64)
+    anyhow = np.array(
+        [request.stream.child(group).uniform(0) < floor for group in range(request.groups)]
+    )
+    return np.where(
+        anyhow, draw_arms(request, shares, 1), draw_arms(request, shares * near, 1)
+    ).astype(np.int64)

@@ -1,4 +1,7 @@
-"""Curriculum: arms that last gave the most to learn from, and those not seen for long (prioritised level replay)."""
+"""Curriculum: arms that last gave the most to learn from (prioritised level replay).
+
+Those not seen for long are played too.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ def prioritised(
     alpha: Annotated[float, Field(ge=0)] = 1.0,
     staleness: Annotated[float, Field(ge=0, le=1)] = 0.1,
 ) -> IntArray:
-    """Play the arms whose latest games differed most within their group, and those whose record is oldest.
+    """Play the arms whose latest games differed most within their group, and those long unseen.
+
+    Long unseen are those whose record is oldest.
 
     What: prioritised level replay with the deviation of returns in place of the mean absolute TD
     error, which needs a critic. Both are the size of the latest advantages.
@@ -54,11 +59,23 @@ def prioritised(
     """
     seen = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])
-    ages = np.array([request.step - records[-1].step if records else 0 for records in request.history], dtype=np.float64)
-    sizes = scores / max(float(scores.max()), 1e-300) if by == "value" else _reciprocal_ranks(scores, seen)
-    of_score, of_age = (_distribution(values, seen) for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages))
+    ages = np.array(
+        [request.step - records[-1].step if records else 0 for records in request.history],
+        dtype=np.float64,
+    )
+    sizes = (
+        scores / max(float(scores.max()), 1e-300)
+        if by == "value"
+        else _reciprocal_ranks(scores, seen)
+    )
+    of_score, of_age = (
+        _distribution(values, seen) for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
+    )
     played = (1.0 - staleness) * of_score + staleness * of_age
-    return draw_arms(request, played * seen.mean() + _distribution(arm_shares(request.arms), ~seen) * (1.0 - seen.mean()))
+    return draw_arms(
+        request,
+        played * seen.mean() + _distribution(arm_shares(request.arms), ~seen) * (1.0 - seen.mean()),
+    )
 
 
 def _reciprocal_ranks(scores: FloatArray, seen: BoolArray) -> FloatArray:
@@ -69,7 +86,10 @@ def _reciprocal_ranks(scores: FloatArray, seen: BoolArray) -> FloatArray:
 
 
 def _distribution(values: FloatArray, among: BoolArray) -> FloatArray:
-    """Return values as probabilities over some of the arms; alike if all are 0, and 0 if there is none."""
+    """Return values as probabilities over some of the arms.
+
+    Alike if all are 0, and 0 if there is none.
+    """
     own = np.where(among, values, 0.0)
     own = own if own.sum() > 0 else among.astype(np.float64)
     return own / max(float(own.sum()), 1e-300)

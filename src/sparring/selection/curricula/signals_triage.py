@@ -54,7 +54,10 @@ def signals_triage(
             kept.
     """
     signs = np.array([_signs(records[-window:]) for records in request.history])
-    return draw_arms(request, arm_shares(request.arms) * (floor + signs @ np.array([failure, stagnation, decline])))
+    return draw_arms(
+        request,
+        arm_shares(request.arms) * (floor + signs @ np.array([failure, stagnation, decline])),
+    )
 
 
 def _signs(records: Sequence[Record]) -> tuple[float, float, float]:
@@ -64,4 +67,8 @@ def _signs(records: Sequence[Record]) -> tuple[float, float, float]:
         return 1.0, 0.0, 0.0
     *before, latest = rates
     stuck = bool(before) and latest < 1.0 and min(rates) == max(rates)
-    return 1.0 - latest, float(stuck), max(sum(before) / len(before) - latest, 0.0) if before else 0.0
+    return (
+        1.0 - latest,
+        float(stuck),
+        max(sum(before) / len(before) - latest, 0.0) if before else 0.0,
+    )

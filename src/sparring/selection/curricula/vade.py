@@ -19,7 +19,9 @@ def vade(
     visit_decay: Annotated[float, Field(gt=0, le=1)] = 0.9,
     step_decay: Annotated[float, Field(gt=0, le=1)] = 0.99,
 ) -> IntArray:
-    """Draw each arm's success rate from what is believed of it, and play the arms whose outcome is most open.
+    """Play the arms whose outcome is most open, by a draw from what is believed of them.
+
+    Drawn is each arm's success rate.
 
     What: a Beta posterior per arm, made of its records. Old evidence counts less, since the policy
     has changed since then.
@@ -48,15 +50,25 @@ def vade(
         step_decay: factor on a record for each step since, above 0 and at most 1. 1 forgets
             nothing.
     """
-    beliefs = np.array([_belief(records, request.step, prior, visit_decay, step_decay) for records in request.history])
+    beliefs = np.array(
+        [
+            _belief(records, request.step, prior, visit_decay, step_decay)
+            for records in request.history
+        ]
+    )
     distinct = request.groups <= len(request.arms)
     if distinct:
         openness = _openness(beliefs, request, 0)
         return np.argsort(-openness, kind="stable")[: request.groups].astype(np.int64)
-    return np.array([np.argmax(_openness(beliefs, request, group)) for group in range(request.groups)], dtype=np.int64)
+    return np.array(
+        [np.argmax(_openness(beliefs, request, group)) for group in range(request.groups)],
+        dtype=np.int64,
+    )
 
 
-def _belief(records: Sequence[Record], step: int, prior: float, visit_decay: float, step_decay: float) -> tuple[float, float]:
+def _belief(
+    records: Sequence[Record], step: int, prior: float, visit_decay: float, step_decay: float
+) -> tuple[float, float]:
     """Return the two parameters of an arm's Beta distribution."""
     successes = failures = prior
     for age, record in enumerate(reversed(records)):
@@ -68,6 +80,8 @@ def _belief(records: Sequence[Record], step: int, prior: float, visit_decay: flo
 
 def _openness(beliefs: FloatArray, request: CurriculumRequest, group: int) -> FloatArray:
     """Return p * (1 - p) of a draw of every arm, [A]."""
-    rates = request.stream.child(group).child("thompson").generator().beta(beliefs[:, 0], beliefs[:, 1])
+    rates = (
+        request.stream.child(group).child("thompson").generator().beta(beliefs[:, 0], beliefs[:, 1])
+    )
     openness: FloatArray = rates * (1.0 - rates)
     return openness

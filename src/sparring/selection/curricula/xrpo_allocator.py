@@ -21,7 +21,9 @@ def xrpo_allocator(
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95,
     window: Annotated[int, Field(ge=1)] = 4,
 ) -> IntArray:
-    """Give the groups one by one to the arm whose mean return gains most certainty from one more game.
+    """Give the groups one by one to the arm whose mean return gains the most certainty.
+
+    It is the gain from one more game.
 
     What: an allocation of a step's games over arms: many where returns vary and few are known, few
     where the outcome is settled.
@@ -52,10 +54,15 @@ def xrpo_allocator(
             kept.
     """
     known = [_pooled(records[-window:]) for records in request.history]
-    counts, spread = np.array([n for n, _ in known], dtype=np.float64), np.array([s for _, s in known])
+    counts, spread = (
+        np.array([n for n, _ in known], dtype=np.float64),
+        np.array([s for _, s in known]),
+    )
     sizes = [record.size for records in request.history for record in records[-window:]]
     step = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
-    draws = np.array([request.stream.child("arm").child(arm).uniform(0) for arm in range(len(request.arms))])
+    draws = np.array(
+        [request.stream.child("arm").child(arm).uniform(0) for arm in range(len(request.arms))]
+    )
     chosen = []
     for _ in range(request.groups):
         priority = _priority(counts, spread, exploration, confidence)
@@ -67,14 +74,22 @@ def xrpo_allocator(
 
 
 def _pooled(records: Sequence[Record]) -> tuple[int, float]:
-    """Return the number of trajectories of these records and their deviation within groups, sample."""
+    """Return the number of trajectories of these records and their deviation within groups.
+
+    It is the sample deviation.
+    """
     count = sum(record.size for record in records)
     squares = sum(record.size * record.deviation**2 for record in records)
     return count, math.sqrt(squares / max(count - len(records), 1))
 
 
-def _priority(counts: FloatArray, spread: FloatArray, exploration: float, confidence: float) -> FloatArray:
-    """Return the priority of every arm, [A]; that of arms with n < 2 falls with n but stays above all others."""
+def _priority(
+    counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
+) -> FloatArray:
+    """Return the priority of every arm, [A].
+
+    That of arms with n < 2 falls with n but stays above all others.
+    """
     few, known = counts < 2, np.maximum(counts, 2)
     gain = _half_width(known, spread, confidence) - _half_width(known + 1, spread, confidence)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / known)

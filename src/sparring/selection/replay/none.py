@@ -12,6 +12,7 @@ def none(request: ReplayRequest) -> ReplayPlan:
     When to use: the default; on-policy gradients need no correction.
     Pitfalls: games that were costly to play, and rare successes, are used once.
     Reference: none.
-    Verified by: tests/selection/replay/test_rules.py, tests/selection/replay/test_rule_properties.py.
+    Verified by: tests/selection/replay/test_rules.py,
+    tests/selection/replay/test_rule_properties.py.
     """
     return ReplayPlan()

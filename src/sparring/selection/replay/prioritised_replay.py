@@ -64,7 +64,11 @@ def prioritised_replay(
     metrics = {}
     if drawn:
         importance = (weights / weights.sum() * len(weights)) ** -beta
-        own = [number for number, members in enumerate(groups) if any(members is found for found in drawn)]
+        own = [
+            number
+            for number, members in enumerate(groups)
+            if any(members is found for found in drawn)
+        ]
         metrics["replay_weight"] = float(importance[own].mean() / importance.max())
     buffer = admitted(request, held, group_sizes(request.fresh), capacity)
     return ReplayPlan(joining=joining_groups(drawn), buffer=buffer, metrics=metrics)

@@ -1,4 +1,7 @@
-"""Replay: stored successes for groups that all fail, stored failures for groups that all succeed (R^3)."""
+"""Replay: stored successes for groups that all fail, failures for those that all succeed.
+
+The method is called R^3.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ def r3(
     held = recent(request.buffer, request.step, max_age)
     pool: dict[tuple[object, ...], list[Stored]] = {}
     for stored in held:
-        pool.setdefault((*_kind(stored.episode, stored.arm), succeeds(stored.episode)), []).append(stored)
+        pool.setdefault((*_kind(stored.episode, stored.arm), succeeds(stored.episode)), []).append(
+            stored
+        )
     joining: list[tuple[Stored, int]] = []
     groups = _groups(request.fresh)
     for group, size in group_sizes(request.fresh).items():
@@ -61,8 +66,14 @@ def r3(
 
 
 def succeeds(episode: Episode) -> bool:
-    """Return whether the rewards of the trained seats of a game, shaping included, sum to more than 0."""
-    return sum(sum(turn.rewards.values()) for turn in episode.turns if episode.trained[turn.seat]) > 0.0
+    """Return whether the rewards of the trained seats of a game sum to more than 0.
+
+    Shaping is included.
+    """
+    return (
+        sum(sum(turn.rewards.values()) for turn in episode.turns if episode.trained[turn.seat])
+        > 0.0
+    )
 
 
 def _kind(episode: Episode, arm: str) -> tuple[object, ...]:
@@ -80,7 +91,11 @@ def _groups(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
 
 def _admitted(request: ReplayRequest, held: Sequence[Stored], capacity: int) -> tuple[Stored, ...]:
     """Return the newest games of each kind and outcome, oldest first."""
-    fresh = [Stored(e, request.arm_of[e.group_id], request.step, float(succeeds(e))) for e in request.fresh if e.turns]
+    fresh = [
+        Stored(e, request.arm_of[e.group_id], request.step, float(succeeds(e)))
+        for e in request.fresh
+        if e.turns
+    ]
     counts: dict[tuple[object, ...], int] = {}
     kept = []
     for stored in reversed([*held, *fresh]):

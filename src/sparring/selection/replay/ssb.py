@@ -52,8 +52,12 @@ def ssb(
     """
     sizes = group_sizes(request.fresh)
     held = recent(request.buffer, request.step, max_age)
-    missing = request.wanted - sum(sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh)
+    missing = request.wanted - sum(
+        sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh
+    )
     groups = by_group(held)
     weights = [members[0].priority * len(members) for members in groups]
     drawn = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
-    return ReplayPlan(joining=joining_groups(drawn), buffer=admitted(request, held, sizes, capacity))
+    return ReplayPlan(
+        joining=joining_groups(drawn), buffer=admitted(request, held, sizes, capacity)
+    )

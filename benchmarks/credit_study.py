@@ -17,7 +17,7 @@ from pathlib import Path
 from cells import sparring
 from published import RESULTS, ROOT, record, settings
 
-from sparring.report import credit_page, credit_race_page
+from sparring.report import credit_page, credit_race_page, race_claims
 
 GAMES = (  # of tic-tac-toe a quiet middle game, one to be won at once, and one to be blocked
     *("kuhn_poker", "leduc_poker", "tic_tac_toe start='a1 b2 c3 a3'"),
@@ -67,7 +67,7 @@ def race_rows(result, lab):
         }
         own = lab.get(one["estimator"])
         figures = {
-            key: None if own is None else own[key]["mean"] for key in credit_race_page.LAB_KEYS
+            key: None if own is None else own[key]["mean"] for key in race_claims.LAB_KEYS
         }
         found.append({**labels, "values": values, "lab": figures})
     return found
@@ -99,7 +99,7 @@ def race(given):
     path = ROOT / "runs" / "credit-lab.json"
     if not path.exists():
         raise SystemExit(f"{path} is missing; run `python benchmarks/credit_study.py lab` first.")
-    figures = credit_race_page.lab_rows(json.loads(path.read_text(encoding="utf-8")))
+    figures = race_claims.lab_rows(json.loads(path.read_text(encoding="utf-8")))
     few = (
         ["--estimators", FEW, "steps=3", "evaluation.every=1"]
         if given.small

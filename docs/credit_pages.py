@@ -7,7 +7,7 @@ from typing import Any
 
 import measured
 
-from sparring.report import credit_page, credit_race_page
+from sparring.report import credit_page, credit_race_page, race_claims
 from sparring.types import Interval
 
 LAB, RACE = measured.ROOT / "docs" / "credit-lab.md", measured.ROOT / "docs" / "credit-race.md"
@@ -87,7 +87,7 @@ def kept_claims(found: dict[str, Any]) -> list[dict[str, str]]:
     """Return what comparisons say of which the differences alone were kept."""
     spans = [text_ends(claim["difference"]) for claim in found["claims"]]
     gains = [Interval(**span, count=found["setting"]["seeds"], level=0.95) for span in spans]
-    said = credit_race_page.judged(gains)
+    said = race_claims.judged(gains)
     return [{**verdict, **claim} for claim, verdict in zip(found["claims"], said, strict=True)]
 
 

@@ -195,7 +195,7 @@ def config_page() -> str:
     lines = [
         "# Configuration",
         "",
-        "Generated from `src/sparring/config.py`. A recipe is a YAML mapping of these keys; `extends: NAME` begins from another recipe,",
+        "Generated from `src/sparring/config/`. A recipe is a YAML mapping of these keys; `extends: NAME` begins from another recipe,",
         "and `a.b=c` on the command line changes a key (`losses.1.weight=0.1` an item of a list). Unknown keys are errors that name the",
         "nearest right one. A *schedule* is one of",
         "",

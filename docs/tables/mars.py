@@ -4,7 +4,7 @@ import math
 
 from measured import less, markdown, row, rows, source, spread
 
-from sparring.report.credit_race_page import FEWEST, judged
+from sparring.report.race_claims import FEWEST, judged
 
 ENDS = {  # figure -> the least and the most that it can be
     "tic_tac_toe": (-1, 1),

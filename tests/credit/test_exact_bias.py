@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from tables import table
 
-from sparring.measure.credit_lab import bind_estimator, estimator_names, per_turn
+from sparring.measure.credit_lab import per_turn
+from sparring.measure.lab_plan import bind_estimator, estimator_names
 
 SPEC = importlib.util.spec_from_file_location("exact_game", Path(__file__).parent / "test_bias.py")
 exact = importlib.util.module_from_spec(SPEC)

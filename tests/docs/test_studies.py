@@ -120,7 +120,7 @@ def test_the_labs_rows_keep_every_figure_and_interval():
 
 def test_the_races_rows_keep_every_seed():
     result = {"rows": [{"estimator": "rloo", "ends": [0.3, 0.2], "means": [0.5, 0.4]}]}
-    lab = {"rloo": {key: {"mean": 0.1} for key in credit_study.credit_race_page.LAB_KEYS}}
+    lab = {"rloo": {key: {"mean": 0.1} for key in credit_study.race_claims.LAB_KEYS}}
     (row,) = credit_study.race_rows(result, lab)
     assert row["values"] == {"final": {"0": 0.3, "1": 0.2}, "mean": {"0": 0.5, "1": 0.4}}
     assert row["lab"]["cosine"] == 0.1

@@ -5,7 +5,7 @@ import pytest
 
 from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.games.catalogue import game_names, make_game
-from sparring.games.generic import one_word
+from sparring.games.generic_words import one_word
 from sparring.rng import Stream
 
 

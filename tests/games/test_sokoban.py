@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparring.errors import ConfigError, GameError
 from sparring.games.catalogue import make_game
-from sparring.games.sokoban_table import room_of
+from sparring.games.sokoban_rooms import room_of
 from sparring.ops.sokoban import Floor, cells_of, distances, homes, mask_of, positions
 from sparring.rng import Stream
 

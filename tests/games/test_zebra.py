@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.errors import ConfigError, GameError
 from sparring.games.catalogue import make_game
-from sparring.games.zebra_table import OF_KIND, clues_text, puzzle_of
+from sparring.games.zebra_puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.ops.zebra import deduced
 from sparring.oracles.puzzles.zebra import by_z3
 from sparring.rng import Stream

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import ConfigError, CreditError
-from sparring.interop.rows import Rows, estimate, spans, turn_table
+from sparring.interop.rows import Rows, estimate, turn_table
+from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
 
 

@@ -11,7 +11,8 @@ from sparring.agents.random import random
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge, added_turns
 from sparring.measure.suite import SuiteRow
-from sparring.measure.suite_rows import PIECE, added, figures, pieces_of, play_piece
+from sparring.measure.suite_figures import added, figures
+from sparring.measure.suite_rows import PIECE, pieces_of, play_piece
 from sparring.oracles.minimax import minimax as minimax_oracle
 from sparring.oracles.posterior import posterior
 from sparring.rng import Stream

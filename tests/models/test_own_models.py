@@ -183,5 +183,5 @@ def test_the_longest_conversation_is_read_once(chat_folder, monkeypatch):
     """It is asked at every turn, and configurations of transformers are slow to read."""
     model = load_language_model(chat_folder)
     first = model.context
-    monkeypatch.setattr("sparring.models.language_model._sizes", lambda network, names: pytest.fail("read again"))
+    monkeypatch.setattr("sparring.models.language_model.numbers_of", lambda network, names: pytest.fail("read again"))
     assert model.context == first

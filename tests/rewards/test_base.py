@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.errors import RewardError
 from sparring.games.catalogue import make_game
-from sparring.rewards.base import BOUND, WeightedReward, apply_rewards, batch_gaps, outcome_gap
+from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rewards.bounds import BOUND, batch_gaps
 from sparring.schedule import parse
 
 

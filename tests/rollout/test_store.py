@@ -20,9 +20,10 @@ from sparring.league.starts import starts
 from sparring.ops import files
 from sparring.registry import bind
 from sparring.rng import Stream
+from sparring.rollout.episode_columns import COLUMNS
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.replay import replay
-from sparring.rollout.store import COLUMNS, EpisodeStore, from_bytes, to_bytes
+from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.types import EnvironmentSpec
 

@@ -17,8 +17,9 @@ from rich.table import Column, Table
 from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.text import complain
 from sparring.errors import ConfigError
-from sparring.measure.credit_lab import LabPlan, estimator_names
+from sparring.measure.lab_plan import LabPlan, estimator_names
 from sparring.report import credit_race_page as race_page
+from sparring.report import race_claims
 from sparring.report.credit_lab import chart
 from sparring.report.credit_lab import compare as compare_estimators
 from sparring.report.credit_page import HEADS, cells, summary, write_page
@@ -39,50 +40,60 @@ def credit() -> None:
     """Measure advantage estimators against exact policy gradients."""
 
 
+Game = Annotated[
+    list[str] | None,
+    typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."),
+]
+Policy = Annotated[
+    str,
+    typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder."),
+]
+Estimators = Annotated[
+    str,
+    typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
+]
+Episodes = Annotated[int, typer.Option(min=1, help="Games played, rounded up to whole batches.")]
+GroupSize = Annotated[int, typer.Option(min=1, help="Games that share a deal; divides --batch.")]
+Batch = Annotated[
+    int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
+]
+Critic = Annotated[
+    Literal["exact", "noisy", "zero"],
+    typer.Option(help="What estimators with a critic are given."),
+]
+BurnIn = Annotated[
+    float,
+    typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
+]
+MaxStates = Annotated[
+    int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
+]
+Timed = Annotated[
+    bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")
+]
+Page = Annotated[
+    Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")
+]
+
+
 @app.command("compare")
 def compare(
-    game: Annotated[
-        list[str] | None,
-        typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."),
-    ] = None,
-    policy: Annotated[
-        str,
-        typer.Option(help="random, uniform, tiny (a model of random weights), or a run folder."),
-    ] = "random",
-    estimators: Annotated[
-        str,
-        typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
-    ] = "all",
-    episodes: Annotated[
-        int, typer.Option(min=1, help="Games played, rounded up to whole batches.")
-    ] = 20_000,
-    group_size: Annotated[
-        int, typer.Option(min=1, help="Games that share a deal; divides --batch.")
-    ] = 8,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Games per call of an estimator, as games per step in a run.")
-    ] = 64,
-    critic: Annotated[
-        Literal["exact", "noisy", "zero"],
-        typer.Option(help="What estimators with a critic are given."),
-    ] = "exact",
-    burn_in: Annotated[
-        float,
-        typer.Option(min=0, help="Share of the batches that estimators see before figures count."),
-    ] = 0.0,
+    game: Game = None,
+    policy: Policy = "random",
+    estimators: Estimators = "all",
+    episodes: Episodes = 20_000,
+    group_size: GroupSize = 8,
+    batch: Batch = 64,
+    critic: Critic = "exact",
+    burn_in: BurnIn = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the policy and the games.")] = 0,
-    max_states: Annotated[
-        int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
-    ] = 50_000,
-    timed: Annotated[
-        bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")
-    ] = True,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")
-    ] = None,
+    max_states: MaxStates = 50_000,
+    timed: Timed = True,
+    plot: Plot = None,
+    page: Page = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
     """Run every estimator on the same episodes.
@@ -127,44 +138,45 @@ def compare(
         complain(f"Wrote {', '.join(map(str, files))}.")
 
 
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="Changes to the recipe, e.g. steps=200 rollout.group_size=8."),
+]
+Recipe = Annotated[
+    str,
+    typer.Option(
+        help="Trained with each estimator; its game must be small enough for exact values."
+    ),
+]
+Folder = Annotated[Path, typer.Option(help="The runs are kept here: a race that stopped goes on.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
+]
+Lab = Annotated[
+    Path | None,
+    typer.Option(help="Output of `sparring credit compare --json`, to be set beside."),
+]
+RacePage = Annotated[Path | None, typer.Option(help="Write a page in Markdown, with its charts.")]
+
+
 @app.command("race")
 def race(
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="Changes to the recipe, e.g. steps=200 rollout.group_size=8."),
-    ] = None,
-    recipe: Annotated[
-        str,
-        typer.Option(
-            help="Trained with each estimator; its game must be small enough for exact values."
-        ),
-    ] = "kuhn-tiny",
-    estimators: Annotated[
-        str,
-        typer.Option(help="all, or a comma-separated list: rloo,mars:as_released,'gae lam=0.5'."),
-    ] = "all",
+    overrides: Overrides = None,
+    recipe: Recipe = "kuhn-tiny",
+    estimators: Estimators = "all",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each estimator.")] = 3,
-    folder: Annotated[
-        Path, typer.Option(help="The runs are kept here: a race that stopped goes on.")
-    ] = Path("runs/race"),
-    workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
-    ] = None,
-    lab: Annotated[
-        Path | None,
-        typer.Option(help="Output of `sparring credit compare --json`, to be set beside."),
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write a page in Markdown, with its charts.")
-    ] = None,
+    folder: Folder = Path("runs/race"),
+    workers: Workers = None,
+    lab: Lab = None,
+    page: RacePage = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
     """Train one recipe with every estimator, equal games and several seeds.
 
     Report how far play ends from the best.
     """
-    figures = None if lab is None else race_page.lab_rows(_read_json(lab))
+    figures = None if lab is None else race_claims.lab_rows(_read_json(lab))
     trust_typed(overrides or ())
     plan = RacePlan(
         recipe=recipe,

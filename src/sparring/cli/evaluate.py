@@ -21,7 +21,7 @@ from sparring.report.figure_tables import figure_table, legend
 from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
 from sparring.report.measured import measured
 from sparring.report.suite import SuiteEvaluation
-from sparring.report.suite_player import agent_player, run_player
+from sparring.report.suite_player import Player, agent_player, run_player
 from sparring.report.terminal import PlainConsole
 
 GAMES = 500  # per seat, without a suite
@@ -30,58 +30,71 @@ WIDTH = 120  # of the tables where no terminal says so
 OUTCOMES = ("wins", "draws", "losses")
 
 
+Suite = Annotated[
+    str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")
+]
+Agent = Annotated[
+    str | None,
+    typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'."),
+]
+Game = Annotated[
+    list[str] | None,
+    typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'."),
+]
+Games = Annotated[
+    int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
+]
+Opponent = Annotated[
+    list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")
+]
+Exact = Annotated[
+    bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")
+]
+Oracle = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, "
+            "the suite's, else exact."
+        )
+    ),
+]
+OracleTurns = Annotated[
+    int | None,
+    typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000."),
+]
+Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; default the newest.")]
+Temperature = Annotated[
+    float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
+]
+League = Annotated[
+    bool,
+    typer.Option("--league", help="Also rate the run's past selves, the policy and the bots."),
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")
+]
+
+
 def evaluate(
     run: Annotated[Path | None, typer.Argument(help="Run folder.")] = None,
-    suite: Annotated[
-        str | None, typer.Option(help="A protocol: mars, spiral, vpr, or the path of a YAML file.")
-    ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'."),
-    ] = None,
-    game: Annotated[
-        list[str] | None,
-        typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'."),
-    ] = None,
-    games: Annotated[
-        int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
-    ] = None,
-    opponent: Annotated[
-        list[str] | None, typer.Option(help="Bots to play, e.g. random or 'mcts simulations=1000'.")
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option(help="Exploitability by enumeration, where the game is small enough.")
-    ] = True,
-    oracle: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, "
-                "the suite's, else exact."
-            )
-        ),
-    ] = None,
-    oracle_turns: Annotated[
-        int | None,
-        typer.Option(min=1, help="Turns judged per game, opponent and seat; default 2000."),
-    ] = None,
-    checkpoint: Annotated[
-        int | None, typer.Option(help="Step of the checkpoint; default the newest.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
-    ] = None,
-    league: Annotated[
-        bool,
-        typer.Option("--league", help="Also rate the run's past selves, the policy and the bots."),
-    ] = False,
+    suite: Suite = None,
+    agent: Agent = None,
+    game: Game = None,
+    games: Games = None,
+    opponent: Opponent = None,
+    exact: Exact = True,
+    oracle: Oracle = None,
+    oracle_turns: OracleTurns = None,
+    checkpoint: Checkpoint = None,
+    temperature: Temperature = None,
+    league: League = False,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the results of a suite; default the run folder.")
-    ] = None,
+    workers: Workers = None,
+    out: Out = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
 ) -> None:
     """Measure a policy by exploitability, matches, regret, a league table or a suite.
@@ -102,14 +115,7 @@ def evaluate(
             "--workers": workers,
             "--out": out,
         }
-        for option, value in only.items():
-            if value is not None:
-                more = (
-                    " or to games; add --suite mars or --game kuhn_poker"
-                    if option == "--agent"
-                    else "; add --suite mars"
-                )
-                raise ConfigError(f"{option} belongs to a suite{more}, say.")
+        _refuse_without_suite(only)
         if league and (game or agent):
             raise ConfigError(
                 "--league rates a run's past selves at the run's own games; leave --game and "
@@ -143,35 +149,56 @@ def evaluate(
         raise ConfigError(
             "--league and --no-exact do not go with --suite: the suite says what is measured."
         )
-    if run is not None:
-        player = run_player(run, checkpoint, temperature)
-    elif temperature is not None or checkpoint is not None:
-        raise ConfigError(
-            "--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME "
-            "temperature=0.6'."
-        )
-    else:
-        player = agent_player(parse_agent(str(agent)))
-    folder = out or run or Path()
     evaluation = SuiteEvaluation(
         suite,
-        player,
+        _player(run, agent, checkpoint, temperature),
         opponents=bots,
         games=games,
         seed=seed,
-        folder=folder,
+        folder=out or run or Path(),
         oracle=wanted,
         judged=oracle != NO_ORACLE,
     )
-    try:
-        report = evaluation.run(workers=workers, watch=complain)
-    except KeyboardInterrupt:
-        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
-        raise
+    report = _finished(evaluation, workers)
     if as_json:
         print(json.dumps(report, sort_keys=True))
     else:
         _show_suite(report, evaluation.path)
+
+
+def _refuse_without_suite(given: dict[str, Any]) -> None:
+    """Raise ConfigError for an option with a value that only a suite can use."""
+    for option, value in given.items():
+        if value is not None:
+            more = (
+                " or to games; add --suite mars or --game kuhn_poker"
+                if option == "--agent"
+                else "; add --suite mars"
+            )
+            raise ConfigError(f"{option} belongs to a suite{more}, say.")
+
+
+def _player(
+    run: Path | None, agent: str | None, checkpoint: int | None, temperature: float | None
+) -> Player:
+    """Return who is measured by a suite: the policy of a run, or an agent."""
+    if run is not None:
+        return run_player(run, checkpoint, temperature)
+    if temperature is not None or checkpoint is not None:
+        raise ConfigError(
+            "--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME "
+            "temperature=0.6'."
+        )
+    return agent_player(parse_agent(str(agent)))
+
+
+def _finished(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
+    """Return the report of a suite; one that is interrupted says where it goes on."""
+    try:
+        return evaluation.run(workers=workers, watch=complain)
+    except KeyboardInterrupt:
+        complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
+        raise
 
 
 def _show_games(result: dict[str, Any]) -> None:

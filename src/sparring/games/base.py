@@ -73,10 +73,7 @@ class Game(Wording):
     # -- play --------------------------------------------------------------------------------------
 
     def reset(self, stream: Stream) -> State:
-        """Return a fresh state whose chance outcomes are drawn from ``stream``.
-
-        They are its draws number 0, 1, 2, ...
-        """
+        """Return a fresh state whose chance outcomes are draws 0, 1, 2, ... of ``stream``."""
         state = State(self, self.opening, stream)
         state.settle()
         return state
@@ -145,10 +142,7 @@ class Game(Wording):
         return text
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat can see of the position now, as a string without its history.
-
-        It is the key where rules give none.
-        """
+        """Return what the seat can see of the position now; the key where rules give none."""
         if not self.spiel.get_type().provides_observation_string:
             return self.key(state, seat)
         text: str = state.spiel.observation_string(seat)

@@ -10,6 +10,7 @@ import pyspiel
 
 from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.games.base import CHANCE, Game, State, Style
+from sparring.games.generic_words import listed_actions, matrix_text, one_word
 from sparring.games.reply import ReplyParser
 from sparring.games.wording import NOTHING
 from sparring.rng import Stream
@@ -17,7 +18,6 @@ from sparring.rng import Stream
 SUPPORT = True
 
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
-_MAX_LISTED = 5000  # actions asked for their names up front
 _PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
 TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
 _MODE = pyspiel.GameType.ChanceMode
@@ -93,7 +93,7 @@ class GenericGame(Game):
     def _parser(self) -> ReplyParser:
         """Return the parser over the names of all actions, made at its first use."""
         if not hasattr(self, "_all_reader"):
-            self._all_reader = ReplyParser(_listed_actions(self.spiel))
+            self._all_reader = ReplyParser(listed_actions(self.spiel))
         return self._all_reader
 
     def text(self, state: State, seat: int, since: int) -> str:
@@ -180,28 +180,11 @@ class GenericGame(Game):
                 {
                     *super().vocabulary(),
                     *spelled,
-                    *_listed_actions(self.spiel),
+                    *listed_actions(self.spiel),
                     *_random_words(self),
                 }
             )
         return self._known
-
-
-def one_word(text: str, index: int) -> str:
-    """Return an action string as one word without spaces (the action id if nothing is left)."""
-    return "-".join(text.split()) or str(index)
-
-
-def _listed_actions(spiel: pyspiel.Game) -> list[str]:
-    """Return the words of all actions that OpenSpiel can name without a position."""
-    words = []
-    for index in range(min(spiel.num_distinct_actions(), _MAX_LISTED)):
-        for player in range(spiel.num_players()):
-            try:
-                words.append(one_word(spiel.action_to_string(player, index), index))
-            except (pyspiel.SpielError, RuntimeError):
-                return words
-    return words
 
 
 def _random_words(game: GenericGame) -> set[str]:
@@ -258,7 +241,7 @@ def generic(name: str, options: Mapping[str, Any]) -> Game:
             "chance probabilities."
         )
     spiel = _loaded(name, parameters)
-    matrix = _matrix_text(spiel)
+    matrix = matrix_text(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
     try:
@@ -281,26 +264,3 @@ def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
         raise ConfigError(
             f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}"
         ) from None
-
-
-def _matrix_text(spiel: pyspiel.Game) -> str:
-    """Return the payoffs of a matrix game in words, or "" for other games."""
-    if not isinstance(spiel, pyspiel.MatrixGame):
-        return ""
-    lines = [
-        (
-            "Both players choose one action without seeing the other's choice. The payoffs "
-            "(seat0, seat1):"
-        )
-    ]
-    for row in range(spiel.num_rows()):
-        for column in range(spiel.num_cols()):
-            mine, theirs = (
-                spiel.player_utility(0, row, column),
-                spiel.player_utility(1, row, column),
-            )
-            lines.append(
-                f"seat0 {spiel.row_action_name(row)}, "
-                f"seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}"
-            )
-    return "\n".join(lines)

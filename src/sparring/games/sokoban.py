@@ -12,7 +12,8 @@ from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.events import CHANCE
 from sparring.games.options import check_range
-from sparring.games.sokoban_table import DEFAULTS, LARGEST, MOST_BOXES, NAME, SokobanTable
+from sparring.games.sokoban_rooms import LARGEST, MOST_BOXES
+from sparring.games.sokoban_table import DEFAULTS, NAME, SokobanTable
 from sparring.ops.sokoban import DIRECTIONS
 
 PICTURE = {

@@ -9,17 +9,16 @@ import pyspiel
 from sparring.games.banks import Banked
 from sparring.games.base import Game, State, Style
 from sparring.games.options import check_range
-from sparring.games.zebra_table import (
+from sparring.games.zebra_puzzles import (
     ATTRIBUTES,
-    NAME,
     OF_KIND,
     VALUES,
-    ZebraTable,
     clues_text,
     item_word,
     plain,
     word_of,
 )
+from sparring.games.zebra_table import NAME, ZebraTable
 from sparring.ops.zebra import Board, Clue
 
 SENTENCES = {

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from sparring.errors import CreditError
-from sparring.interop.rows import PREFIX, Rows, Spans
+from sparring.interop.rows import PREFIX, Rows
+from sparring.interop.spans import Spans
 from sparring.types import FloatArray, IntArray
 
 TURN_REWARD = "turn_reward"

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sparring.errors import ConfigError
-from sparring.interop.rows import spans
+from sparring.interop.spans import spans
 from sparring.losses.base import LossBatch, LossTerm, Whole
 from sparring.registry import Bound, bind
 from sparring.rng import Stream

@@ -33,8 +33,10 @@ import torch
 from torch import Tensor
 
 from sparring.errors import ConfigError, CreditError
-from sparring.interop.rows import PREFIX, Rows, Spans, estimate, spans
+from sparring.interop.rows import PREFIX, estimate
+from sparring.interop.spans import spans
 from sparring.interop.terms import Terms
+from sparring.interop.verl_batch import numbers_of, rows_of
 from sparring.registry import bind, load, names
 from sparring.types import FloatArray
 
@@ -78,7 +80,6 @@ HINTS_FOR_ESTIMATORS = {
         "Exact values exist in Sparring's own small games only.",
     ),
 }
-NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
 _BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch", default=None)
 
 
@@ -140,7 +141,7 @@ class Estimator:
             **given,
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
-        rows = _rows(spans(mask), _numbers(token_level_rewards), list(index), known)
+        rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
         found = estimate(bound, rows, self._state, HINTS_FOR_ESTIMATORS)
         self._state, self.metrics = found.credit.state, dict(found.credit.metrics)
 
@@ -289,40 +290,3 @@ def _options(config: Any) -> dict[str, Any]:
     if found is not None and omegaconf.OmegaConf.is_config(found):
         found = omegaconf.OmegaConf.to_container(found, resolve=True)
     return {str(key): value for key, value in (found or {}).items()}
-
-
-def _numbers(tensor: Tensor) -> FloatArray:
-    """Return a tensor as float64."""
-    numbers: FloatArray = tensor.detach().double().cpu().numpy()
-    return numbers
-
-
-def _rows(place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]) -> Rows:
-    """Return verl's batch as rows of turns."""
-    columns = {
-        name.removeprefix(PREFIX): list(values)
-        for name, values in known.items()
-        if name.startswith(PREFIX)
-    }
-    found = {
-        name: _numbers(known[name]) for name in (*NUMBERS, "values") if known.get(name) is not None
-    }
-    numbers = {}
-    if "old_log_probs" in found:
-        numbers["old_logprob"] = numbers["logprob"] = place.sampled(found["old_log_probs"])
-    if "rollout_log_probs" in found:
-        numbers["logprob"] = place.sampled(found["rollout_log_probs"])
-    if "ref_log_prob" in found:
-        numbers["reference_logprob"] = place.sampled(found["ref_log_prob"])
-    values = found.get("values")
-    if values is not None:
-        numbers["value"] = place.first(values)
-    return Rows(
-        num_turns=place.num_turns,
-        n_tokens=place.n_tokens,
-        reward=place.total(rewards),
-        group=group,
-        columns=columns,
-        numbers=numbers,
-        token_value=None if values is None else values[place.mask],
-    )

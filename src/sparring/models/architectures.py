@@ -124,10 +124,7 @@ class Gpt2:
 
 
 class AdaptedGpt2(Gpt2):
-    """GPT-2 with other modules in place of its own, such as low-rank adapters around them.
-
-    All are called.
-    """
+    """GPT-2 with other modules in place of its own, such as adapters; all are called."""
 
     def __init__(self, network: GPT2LMHeadModel) -> None:
         super().__init__(network)

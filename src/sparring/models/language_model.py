@@ -21,24 +21,13 @@ from torch import Tensor, nn
 from sparring.errors import ModelError, RunError
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
+from sparring.models.forward_check import check_forward
 from sparring.models.lean import KeyValueCache, LeanForward
-from sparring.models.prefixes import PrefixTree, prefix_tree
+from sparring.models.prefixes import PrefixTree
 from sparring.models.pretrained import first_line, load_pretrained
-from sparring.models.rotations import check_rotations
+from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
 from sparring.ops.files import disk_errors
-
-WIDTHS = ("hidden_size", "n_embd", "d_model")  # names in configurations, the usual first
-LIMITS = (
-    "max_position_embeddings",
-    "n_positions",
-    "n_ctx",
-    "max_seq_len",
-    "max_sequence_length",
-    "seq_length",
-)
-# largest difference of log-probabilities between this forward and the network's own
-TOLERANCE = 1e-3
 
 
 class LanguageModel:
@@ -77,7 +66,7 @@ class LanguageModel:
     @property
     def width(self) -> int:
         """Width C of the hidden states."""
-        return _size(
+        return number_of(
             self.base,
             WIDTHS,
             "a width of its hidden states; models of this kind have no place for a critic here",
@@ -92,9 +81,9 @@ class LanguageModel:
         Raises:
             ModelError: the network has none, and none was asked for.
         """
-        if self._longest is not None and not _sizes(self.base, LIMITS):
+        if self._longest is not None and not numbers_of(self.base, LIMITS):
             return self._longest
-        limit = _size(self.base, LIMITS, "a longest conversation; write model.context=512, say")
+        limit = number_of(self.base, LIMITS, "a longest conversation; write model.context=512, say")
         return limit if self._longest is None else min(limit, self._longest)
 
     @property
@@ -220,35 +209,7 @@ class LanguageModel:
                 known here, others look ahead, or what the network says of a conversation depends on
                 the others in its batch.
         """
-        check_rotations(self.base)
-        kind, vocabulary = (
-            type(self.base).__name__,
-            self.base.get_output_embeddings().weight.shape[0],
-        )
-        ids = torch.arange(12, device=self.device) * 7919 % vocabulary
-        own = self._own_logprobs(ids)
-        limit = TOLERANCE if self.base.dtype == torch.float32 else 0.5
-        if not (self._own_logprobs(ids[:6]) - own[:6]).abs().max().item() < limit:
-            raise ModelError(
-                f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
-                "another."
-            )
-        tree = prefix_tree([tuple(ids.tolist())]).to(self.device)
-        difference = (
-            (self.logits(self.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
-        )
-        if not difference < limit:
-            raise ModelError(
-                f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from "
-                "what is computed here."
-            )
-
-    def _own_logprobs(self, ids: Tensor) -> Tensor:
-        """Return the log-probabilities [T, V] of the network's own forward for a sequence [T]."""
-        logits: Tensor = self.network(
-            input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
-        ).logits[0]
-        return logits.float().log_softmax(-1)
+        check_forward(self)
 
     def save(self, folder: Path, *, dtype: str | None = None, adapter: bool = False) -> None:
         """Write a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
@@ -333,22 +294,3 @@ def load_language_model(
             f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}."
         ) from error
     return model
-
-
-def _sizes(network: Any, names: tuple[str, ...]) -> list[int]:
-    """Return those of a network's settings under these names that are numbers above 0."""
-    config = (
-        network.config.get_text_config()
-        if hasattr(network.config, "get_text_config")
-        else network.config
-    )
-    found = [getattr(config, name, None) for name in names]
-    return [value for value in found if isinstance(value, int) and value > 0]
-
-
-def _size(network: Any, names: tuple[str, ...], what: str) -> int:
-    """Return the first of ``_sizes``, or raise ModelError: there is none."""
-    found = _sizes(network, names)
-    if not found:
-        raise ModelError(f"The configuration of {type(network).__name__} does not name {what}.")
-    return found[0]

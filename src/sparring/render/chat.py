@@ -16,16 +16,9 @@ from typing import Any, Literal
 from sparring.errors import ConfigError, ModelError
 from sparring.games.wording import CHOOSE, REPLY
 from sparring.render.answers import Answer, answer_format
+from sparring.render.probes import pieces, tool_turns
 from sparring.render.template_limits import check_template, limited
 from sparring.render.templates import TEMPLATES
-
-PROBES = (
-    "firstuserprobe",
-    "firstreplyprobe",
-    "seconduserprobe",
-    "secondreplyprobe",
-    "thirduserprobe",
-)
 
 
 class ChatRenderer:
@@ -72,7 +65,7 @@ class ChatRenderer:
             check_template(str(text))
         self.encode = lru_cache(maxsize=4096)(self._encode)
         self._text = lru_cache(maxsize=4096)(self._decode)
-        first, answered, after, ask = self._pieces()
+        first, answered, after, ask = pieces(self._render)
         ids = self._scaffold(after)
         self._first = self._scaffold(first)
         self._check_specials(ids)
@@ -80,7 +73,7 @@ class ChatRenderer:
         self._after, self._asked = ids[1:], ask + self.format.opening
         self._ask = (*self._scaffold(ask), *self._scaffold(self.format.opening))
         self._answered = self._scaffold(answered)
-        self.tool_turns = self._probe_tools()
+        self.tool_turns = tool_turns(self._render)
 
     # -- the template, taken apart -----------------------------------------------------------------
 
@@ -120,51 +113,6 @@ class ChatRenderer:
             before, _, rest = rest.partition(text)
             pieces.append(before)
         return [*pieces, rest]
-
-    def _pieces(self) -> tuple[str, str, str, str]:
-        """Return the texts around messages and replies.
-
-        They are before the first message, before a reply in the history, between a reply and the
-        next message, and from a message to the reply that is asked for.
-
-        Raises:
-            ModelError: the pieces depend on how long the conversation is: the template is not
-                prefix-stable.
-        """
-        first, ask = self._render(PROBES[:1])
-        second = self._render(PROBES[:3])
-        third = self._render(PROBES)
-        expected = [first, second[1], second[2], second[1], second[2], ask]
-        if second != [first, second[1], second[2], ask] or third != expected:
-            place = (
-                next(
-                    index
-                    for index, (a, b) in enumerate(zip(third, expected, strict=True))
-                    if a != b
-                )
-                if third != expected
-                else 0
-            )
-            raise ModelError(
-                f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after "
-                f"three messages and {expected[place]!r} after two, so earlier turns would be "
-                "told differently later. Write renderer.template=chatml, or give a template in "
-                "renderer.template that writes every turn the same way."
-            )
-        return first, second[1], second[2], ask
-
-    def _probe_tools(self) -> Literal["stable", "unstable", "none"]:
-        """Return how the template writes what a tool answers.
-
-        The same way however long the conversation, or not, or not at all.
-        """
-        try:
-            first = self._render(PROBES[:1])
-            second, third = self._render(PROBES[:3], "tool"), self._render(PROBES, "tool")
-        except ModelError:
-            return "none"
-        expected = [first[0], second[1], second[2], third[3], second[2], second[3]]
-        return "stable" if second[0] == first[0] and third == expected else "unstable"
 
     def _scaffold(self, text: str) -> tuple[int, ...]:
         """Return the ids of scaffold text, special tokens included."""

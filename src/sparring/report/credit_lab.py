@@ -18,10 +18,11 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
-from sparring.measure.credit_lab import CreditLab, LabPlan, LabReport, LabRow
+from sparring.measure.credit_lab import CreditLab
 from sparring.measure.exploitability import ask
 from sparring.measure.gradient_figures import GradientFigures
 from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.lab_plan import LabPlan, LabReport, LabRow
 from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
 from sparring.report.svg import scatter_chart

@@ -24,7 +24,7 @@ from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError, MissingError
 from sparring.guard import Watch
-from sparring.measure.credit_lab import bind_estimator
+from sparring.measure.lab_plan import bind_estimator
 from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml

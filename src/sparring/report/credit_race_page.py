@@ -5,45 +5,15 @@ What was raced, curves, a table, and what it says of published claims.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import spearmanr
-
 from sparring.errors import ConfigError
-from sparring.ops.statistics import holm, mean_interval, zero_probability
+from sparring.report.race_claims import LAB_KEYS, LEVEL, correlations, verdicts
 from sparring.report.svg import Series, line_chart, scatter_chart
-from sparring.types import Interval
 
-LAB_KEYS = ("bias_scaled", "variance_scaled", "cosine")
-LEVEL = 0.05  # of p, below which a comparison decides
-FEWEST = 3  # seeds that decide: means of games are few numbers, so two may differ alike by chance
 SHOWN = 8  # curves in the chart: as many as there are colours
-CLAIMS = (
-    ("mars", "rae", "turn-level returns beat one return per game and role (MARS)"),
-    ("mars", "grpo", "turn-level, agent-specific credit beats GRPO (MARS)"),
-    (
-        "mars",
-        "mars:no_turn_level",
-        "turn-level credit beats credit by trajectory (MARS's ablation)",
-    ),
-    ("mars", "mars:no_agent_specific", "a mean per role beats one mean (MARS's ablation)"),
-    ("mars", "mars:as_released", "the paper's estimator beats the released one"),
-    ("rae", "outcome", "a baseline per role beats none (SPIRAL)"),
-    ("gigpo", "grpo", "step-level groups beat whole-trajectory groups (GiGPO)"),
-    ("hgpo", "gigpo", "contexts of several lengths beat one (HGPO)"),
-    ("grpo:dr_grpo", "grpo", "no division by the deviation is better (Dr. GRPO)"),
-    ("rloo", "grpo", "the unbiased leave-one-out mean is no worse (RLOO)"),
-    ("salt", "grpo", "merging shared steps beats GRPO (SALT)"),
-    ("spo_tree", "grpo", "values along the tree beat one value per trajectory (SPO)"),
-    ("mc_grpo", "grpo", "the median beats the mean (MC-GRPO)"),
-    ("ngrpo", "grpo", "a virtual best member beats GRPO (NGRPO)"),
-    ("gae", "outcome", "a critic beats none"),
-    ("bi_level_gae", "gae", "turns then tokens beat turns alone (VAGEN)"),
-    ("exact_advantage", "mars", "the exact advantage is the best there is"),
-)
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
@@ -87,97 +57,6 @@ def lab_chart(result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]) -
         y_label="final distance in the race",
         standalone=True,
     )
-
-
-def lab_rows(lab: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the rows of a comparison by estimator, of its first game.
-
-    They are those of ``sparring credit compare --json``.
-
-    Raises:
-        ConfigError: it is no such comparison.
-    """
-    try:
-        return {row["estimator"]: row for row in lab["games"][0]["rows"] if "refused" not in row}
-    except (KeyError, IndexError, TypeError):
-        raise ConfigError(
-            "--lab wants the output of `sparring credit compare --json`; write that to a file "
-            "first."
-        ) from None
-
-
-def verdicts(result: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return, for every claim, the difference by seed and what it says.
-
-    Claims whose estimators did not both race are left out.
-    """
-    ends = {row["estimator"]: row["ends"] for row in result["rows"] if "refused" not in row}
-    raced = [claim for claim in CLAIMS if claim[0] in ends and claim[1] in ends]
-    pairs = [zip(ends[better], ends[worse], strict=True) for better, worse, _ in raced]
-    gains = [mean_interval([b - a for a, b in pair]) for pair in pairs]
-    return [
-        {"claim": claim, "compared": f"{worse} - {better}", **found}
-        for (better, worse, claim), found in zip(raced, judged(gains), strict=True)
-    ]
-
-
-def judged(gains: Sequence[Interval], digits: int = 3) -> list[dict[str, str]]:
-    """Return what each of several comparisons says: difference, p, corrected p, verdict.
-
-    Fewer than ``FEWEST`` seeds decide nothing: their p is given as 1.
-
-    Args:
-        gains: paired differences over seeds; above 0 is in favour of the claim.
-        digits: of the differences.
-    """
-    chances = [zero_probability(gain) if gain.count >= FEWEST else 1.0 for gain in gains]
-    return [
-        {
-            "difference": _span(gain, digits),
-            "p": _probability(chance),
-            "corrected": _probability(corrected),
-            "verdict": verdict(gain, chance, corrected),
-        }
-        for gain, chance, corrected in zip(gains, chances, holm(chances), strict=True)
-    ]
-
-
-def _span(gain: Interval, digits: int) -> str:
-    """Return a difference with its interval; alone where one seed leaves that open."""
-    low, high = (f"{end:.{digits}f}" for end in (gain.low, gain.high))
-    return f"{gain.mean:.{digits}f}" + (
-        f" [{low}, {high}]" if math.isfinite(gain.high - gain.low) else ""
-    )
-
-
-def verdict(gain: Interval, chance: float, corrected: float) -> str:
-    """Return in words what a difference says of its claim."""
-    if not chance < LEVEL:
-        return "not decided by these seeds"
-    said = "held" if gain.mean > 0 else "the reverse"
-    return said if corrected < LEVEL else f"{said} alone, not after correction"
-
-
-def correlations(
-    result: Mapping[str, Any], lab: Mapping[str, Mapping[str, Any]]
-) -> dict[str, float]:
-    """Return Spearman's rank correlation of each of the lab's figures with the final distance.
-
-    It is nan for fewer than three, or all equal.
-    """
-    ends = {
-        row["estimator"]: row["final"]["mean"] for row in result["rows"] if "refused" not in row
-    }
-    found = {}
-    for key in LAB_KEYS:
-        pairs = [
-            (lab[name][key]["mean"], end)
-            for name, end in ends.items()
-            if name in lab and lab[name][key]["mean"] is not None
-        ]
-        differ = len(pairs) > 2 and len({figure for figure, _ in pairs}) > 1
-        found[key] = float(spearmanr(*zip(*pairs, strict=True)).statistic) if differ else math.nan
-    return found
 
 
 def write_page(
@@ -301,11 +180,6 @@ def claims_table(said: Sequence[Mapping[str, str]]) -> list[str]:
         "|---|---|---|---|---|---|",
         *(f"| {' | '.join(one[key] for key in columns)} |" for one in said),
     ]
-
-
-def _probability(value: float) -> str:
-    """Return a p value as text."""
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _interval(found: Mapping[str, float | None]) -> str:

@@ -15,15 +15,10 @@ from sparring.errors import ConfigError
 from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.oracle_choice import OracleSpec
-from sparring.measure.suite import (
-    Suite,
-    SuiteRow,
-    load_suite,
-    with_opponents,
-    with_oracle,
-    without_oracles,
-)
-from sparring.measure.suite_rows import Piece, added, figures, pieces_of, total, with_seen
+from sparring.measure.suite import Suite, SuiteRow, load_suite
+from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
+from sparring.measure.suite_figures import added, figures, total
+from sparring.measure.suite_rows import Piece, pieces_of, with_seen
 from sparring.ops.pool import WorkerPool
 from sparring.report.suite_bench import make_bench
 from sparring.report.suite_player import REMOTE, Player, met_by, styles

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from numbers import Real
 from typing import Any
 
@@ -27,6 +26,15 @@ import numpy as np
 from sparring.errors import PluginError, RewardError
 from sparring.games.base import Game
 from sparring.registry import Bound
+from sparring.rewards.bounds import (
+    BOUND,
+    SAME,
+    batch_gaps,
+    kept_components,
+    shaping_factors,
+    trained_seats,
+    with_scaled_shaping,
+)
 from sparring.rng import Stream
 from sparring.schedule import Schedule
 from sparring.types import Episode, Turn
@@ -40,11 +48,7 @@ GIVEN = {  # what NEEDS may name
     "playouts": "the mean return of games played on from every turn",
     "reference": "a reference solution of the game",
 }
-UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
-# below one half: two seats' shaping together stay below the difference of their outcomes
-BOUND = 0.49
 LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
-SAME = 1e-9  # payoffs closer than this are one outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,10 +116,10 @@ def apply_rewards(
     if not reorder_outcomes:
         limits = {game: BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
         for number, episode in enumerate(shaped):
-            factors = _factors(episode, limits.get(episode.game, BOUND))
+            factors = shaping_factors(episode, limits.get(episode.game, BOUND))
             counted += len(factors)
             acted += sum(factor < 1.0 for factor in factors.values())
-            shaped[number] = _scaled(episode, factors)
+            shaped[number] = with_scaled_shaping(episode, factors)
     metrics = {"bounded_share": acted / max(counted, 1)}
     for reward in rewards:
         metrics.update(_means(shaped, reward.bound.plugin.name))
@@ -197,41 +201,11 @@ def outcome_gap(game: Game) -> float:
     return min([1.0, *(step for step in steps if step > SAME)])
 
 
-def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
-    """Return per game the smallest difference of outcomes in these episodes.
-
-    It is at most the game's given gap (else 1).
-
-    The outcome of a seat is the sum of its turns' "game" components, which is what credit sees of
-    it.
-    """
-    outcomes: dict[str, set[float]] = {}
-    for episode in episodes:
-        found = outcomes.setdefault(episode.game, set())
-        found.update(
-            sum(turn.rewards.get("game", 0.0) for turn in turns)
-            for turns in _trained_seats(episode).values()
-        )
-    result = {}
-    for game, values in outcomes.items():
-        differences = [high - low for low, high in pairwise(sorted(values)) if high - low > SAME]
-        result[game] = min([gaps.get(game, 1.0), *differences])
-    return result
-
-
-def _kept(episode: Episode, seat: int) -> tuple[str, ...]:
-    """Return the components of a seat that are no shaping.
-
-    The payoff, and for who forfeited the penalty as well.
-    """
-    return UNSHAPED if episode.forfeited_by == seat else ("game",)
-
-
 def _penalised(episode: Episode) -> bool:
     """Return whether a trained seat was fined for an illegal reply after which the game went on."""
     return any(
         "illegal" in turn.rewards
-        and "illegal" not in _kept(episode, turn.seat)
+        and "illegal" not in kept_components(episode, turn.seat)
         and episode.trained[turn.seat]
         for turn in episode.turns
     )
@@ -276,46 +250,6 @@ def _with_components(
     return replace(episode, turns=tuple(turns))
 
 
-def _trained_seats(episode: Episode) -> dict[int, list[Turn]]:
-    """Return the turns of each trained seat that had one, in order of play."""
-    found: dict[int, list[Turn]] = {}
-    for turn in episode.turns:
-        if episode.trained[turn.seat]:
-            found.setdefault(turn.seat, []).append(turn)
-    return found
-
-
-def _factors(episode: Episode, limit: float) -> dict[int, float]:
-    """Return per trained seat the factor, at most 1, that keeps shaping within +-limit.
-
-    What is kept is every sum of shaping from a turn to the end.
-    """
-    found = {}
-    for seat, turns in _trained_seats(episode).items():
-        kept = _kept(episode, seat)
-        sums = (
-            sum(value for name, value in turn.rewards.items() if name not in kept)
-            for turn in reversed(turns)
-        )
-        peak = max(abs(total) for total in accumulate(sums))
-        found[seat] = limit / peak if peak > limit else 1.0
-    return found
-
-
-def _scaled(episode: Episode, factors: Mapping[int, float]) -> Episode:
-    """Return an episode whose seats' shaping is multiplied by these factors."""
-    if all(factor == 1.0 for factor in factors.values()):
-        return episode
-    turns = []
-    for turn in episode.turns:
-        factor, kept = factors.get(turn.seat, 1.0), _kept(episode, turn.seat)
-        rewards = {
-            name: value if name in kept else value * factor for name, value in turn.rewards.items()
-        }
-        turns.append(turn._replace(rewards=rewards))
-    return replace(episode, turns=tuple(turns))
-
-
 def _weighted(episode: Episode, weight: float) -> Episode:
     """Return an episode whose trained seats' payoffs are multiplied; the same one if by 1."""
     if weight == 1.0:
@@ -335,7 +269,7 @@ def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
     The share of those that do not comes with it, if there are any.
     """
     turns = [
-        turn for episode in episodes for own in _trained_seats(episode).values() for turn in own
+        turn for episode in episodes for own in trained_seats(episode).values() for turn in own
     ]
     values = [turn.rewards[name] for turn in turns if name in turn.rewards]
     metrics = {f"reward/{name}": sum(values) / max(len(values), 1)}

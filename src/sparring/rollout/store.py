@@ -16,63 +16,9 @@ import pyarrow.parquet as pq
 
 from sparring.games.spec import check_spec
 from sparring.ops.files import parse_json
-from sparring.rollout.parts import Columns, Parts
+from sparring.rollout.episode_columns import COLUMNS, SCHEMA
+from sparring.rollout.parts import Parts
 from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
-
-SCHEMA = pa.schema(
-    [
-        ("step", pa.int64()),
-        ("episode_id", pa.int64()),
-        ("group_id", pa.int64()),
-        ("game", pa.string()),
-        ("seed", pa.uint64()),
-        ("seat", pa.int16()),
-        ("role", pa.string()),
-        ("agent", pa.string()),
-        ("trained", pa.bool_()),
-        ("turn_index", pa.int32()),
-        ("moment", pa.int32()),
-        ("told", pa.string()),
-        ("state_key", pa.string()),
-        ("view", pa.string()),
-        ("legal_actions", pa.list_(pa.string())),
-        ("reply", pa.string()),
-        ("action", pa.string()),
-        ("event", pa.string()),
-        ("reward_names", pa.list_(pa.string())),
-        ("reward_values", pa.list_(pa.float64())),
-        ("seat_return", pa.float64()),
-        ("segment_kinds", pa.list_(pa.string())),
-        ("segment_lengths", pa.list_(pa.int32())),
-        ("ids", pa.list_(pa.int32())),
-        ("logprobs", pa.list_(pa.float64())),
-        ("kept", pa.list_(pa.list_(pa.int32()))),
-        ("truncated", pa.bool_()),
-        ("weights_version", pa.int64()),
-        ("conversation", pa.int32()),
-        ("oracle_values", pa.list_(pa.float64())),
-        ("oracle_best", pa.list_(pa.bool_())),
-        ("oracle_certainty", pa.float64()),
-        ("oracle_bound", pa.float64()),
-        ("oracle_entropy", pa.float64()),
-        ("playout", pa.float64()),
-        ("forfeited_by", pa.int16()),
-        ("returns", pa.list_(pa.float64())),
-        ("roles", pa.list_(pa.string())),
-        ("agents", pa.list_(pa.string())),
-        ("trained_seats", pa.list_(pa.bool_())),
-        ("cut", pa.bool_()),
-        ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
-    ]
-)
-VERSION = 1
-COLUMNS = Columns(
-    kind="episodes",
-    version=VERSION,
-    schema=SCHEMA,
-    renamed={"sample": "conversation"},
-    added={"cut": False, "moment": None, "told": "", "environment": None},
-)
 
 
 class EpisodeStore(Parts):

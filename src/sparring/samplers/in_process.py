@@ -22,15 +22,11 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
 from sparring.models.prefixes import prefix_tree
 from sparring.rng import uniforms
+from sparring.samplers.draws import LOST, Ids, draw, results, totals
 from sparring.samplers.prefix_cache import Chain, PrefixCache
 from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
-Ids = tuple[int, ...]
-LOST = (
-    "The model gives no probabilities: its weights have grown too large; lower "
-    "learner.learning_rate."
-)
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
@@ -147,12 +143,7 @@ class InProcessSampler:
         logits = self.model.logits(states.flatten(0, 1)).float() / params.temperature
         log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
         said = log_p.gather(2, target[:, :, None]).squeeze(2)
-        lengths = torch.tensor([len(reply) for reply in flat], device=self.model.device)
-        outside = torch.arange(width, device=self.model.device) >= lengths[:, None]
-        totals = said.masked_fill(outside, 0.0).double().sum(1).cpu().numpy()
-        if np.isnan(totals).any():
-            raise DivergedError(LOST)
-        return np.split(totals, np.cumsum([len(group) for group in replies])[:-1])
+        return totals(said, replies)
 
     def _prefill(
         self, rows: list[Ids], known: list[int], room: int
@@ -191,10 +182,7 @@ class InProcessSampler:
         return hidden, cache
 
     def _prefill_fresh(self, rows: list[Ids], room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts of which nothing is known.
-
-        What they share is computed once.
-        """
+        """Return hidden states and cache of unknown contexts; what they share is computed once."""
         device = self.model.device
         tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), room)
         ends = tree.node[
@@ -207,10 +195,7 @@ class InProcessSampler:
     def _prefill_seen(
         self, rows: list[Ids], known: list[int], places: list[Chain], room: int
     ) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts.
-
-        Their first ``known`` ids have been computed before.
-        """
+        """Return hidden states and cache of contexts whose first ``known`` ids were computed."""
         device = self.model.device
         new = [len(ids) - begin for ids, begin in zip(rows, known, strict=True)]
         width = max(new)
@@ -254,7 +239,7 @@ class InProcessSampler:
                 top_p=params.top_p,
                 top_k=params.top_k,
             )
-            chosen, chosen_logprobs = _draw(log_p, node[alive], uniforms(keys[alive], step))
+            chosen, chosen_logprobs = draw(log_p, node[alive], uniforms(keys[alive], step))
             tokens[alive, step], logprobs[alive, step] = chosen, chosen_logprobs
             if params.top_p < 1.0 or params.top_k:
                 sets = kept_sets(log_p)
@@ -273,7 +258,7 @@ class InProcessSampler:
             rows, known, hidden, cache = self._branch(rows, known, node, alive, chosen, cache)
         if not np.isfinite(logprobs).all():
             raise DivergedError(LOST)
-        return _results(tokens, logprobs, stop_ids, kept)
+        return results(tokens, logprobs, stop_ids, kept)
 
     def _branch(
         self,
@@ -300,41 +285,6 @@ class InProcessSampler:
         )
         self.tokens_computed += len(rows)
         return rows, [known[parent] for parent in parents], hidden[:, 0], cache
-
-
-def _draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return tokens [R] by inverse transform sampling, and their values.
-
-    They are drawn from rows ``node`` of log-probabilities [B, V].
-    """
-    cumulative = log_p.double().exp().cumsum(-1)
-    index = torch.from_numpy(node).to(log_p.device)
-    target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
-    tokens = (
-        torch.searchsorted(cumulative[index], target[:, None], right=True)
-        .squeeze(1)
-        .clamp_(max=log_p.shape[1] - 1)
-    )
-    return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
-
-
-def _results(
-    tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, kept: list[list[Ids]]
-) -> list[SampleResult]:
-    """Return the sampled rows as records; -1 marks what was never sampled."""
-    lengths = (tokens >= 0).sum(axis=1).tolist()
-    stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
-    return [
-        SampleResult(
-            ids=tuple(ids[:length]),
-            logprobs=tuple(values[:length]),
-            truncated=not stop,
-            kept=tuple(sets),
-        )
-        for ids, values, length, stop, sets in zip(
-            tokens.tolist(), logprobs.tolist(), lengths, stopped, kept, strict=True
-        )
-    ]
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.zebra_table import ZebraTable, clues_text, word_of
+from sparring.games.zebra_puzzles import clues_text, word_of
+from sparring.games.zebra_table import ZebraTable
 from sparring.ops.zebra import Board, Clue, deduced, solutions
 from sparring.oracles.base import Judgement
 from sparring.oracles.puzzles.filling import filling

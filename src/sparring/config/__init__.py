@@ -1,0 +1,46 @@
+"""One strict configuration of a run: a class per section, and ``resolve`` that makes all of them.
+
+Every field has its one default here, or in the signature of the plug-in it configures.
+"""
+
+from sparring.config.evaluation import EvaluationConfig, LeagueConfig, OpponentConfig
+from sparring.config.health import HealthConfig, HealthRule
+from sparring.config.learning import (
+    LearnerConfig,
+    LossConfig,
+    ProcessConfig,
+    RewardConfig,
+    WarmupConfig,
+)
+from sparring.config.model import LoraConfig, ModelConfig
+from sparring.config.play import GameConfig, RolloutConfig
+from sparring.config.run import RunConfig, resolve
+from sparring.config.saving import CheckpointConfig, StoreConfig
+from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
+
+__all__ = [
+    "CheckpointConfig",
+    "Count",
+    "EvaluationConfig",
+    "GameConfig",
+    "HealthConfig",
+    "HealthRule",
+    "LeagueConfig",
+    "LearnerConfig",
+    "LoraConfig",
+    "LossConfig",
+    "ModelConfig",
+    "Number",
+    "OpponentConfig",
+    "PluginConfig",
+    "Positive",
+    "ProcessConfig",
+    "RewardConfig",
+    "RolloutConfig",
+    "RunConfig",
+    "StoreConfig",
+    "Strict",
+    "WarmupConfig",
+    "refuse_repeated",
+    "resolve",
+]

@@ -1,0 +1,101 @@
+"""What is learnt from plays, and how the weights are updated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.config_parts import (
+    Few,
+    FewOrNone,
+    NotNegative,
+    Number,
+    PluginConfig,
+    Positive,
+    Some,
+    Strict,
+)
+
+
+class LossConfig(PluginConfig):
+    """A loss term and its weight in the sum."""
+
+    weight: Number = Field(1.0, description="factor of this term; a number or a schedule")
+
+
+class RewardConfig(PluginConfig):
+    """A reward that shapes the game's own, and its weight."""
+
+    weight: Number = Field(1.0, description="factor of this component; a number or a schedule")
+
+
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+class LearnerConfig(Strict):
+    """How the weights are updated."""
+
+    learning_rate: NotNegative = Field(
+        1e-3, description="AdamW's step size; a number or a schedule"
+    )
+    betas: tuple[Decay, Decay] = Field((0.9, 0.95), description="AdamW's moment decays")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's decoupled weight decay")
+    gradient_norm: float = Field(1.0, gt=0, description="gradients are scaled down to this norm")
+    order: Literal["together", "reverse_turns"] = Field(
+        "together", description="all turns at once, or last turns first (SeeUPO)"
+    )
+    epochs: Few = Field(1, description="passes over the data of a step")
+    minibatches: Few = Field(1, description="optimiser updates per pass")
+    split: Literal["episodes", "sequences"] = Field(
+        "episodes",
+        description=(
+            "what minibatches never part: a whole game, all its seats; or one seat's sequence"
+        ),
+    )
+    micro_tokens: Positive = Field(
+        32768, description="tokens per forward pass; bounds memory, changes nothing else"
+    )
+    reduction: Literal["token_mean", "sequence_mean", "constant"] = Field(
+        "token_mean", description="how token losses become one number"
+    )
+    reduction_constant: float = Field(
+        1.0, gt=0, description="divisor per sequence of the constant reduction"
+    )
+    average: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description=(
+            "decay per update of the averaged weights that are evaluated and exported; 0: off"
+        ),
+    )
+
+
+class ProcessConfig(Strict):
+    """The process model, trained beside the policy on pairs of games.
+
+    It is trained where the estimator reads its step rewards (`oprl`).
+    """
+
+    learning_rate: NotNegative | None = Field(
+        None, description="AdamW's step size; a number or a schedule; null: the learner's"
+    )
+    updates: Few = Field(
+        1, description="optimiser updates per step, each on all pairs of the step, before credit"
+    )
+    pairs: Literal["one_to_one", "all"] = Field(
+        "one_to_one",
+        description=(
+            "no game in two pairs, best with worst; or every better game with every worse one of "
+            "its start and role"
+        ),
+    )
+
+
+class WarmupConfig(Strict):
+    """Optional supervised start: imitate random legal play for a few seconds."""
+
+    updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
+    games: Some = Field(256, description="random games per update")
+    learning_rate: float = Field(3e-3, gt=0, description="step size during warm-up")

@@ -1,0 +1,50 @@
+"""Whether our forward pass of a network says what the network's own does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from sparring.errors import ModelError
+from sparring.models.prefixes import prefix_tree
+from sparring.models.rotations import check_rotations
+
+if TYPE_CHECKING:
+    from sparring.models.language_model import LanguageModel
+
+# largest difference of log-probabilities between this forward and the network's own
+TOLERANCE = 1e-3
+
+
+def check_forward(model: LanguageModel) -> None:
+    """Compare a model's forward pass with its network's own; see ``LanguageModel.check``."""
+    check_rotations(model.base)
+    kind, vocabulary = (
+        type(model.base).__name__,
+        model.base.get_output_embeddings().weight.shape[0],
+    )
+    ids = torch.arange(12, device=model.device) * 7919 % vocabulary
+    own = _own_logprobs(model, ids)
+    limit = TOLERANCE if model.base.dtype == torch.float32 else 0.5
+    if not (_own_logprobs(model, ids[:6]) - own[:6]).abs().max().item() < limit:
+        raise ModelError(
+            f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
+            "another."
+        )
+    tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
+    difference = (model.logits(model.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
+    if not difference < limit:
+        raise ModelError(
+            f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from "
+            "what is computed here."
+        )
+
+
+def _own_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
+    """Return the log-probabilities [T, V] of the network's own forward for a sequence [T]."""
+    logits: Tensor = model.network(
+        input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
+    ).logits[0]
+    return logits.float().log_softmax(-1)

@@ -43,10 +43,8 @@ def evaluate(
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
     """
-    names, bots = (
-        texts(environments, "environments", "['kuhn_poker']"),
-        texts(opponents, "opponents", "['random']"),
-    )
+    names = texts(environments, "environments", "['kuhn_poker']")
+    bots = texts(opponents, "opponents", "['random']")
     whole(games_per_seat, "games_per_seat", 1)
     whole(seed, "seed", 0)
     run = what if isinstance(what, Run) else _run_at(what)

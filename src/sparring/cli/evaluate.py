@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE
-from rich.table import Column, Table
 
 from sparring.agents.endpoint_trust import trust_typed
+from sparring.cli.evaluate_tables import show_games, show_suite
 from sparring.cli.text import complain
 from sparring.errors import ConfigError
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
-from sparring.report.figure_tables import figure_table, legend
-from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
 from sparring.report.measured import measured
 from sparring.report.suite import SuiteEvaluation
 from sparring.report.suite_player import Player, agent_player, run_player
-from sparring.report.terminal import PlainConsole
 
 GAMES = 500  # per seat, without a suite
 NO_ORACLE = "none"
-WIDTH = 120  # of the tables where no terminal says so
-OUTCOMES = ("wins", "draws", "losses")
 
 
 Suite = Annotated[
@@ -109,13 +103,7 @@ def evaluate(
     bots = [parse_agent(text) for text in opponent or ()]
     wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
-        only = {
-            "--agent": agent if not game else None,
-            "--temperature": temperature,
-            "--workers": workers,
-            "--out": out,
-        }
-        _refuse_without_suite(only)
+        _refuse_without_suite(agent if not game else None, temperature, workers, out)
         if league and (game or agent):
             raise ConfigError(
                 "--league rates a run's past selves at the run's own games; leave --game and "
@@ -135,10 +123,7 @@ def evaluate(
             judged=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
         )
-        if as_json:
-            print(json.dumps(result, sort_keys=True))
-        else:
-            _show_games(result)
+        _tell(result, as_json, show_games)
         return
     if game or oracle_turns:
         raise ConfigError(
@@ -160,14 +145,22 @@ def evaluate(
         judged=oracle != NO_ORACLE,
     )
     report = _finished(evaluation, workers)
+    _tell(report, as_json, lambda found: show_suite(found, evaluation.path))
+
+
+def _tell(found: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """Print what was found as JSON, or show it."""
     if as_json:
-        print(json.dumps(report, sort_keys=True))
+        print(json.dumps(found, sort_keys=True))
     else:
-        _show_suite(report, evaluation.path)
+        show(found)
 
 
-def _refuse_without_suite(given: dict[str, Any]) -> None:
+def _refuse_without_suite(
+    agent: str | None, temperature: float | None, workers: int | None, out: Path | None
+) -> None:
     """Raise ConfigError for an option with a value that only a suite can use."""
+    given = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
     for option, value in given.items():
         if value is not None:
             more = (
@@ -199,106 +192,3 @@ def _finished(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any
     except KeyboardInterrupt:
         complain(f"What was measured is in {evaluation.path}; the same command goes on from there.")
         raise
-
-
-def _show_games(result: dict[str, Any]) -> None:
-    """Show what was measured on games as tables."""
-    console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
-    for note in result["notes"]:
-        console.print(note, style="yellow")
-    title = f"{result['run']}, step {result['step']}" if "run" in result else result["agent"]
-    table = figure_table(result, title)
-    if table.row_count:
-        console.print(table)
-        for line in legend(result["figures"]):
-            console.print(line)
-    console.print(match_table(result["matches"]))
-    judged = oracle_table(result["matches"])
-    if judged is not None:
-        console.print(judged)
-    for entry in result.get("league", []):
-        ratings = Table(
-            "player",
-            "rating",
-            "95 % interval",
-            title=f"League: {entry['game']}, {entry['starts']} starts",
-        )
-        for row in entry["rows"]:
-            ratings.add_row(
-                row["name"], f"{row['rating']:.0f}", f"{row['low']:.0f} .. {row['high']:.0f}"
-            )
-        console.print(ratings)
-    for line in result["verdicts"]:
-        console.print(line)
-
-
-def _show_suite(report: dict[str, Any], path: Path) -> None:
-    """Show a suite's report as tables."""
-    console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
-    player = ", ".join(
-        f"{key} {value}" for key, value in report["player"].items() if value not in (None, {})
-    )
-    title = f"Suite {report['suite']}: {player}. 95 % intervals"
-    heads = ("row", "games", "win/draw/loss", "mean return", "illegal", "score", "score by seat")
-    table = Table(
-        *(Column(head, no_wrap=head in ("row", "mean return", "score")) for head in heads),
-        title=title,
-        box=SIMPLE,
-    )
-    exact = Table("row", "measure", "value", title="Exact")
-    for row in report["rows"]:
-        starts = "" if row["starts"] == "all" else f" ({row['starts']} starts)"
-        name = row["name"] + starts + ("" if row["in_totals"] else " *")
-        if not row["measured"]:
-            table.add_row(name, "not measured")
-        elif row["kind"] == "exact":
-            for number, (measure, value) in enumerate(row["figures"].items()):
-                exact.add_row("" if number else name, measure, f"{value:.4f}")
-        else:
-            table.add_row(name, *_cells(row["overall"]), _by_seat(row["seats"]))
-    console.print(table)
-    judged = suite_table(report["rows"])
-    if judged is not None:
-        console.print(judged)
-    if exact.row_count:
-        console.print(exact)
-    if not all(row["in_totals"] for row in report["rows"]):
-        console.print("* not part of the totals")
-    totals = Table("total", "games", "score", title="Mean score over games")
-    for name, value in report["totals"].items():
-        if value is not None:
-            totals.add_row(name.replace("_", " "), str(value["games"]), interval_text(value, 1))
-    console.print(totals)
-    for row in report["rows"]:
-        for note in row["notes"]:
-            console.print(f"{row['name']}: {note}", style="yellow")
-    console.print(
-        f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md."
-    )
-
-
-def _cells(found: dict[str, Any]) -> list[str]:
-    """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
-    outcomes = "/".join(str(found[key]) for key in OUTCOMES) if "wins" in found else "-"
-    mean, illegal = found["return"], found["illegal"]["mean"]
-    margin = "" if mean["high"] is None else f" ± {mean['high'] - mean['mean']:.2f}"
-    score = "-" if found["score"] is None else interval_text(found["score"], 1)
-    return [
-        str(found["games"]),
-        outcomes,
-        f"{mean['mean']:.2f}{margin}",
-        "-" if illegal is None else f"{illegal:.1%}",
-        score,
-    ]
-
-
-def _by_seat(seats: list[dict[str, Any]]) -> str:
-    """Return the mean scores of the seats."""
-    return (
-        " / ".join(
-            f"{seat['role']} {seat['score']['mean']:.1f}"
-            for seat in seats
-            if seat["score"] is not None
-        )
-        or "-"
-    )

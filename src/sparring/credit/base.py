@@ -64,8 +64,12 @@ def check(
         raise CreditError(
             f"credit {method!r}: {where} is not finite; mend the game or reward that gave it."
         )
-    if not needs_value:
-        return
+    if needs_value:
+        _check_value(turns, method)
+
+
+def _check_value(turns: TurnTable, method: str) -> None:
+    """Check that a table has the critic's values, and that they are finite."""
     if turns.value is None:
         raise CreditError(
             f"credit {method!r} needs the column 'value'; declare NEEDS = {{'value'}} so that the "

@@ -12,7 +12,7 @@ from sparring.credit.anchors import Anchor, anchor_groups, positions
 from sparring.credit.grpo import grpo
 from sparring.ops.groups import centre, group_counts, group_ids, group_sum
 from sparring.ops.returns import discounted_returns
-from sparring.types import Credit, IntArray, TurnTable
+from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PRESETS = {"as_released": {"count_zeros": False}}
 # an advantage below this, relative to the largest return, is a zero that rounding moved
@@ -86,12 +86,7 @@ def hgpo(
         level = centre(returns[rows], groups, count)
         counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
         if divide_by_std:
-            variance = group_sum(level * level, groups, count) / np.maximum(
-                group_counts(groups, count), 1
-            )
-            level = (
-                level / np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)[groups]
-            )
+            level = level / _deviation(level, groups, count, scale, epsilon)[groups]
         weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * level
         weights[rows] += weight
@@ -122,3 +117,12 @@ def _levels(
         if not len(rows):
             return
         yield length, rows, groups, count
+
+
+def _deviation(
+    level: FloatArray, groups: IntArray, count: int, scale: float, epsilon: float
+) -> FloatArray:
+    """Return the deviation of every group plus epsilon, infinite where it is rounding, [count]."""
+    members = np.maximum(group_counts(groups, count), 1)
+    variance = group_sum(level * level, groups, count) / members
+    return np.where(variance > scale**2, np.sqrt(variance) + epsilon, np.inf)

@@ -107,12 +107,8 @@ def hiper(
         unknown = last.astype(np.int64)  # a group of their own, all 0
         low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
-    return Credit(
-        advantages=_mixed(low, high, opens, high_share),
-        state=dict(state),
-        value_targets=targets,
-        metrics=metrics,
-    )
+    mixed = _mixed(low, high, opens, high_share)
+    return Credit(advantages=mixed, state=dict(state), value_targets=targets, metrics=metrics)
 
 
 def hierarchical_advantages(

@@ -18,6 +18,11 @@ NEEDS_BY = {"model": {"process": {"process_logprob"}, "policy": {"reference_logp
 PRESETS = {
     "policy": {"model": "policy"},
 }
+# whose log-probabilities make the step reward: the newer model's and the older one's
+COMPARED = {
+    "process": ("process_logprob", "old_logprob"),
+    "policy": ("old_logprob", "reference_logprob"),
+}
 
 
 def oprl(
@@ -91,21 +96,15 @@ def oprl(
             "model, which only a run trains; where there is none write preset policy (in the lab "
             "oprl:policy)."
         )
-    newer, older = (
-        ("process_logprob", "old_logprob")
-        if model == "process"
-        else ("old_logprob", "reference_logprob")
-    )
+    newer, older = COMPARED[model]
     check(turns, "oprl", columns=(newer, older))
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     steps = beta * (getattr(turns, newer) - getattr(turns, older))
     episode = spread(_against(returns, groups[starts], count, form), turns)
-    metrics = (
-        {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
-        if len(steps)
-        else {}
-    )
+    metrics = {}
+    if len(steps):
+        metrics = {"step_reward_mean": float(steps.mean()), "step_reward_std": float(steps.std())}
     return Credit(
         advantages=episode + alpha * _against(steps, groups, count, form),
         state=dict(state),

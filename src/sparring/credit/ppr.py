@@ -83,22 +83,12 @@ def ppr(
         ConfigError: the outcome's bounds are in the wrong order.
     """
     check(turns, "ppr")
-    if highest_outcome <= lowest_outcome:
-        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
-        raise ConfigError(
-            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
-            "a game pays."
-        )
+    _check_outcomes(lowest_outcome, highest_outcome)
     scored, paid = component(turns, "ppr", process), component(turns, "ppr", outcome)
-    share = (trajectory_sums(paid, turns.trajectory) - lowest_outcome) / (
-        highest_outcome - lowest_outcome
-    )
-    reward = (
-        turns.reward
-        - scored
-        - paid
-        + _centred(scored / largest_process, spread(share, turns), turns, centring)
-    )
+    outcomes = trajectory_sums(paid, turns.trajectory)
+    share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
+    centred = _centred(scored / largest_process, spread(share, turns), turns, centring)
+    reward = turns.reward - scored - paid + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
@@ -119,3 +109,13 @@ def _centred(
         group_counts(own, count), 1
     )
     return scored - means[own] + share
+
+
+def _check_outcomes(lowest_outcome: float, highest_outcome: float) -> None:
+    """Refuse outcomes of which the highest is not above the lowest."""
+    if highest_outcome <= lowest_outcome:
+        given = f"lowest_outcome={lowest_outcome} and highest_outcome={highest_outcome}"
+        raise ConfigError(
+            f"credit 'ppr': {given}: the second must be larger; write the least and the most that "
+            "a game pays."
+        )

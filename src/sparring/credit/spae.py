@@ -84,11 +84,8 @@ def spae(
     """
     check(turns, "spae")
     right = component(turns, "spae", accuracy)
-    if confidence is None:
-        sure, left_out = _confidence(turns), right
-    else:
-        sure = component(turns, "spae", confidence)
-        left_out = right + sure
+    sure = _confidence(turns) if confidence is None else component(turns, "spae", confidence)
+    left_out = right if confidence is None else right + sure
     phi = potential(right, sure)
     first = trajectory_starts(turns.trajectory)
     before = np.append(0.0, phi[:-1])[: len(phi)]
@@ -96,15 +93,10 @@ def spae(
     high = (phi > saturation).astype(np.float64)
     reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
     since_start = reached - spread(reached[first], turns)
-    outcome = grpo(
-        replace(turns, reward=turns.reward - left_out),
-        state,
-        divide_by_std=divide_by_std,
-        epsilon=epsilon,
-    )
-    advantages = np.where(since_start > 0, reduction, 1.0) * outcome.advantages + weight * (
-        phi - before
-    )
+    game = replace(turns, reward=turns.reward - left_out)
+    outcome = grpo(game, state, divide_by_std=divide_by_std, epsilon=epsilon)
+    share = np.where(since_start > 0, reduction, 1.0)
+    advantages = share * outcome.advantages + weight * (phi - before)
     return Credit(advantages=advantages, state=dict(state))
 
 

@@ -83,14 +83,10 @@ def vtrace(
     delta = rho * (reward + gamma * next_values(turns.value, turns.trajectory) - turns.value)
     targets = turns.value + backward_recurrence(delta, gamma * trace, turns.trajectory)
     advantages = reward + gamma * next_values(targets, turns.trajectory) - turns.value
-    metrics = (
-        {"ratio_mean": float(ratio.mean()), "truncated_share": float((ratio > rho_bar).mean())}
-        if len(ratio)
-        else {}
-    )
-    return Credit(
-        advantages=rho * advantages if weigh_policy else advantages,
-        state=dict(state),
-        value_targets=targets,
-        metrics=metrics,
-    )
+    if weigh_policy:
+        advantages = rho * advantages
+    metrics = {}
+    if len(ratio):
+        metrics["ratio_mean"] = float(ratio.mean())
+        metrics["truncated_share"] = float((ratio > rho_bar).mean())
+    return Credit(advantages=advantages, state=dict(state), value_targets=targets, metrics=metrics)

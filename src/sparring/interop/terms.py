@@ -128,10 +128,8 @@ class Terms:
         turn = torch.from_numpy(place.turn_of).to(mask.device)[mask]
         sequence = torch.arange(len(mask), device=mask.device)[:, None].expand_as(mask)[mask]
         first = torch.from_numpy(np.cumsum(place.num_turns) - place.num_turns).to(mask.device)
-        fields: dict[str, Any] = {
-            **flat,
-            "sampler_logprobs": flat["old_logprobs"] if sampler is None else sampler[mask],
-        }
+        fields: dict[str, Any] = dict(flat)
+        fields["sampler_logprobs"] = flat["old_logprobs"] if sampler is None else sampler[mask]
         if "entropy" in flat:
             fields["features"] = {"entropy": flat["entropy"]}
         if "whole" in self.needs:
@@ -163,19 +161,16 @@ class Terms:
         found: list[tuple[float, str, LossTerm]] = [
             (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
         ]
-        factors = [term.values for _, _, term in found if term.level == "weight"] + (
-            [] if factor is None else [factor]
-        )
+        factors = [term.values for _, _, term in found if term.level == "weight"]
+        factors += [] if factor is None else [factor]
         losses = [(weight, term) for weight, _, term in found if term.level != "weight"]
         if not losses:
             raise ConfigError(
                 f"{found[0][1]!r} only weighs other losses; combine it with one, as in "
                 f"{{'ppo_clip': {{}}, {found[0][1]!r}: {{}}}}."
             )
-        values, summed = (
-            torch.zeros_like(batch.logprobs),
-            torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device),
-        )
+        values = torch.zeros_like(batch.logprobs)
+        summed = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
         for weight, term in losses:
             value = term.values
             for other in factors if term.weighted else ():
@@ -184,12 +179,9 @@ class Terms:
                 summed = summed + weight * value.sum()
             else:
                 values = values + weight * value
-        return Combined(
-            values,
-            summed,
-            {
-                f"{name}/{key}": float(v)
-                for _, name, term in found
-                for key, v in term.metrics.items()
-            },
-        )
+        metrics = {
+            f"{name}/{key}": float(value)
+            for _, name, term in found
+            for key, value in term.metrics.items()
+        }
+        return Combined(values, summed, metrics)

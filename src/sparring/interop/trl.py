@@ -168,12 +168,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         if not len(usable):
             return out, {"group": group, "outcome": outcome}
         weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
-        rows = as_rows(
-            [everyone[row] for row in usable.tolist()],
-            weighted,
-            (usable // size).tolist(),
-            self.reward_func_names,
-        )
+        chosen = [everyone[row] for row in usable.tolist()]
+        rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
         found = estimate(self._credit, rows, self.credit_state, HINTS_FOR_ESTIMATORS)
         if training:
             self.credit_state = found.credit.state

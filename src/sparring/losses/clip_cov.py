@@ -62,11 +62,8 @@ def clip_cov(
     whole, index = whole_of(batch)
     scores = covariance(whole)
     everywhere = log_ratio(whole.logprobs, whole.old_logprobs).exp()
-    eligible = (
-        (scores > lower)
-        & (scores < upper)
-        & ~clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
-    )
+    cut_already = clipped(everywhere, whole.advantages, clip_low, clip_high)[1]
+    eligible = (scores > lower) & (scores < upper) & ~cut_already
     number = max(1, int(share * len(scores))) if share else 0
     drawn = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
     chosen = torch.zeros_like(eligible).index_fill(0, drawn, True) & eligible
@@ -75,12 +72,9 @@ def clip_cov(
     loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
     own = chosen[index]
     metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": cut.float().mean(),
         "chosen_fraction": own.float().mean(),
         "covariance_max": scores.max(),
     }
-    return LossTerm(
-        values=loss.masked_fill(own, 0.0),
-        weighted=True,
-        metrics={**ratio_metrics(ratio, log_of_ratio), **metrics},
-    )
+    return LossTerm(values=loss.masked_fill(own, 0.0), weighted=True, metrics=metrics)

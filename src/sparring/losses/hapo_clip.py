@@ -67,16 +67,13 @@ def hapo_clip(
     whole, index = whole_of(batch)
     assert whole.entropy is not None
     h = _relative_entropy(whole.entropy, pivot)[index]
-    low, high = (
-        clip_low * (1.0 - alpha * h.clamp(max=0.0)),
-        clip_high * (1.0 + alpha * h.clamp(min=0.0)),
-    )
+    low = clip_low * (1.0 - alpha * h.clamp(max=0.0))
+    high = clip_high * (1.0 + alpha * h.clamp(min=0.0))
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
-    advantages = torch.where(
-        (h > 0) ^ inside, batch.advantages * (1.0 + beta * h), batch.advantages
-    )
+    larger = batch.advantages * (1.0 + beta * h)
+    advantages = torch.where((h > 0) ^ inside, larger, batch.advantages)
     loss, cut = clipped(ratio, advantages, low, high)
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from sparring.losses.base import LossBatch, LossTerm
+from sparring.losses.base import LossBatch, LossTerm, Whole
 from sparring.losses.minibatch import group_mean, through_tokens, trajectory_sums, whole_of
 
 NEEDS = {"whole", "reference_logprobs"}
@@ -60,14 +60,7 @@ def kto(
     whole, _ = whole_of(batch)
     reference = whole.reference_logprobs
     assert reference is not None
-    bar = (
-        group_mean(whole.outcome, whole)
-        if desirable == "above_group_mean"
-        else torch.zeros_like(whole.outcome)
-    )
-    # means of equal outcomes may differ from them by rounding
-    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
-    good, bad = whole.outcome > bar + margin, whole.outcome < bar - margin
+    good, bad = _kinds(whole, desirable)
     weight = desirable_weight * good + undesirable_weight * bad
     count = (good | bad).sum().clamp(min=1)
     now = trajectory_sums(whole.logprobs - reference, whole)
@@ -86,3 +79,17 @@ def kto(
         "margin": means[0] - means[1],
     }
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)
+
+
+def _kinds(
+    whole: Whole, desirable: Literal["above_group_mean", "positive"]
+) -> tuple[Tensor, Tensor]:
+    """Return which trajectories are desirable, and which undesirable."""
+    bar = (
+        group_mean(whole.outcome, whole)
+        if desirable == "above_group_mean"
+        else torch.zeros_like(whole.outcome)
+    )
+    # means of equal outcomes may differ from them by rounding
+    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
+    return whole.outcome > bar + margin, whole.outcome < bar - margin

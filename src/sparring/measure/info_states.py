@@ -114,17 +114,15 @@ class _Walk:
         observation = state.observe(seat, memory.since)
         observations = (*memory.observations, observation.text)
         actions = state.legal_actions()
-        number = self._register(
-            Query(
-                game=self.game.name,
-                seat=seat,
-                key=observation.key,
-                observations=observations,
-                actions=memory.actions,
-                legal_actions=tuple(actions),
-            ),
-            state,
+        query = Query(
+            game=self.game.name,
+            seat=seat,
+            key=observation.key,
+            observations=observations,
+            actions=memory.actions,
+            legal_actions=tuple(actions),
         )
+        number = self._register(query, state)
         for choice, (action, action_id) in enumerate(
             zip(actions, self.legal_ids[number], strict=True)
         ):

@@ -29,6 +29,9 @@ from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
 from sparring.ops.files import disk_errors
 
+# what a network raises that our forward pass does not fit
+UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
+
 
 class LanguageModel:
     """Network, tokenizer and optional value head.
@@ -280,14 +283,7 @@ def load_language_model(
                 f"The tokenizer of {str(name)!r} {sizes}: they do not belong together."
             )
         model.check()
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-        LookupError,
-        RuntimeError,
-        NotImplementedError,
-    ) as error:
+    except UNFIT as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError(

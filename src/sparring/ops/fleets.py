@@ -101,14 +101,10 @@ class Waters:
         self.cells, self.lengths = rows * columns, lengths
         places = [placements(rows, columns, length) for length in lengths]
         self.masks: list[Masks] = [np.array(some, dtype=np.uint64) for some in places]
-        around = (
-            self.masks
-            if touch
-            else [
-                np.array([halo(rows, columns, one) for one in some], dtype=np.uint64)
-                for some in places
-            ]
-        )
+        around = self.masks
+        if not touch:
+            halos = ([halo(rows, columns, one) for one in some] for some in places)
+            around = [np.array(some, dtype=np.uint64) for some in halos]
         self.apart: list[list[Floats]] = [
             [((near[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
             for near in around

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from sparring.errors import ConfigError, ModelError
 from sparring.games.wording import CHOOSE, REPLY
 from sparring.render.answers import Answer, answer_format
-from sparring.render.probes import pieces, tool_turns
+from sparring.render.probes import between, pieces, tool_turns
 from sparring.render.template_limits import check_template, limited
 from sparring.render.templates import TEMPLATES
 
@@ -103,16 +103,7 @@ class ChatRenderer:
                 f"The chat template fails: {error}. Write renderer.template=chatml or "
                 "renderer.system=''."
             ) from error
-        pieces, rest = [], rendered
-        for text in contents:
-            if rest.count(text) != 1:
-                raise ModelError(
-                    f"The chat template changes or repeats what is said ({text!r}). Write "
-                    "renderer.template=chatml."
-                )
-            before, _, rest = rest.partition(text)
-            pieces.append(before)
-        return [*pieces, rest]
+        return between(rendered, contents)
 
     def _scaffold(self, text: str) -> tuple[int, ...]:
         """Return the ids of scaffold text, special tokens included."""

@@ -61,3 +61,21 @@ def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
         return "none"
     expected = [first[0], second[1], second[2], third[3], second[2], second[3]]
     return "stable" if second[0] == first[0] and third == expected else "unstable"
+
+
+def between(rendered: str, contents: tuple[str, ...]) -> list[str]:
+    """Return the texts of a rendered conversation before, between and after its contents.
+
+    Raises:
+        ModelError: one of the contents is not there once.
+    """
+    found, rest = [], rendered
+    for text in contents:
+        if rest.count(text) != 1:
+            raise ModelError(
+                f"The chat template changes or repeats what is said ({text!r}). Write "
+                "renderer.template=chatml."
+            )
+        before, _, rest = rest.partition(text)
+        found.append(before)
+    return [*found, rest]

@@ -76,25 +76,26 @@ def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
         if row["measured"] and "success" in row.get("overall", {}):
             seats = row["seats"] if len(row["seats"]) > 1 else []
             for found in (row["overall"], *seats):
-                oracle = found.get("oracle")
-                digits = {"success": 2, "optimal": 2, "regret": 3}
-                shown = [
-                    interval_text(found[name], number) if name in found else "-"
-                    for name, number in digits.items()
-                ]
-                cells = (
-                    [_name(oracle), *shown[1:], f"{oracle['judged_share']:.1%}"]
-                    if oracle
-                    else ["-"] * len(JUDGED)
-                )
                 about = "" if row["starts"] == "all" else f" ({row['starts']})"
                 table.add_row(
                     "" if "role" in found else row["name"] + about,
                     found.get("role", "all" if seats else "-"),
-                    shown[0],
-                    *cells,
+                    *_success_and_judged(found),
                 )
     return table if table.row_count else None
+
+
+def _success_and_judged(found: Mapping[str, Any]) -> list[str]:
+    """Return the cells of a row of a suite: success, and what the oracle says of the moves."""
+    oracle = found.get("oracle")
+    digits = {"success": 2, "optimal": 2, "regret": 3}
+    success, *shown = [
+        interval_text(found[name], number) if name in found else "-"
+        for name, number in digits.items()
+    ]
+    if not oracle:
+        return [success, *["-"] * len(JUDGED)]
+    return [success, _name(oracle), *shown, f"{oracle['judged_share']:.1%}"]
 
 
 def _name(found: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from sparring.oracles.judge import regret
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder
-from sparring.types import Episode, Turn
+from sparring.types import Episode, Turn, Verdict
 
 WIDTH = 100  # of the lines that are printed
 UNSENT = " (not sent: the conversation had outgrown the model)"
@@ -156,19 +156,12 @@ def turn_lines(
 ) -> list[str]:
     """Return a turn as lines."""
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
-    recorded = any(other.told for other in episode.turns) or episode.environment is not None
     unsent = (
         turn.truncated
         and not turn.reply
         and not any(part.ids for part in turn.segments if part.kind == "sampled")
     )
-    lines += _labelled(
-        "told",
-        turn.told
-        or (
-            "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
-        ),
-    )
+    lines += _labelled("told", turn.told or _nothing_told(episode))
     lines += _labelled("legal", listed(turn.legal_actions))
     played = (
         ""
@@ -184,14 +177,21 @@ def turn_lines(
     lines += _labelled("rewards", rewards or "none")
     lines += _labelled("credit", _credit(credit)) if credit is not None else []
     if turn.verdict is not None:
-        best = sorted(
-            zip(turn.verdict.actions, turn.verdict.values, strict=True), key=lambda pair: -pair[1]
-        )
-        worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
-        lines += _labelled(
-            "oracle", f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
-        )
+        lines += _labelled("oracle", _judged(turn, turn.verdict))
     return lines
+
+
+def _nothing_told(episode: Episode) -> str:
+    """Return what is shown where a turn has no told text."""
+    recorded = any(other.told for other in episode.turns) or episode.environment is not None
+    return "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
+
+
+def _judged(turn: Turn, verdict: Verdict) -> str:
+    """Return what the oracle says of a turn: the best actions with their values, and the regret."""
+    best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
+    worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
+    return f"{worth}{', ...' if len(best) > 6 else ''}; regret {regret(turn):.4g}"
 
 
 def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> str:

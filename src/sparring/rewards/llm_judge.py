@@ -225,13 +225,9 @@ def _scores(
         finally:
             stop.set()  # when a person interrupts
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
-    fatal = [
-        error
-        for error in failures
-        if isinstance(error, BudgetError) or not isinstance(error, RolloutError)
-    ]
-    if fatal:
-        raise fatal[0]
+    for error in failures:
+        if isinstance(error, BudgetError) or not isinstance(error, RolloutError):
+            raise error
     found = [score(answer) if isinstance(answer, Answer) else None for answer in answers]
     if None in found:
         first = answers[found.index(None)]

@@ -193,17 +193,6 @@ def _environment(text: str) -> EnvironmentSpec:
 
 def _turn(row: dict[str, Any], place: int) -> Turn:
     """Return the turn of a row, the one at this place of its episode."""
-    segments, at, said = [], 0, 0
-    for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
-        ids = tuple(row["ids"][at : at + length])
-        at += length
-        sampled = length if kind == "sampled" else 0
-        logprobs = tuple(row["logprobs"][said : said + sampled])
-        kept = (
-            tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
-        )
-        said += sampled
-        segments.append(Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept))
     return Turn(
         seat=row["seat"],
         turn_index=row["turn_index"],
@@ -216,7 +205,7 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
         action=row["action"],
         event=row["event"],
         rewards=dict(zip(row["reward_names"], row["reward_values"], strict=True)),
-        segments=tuple(segments),
+        segments=_segments(row),
         conversation=row["conversation"],
         truncated=row["truncated"],
         weights_version=row["weights_version"],
@@ -224,6 +213,22 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
         verdict=_verdict(row),
         playout=row["playout"],
     )
+
+
+def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
+    """Return the segments of a row: its ids cut where they were joined."""
+    segments, at, said = [], 0, 0
+    for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
+        ids = tuple(row["ids"][at : at + length])
+        at += length
+        sampled = length if kind == "sampled" else 0
+        logprobs = tuple(row["logprobs"][said : said + sampled])
+        kept = (
+            tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
+        )
+        said += sampled
+        segments.append(Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept))
+    return tuple(segments)
 
 
 def _verdict_columns(turn: Turn) -> tuple[Any, ...]:

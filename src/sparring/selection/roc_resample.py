@@ -62,11 +62,7 @@ def roc_resample(
         ConfigError: 2 * least exceeds keep.
         CreditError: a reward is not finite, or no turn has the component.
     """
-    if 2 * least > keep:
-        raise ConfigError(
-            f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
-            f"write least: {keep // 2}."
-        )
+    _check_sizes(keep, least)
     found = trajectories(turns, "roc_resample")
     penalty, draws = _penalty(found, component), found.draws(stream)
     varied, sizes = found.deviations() > 0, found.counts
@@ -107,3 +103,12 @@ def _number(good: int, bad: int, keep: int, least: int) -> int:
 def _lowest(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
     """Return these trajectories by rising penalty, equal ones in the order of their draws."""
     return members[best_first(-penalty[members], draws[members])]
+
+
+def _check_sizes(keep: int, least: int) -> None:
+    """Refuse more of either kind than are kept."""
+    if 2 * least > keep:
+        raise ConfigError(
+            f"selection 'roc_resample': least={least} of either kind do not fit into keep={keep}; "
+            f"write least: {keep // 2}."
+        )

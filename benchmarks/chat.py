@@ -1,9 +1,11 @@
-"""A real chat model on a CPU: tokens per second of decode, forward and update, prefill per unique token, peak memory.
+"""A real chat model on a CPU: tokens per second of decode, forward and update, prefill per unique
+token, peak memory.
 
-SmolLM2-135M with adapters plays against itself at the recipe's own settings (games in flight, cache of keys and values), but
-an illegal reply is replaced by a random move, so that conversations have many turns, and there are only a few games.
-``prefill ratio`` is the number of positions that the sampler computed, replies included, over the tokens of all
-conversations, each counted once: what every turn tells and says. Games share their rules, so it can be below one.
+SmolLM2-135M with adapters plays against itself at the recipe's own settings (games in flight, cache
+of keys and values), but an illegal reply is replaced by a random move, so that conversations have
+many turns, and there are only a few games. ``prefill ratio`` is the number of positions that the
+sampler computed, replies included, over the tokens of all conversations, each counted once: what
+every turn tells and says. Games share their rules, so it can be below one.
 """
 
 import argparse
@@ -40,19 +42,34 @@ def peak_gib():
 
 def measure(recipe):
     """Return one row."""
-    changes = [f"rollout.games_per_step={GAMES}", "evaluation.exact=false", "games.0.illegal={rule: random}"]  # games to their end
+    # games to their end
+    changes = [
+        f"rollout.games_per_step={GAMES}",
+        "evaluation.exact=false",
+        "games.0.illegal={rule: random}",
+    ]
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.games[0][0], GAMES, "learner")
     episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
     after_play = peak_gib()
     sampler = engine.agents["learner"].sampler
-    segments = [segment for episode in episodes for turn in episode.turns for segment in turn.segments]
-    unique, said = sum(len(s.ids) for s in segments), sum(len(s.ids) for s in segments if s.kind == "sampled")
+    segments = [
+        segment for episode in episodes for turn in episode.turns for segment in turn.segments
+    ]
+    unique, said = (
+        sum(len(s.ids) for s in segments),
+        sum(len(s.ids) for s in segments if s.kind == "sampled"),
+    )
     batch = engine.batch(episodes, progress=0.0)
     data = batch.pack
     with torch.no_grad():
-        _, forward = timed(lambda: [engine.learner._forward(engine.model, part) for part in engine.learner._parts(data, _all(data))])
+        _, forward = timed(
+            lambda: [
+                engine.learner._forward(engine.model, part)
+                for part in engine.learner._parts(data, _all(data))
+            ]
+        )
     noise = np.random.default_rng(0).standard_normal(len(data.turn_of))
     credit = Credit(advantages=noise, level="token")
     _, update = timed(lambda: engine.learn(batch, credit, step=0, progress=0.0))
@@ -78,5 +95,8 @@ def _all(data):
 
 if __name__ == "__main__":
     given = settings(argparse.ArgumentParser(description=__doc__))
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:  # one process each, for its memory
-        record("chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1), given)
+    # one process each, for its memory
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        record(
+            "chat", pool.map(measure, ["mars/tictactoe-smol", "mars/kuhn-smol"], chunksize=1), given
+        )

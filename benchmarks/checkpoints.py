@@ -1,7 +1,7 @@
 """What saving a checkpoint costs: memory beyond what training holds, seconds, and bytes written.
 
-    python benchmarks/checkpoints.py             SmolLM2-135M, all parameters trained, 30 past selves
-    python benchmarks/checkpoints.py --small     a small model, for a moment
+    python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 past selves
+    python benchmarks/checkpoints.py --small    a small model, for a moment
 
 Each row is a process of its own. Memory is the largest resident size while the checkpoint is saved
 (VmHWM) less the size before (VmRSS), relative to the largest file written. `again` is the next

@@ -1,9 +1,12 @@
-"""Seconds of the advantage estimators: GiGPO and HGPO next to the released algorithms' loops, and all critic-free ones on a million turns.
+"""Seconds of the advantage estimators: GiGPO and HGPO next to the released algorithms' loops, and
+all critic-free ones on a million turns.
 
-The loops below are written anew after the published algorithms (GiGPO: arXiv 2505.10978, core_gigpo.py of verl-agent; HGPO:
-arXiv 2602.22817, its core_hgpo.py; both Apache-2.0): dictionaries of hashed observations, Python lists, torch scalars, one search of
-the whole batch per group. They differ from the releases in two ways: numbers are float64, so that results can be compared to 1e-6,
-and, in the loops' favour, they are handed the discounted returns, whose released form searches the whole batch once per turn.
+The loops below are written anew after the published algorithms (GiGPO: arXiv 2505.10978,
+core_gigpo.py of verl-agent; HGPO: arXiv 2602.22817, its core_hgpo.py; both Apache-2.0):
+dictionaries of hashed observations, Python lists, torch scalars, one search of the whole batch per
+group. They differ from the releases in two ways: numbers are float64, so that results can be
+compared to 1e-6, and, in the loops' favour, they are handed the discounted returns, whose released
+form searches the whole batch once per turn.
 
 With `--small` it runs on little data.
 """
@@ -32,12 +35,15 @@ given = settings(parser)
 SMALL = given.small
 AGAINST, ALL = (5_000, 20_000) if SMALL else (100_000, 1_000_000)
 MEMBERS, POSITIONS = 8, 6
-GAMMA = 0.5  # with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
+# with returns of few binary digits sums are exact, so both sides agree on which advantages are zero
+GAMMA = 0.5
 HISTORY = 2
 
 
 def drawn_table(size):
-    """Return a table of about ``size`` turns: two roles, groups of 8 games of 1 to 11 turns, few views per group, rewards at the end."""
+    """Return a table of about ``size`` turns: two roles, groups of 8 games of 1 to 11 turns, few
+    views per group, rewards at the end.
+    """
     generator = Stream.from_seed(0).generator()
     lengths = generator.integers(1, 12, size // 6)
     count, size = len(lengths), int(lengths.sum())
@@ -50,7 +56,11 @@ def drawn_table(size):
     turn_index = np.arange(size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     reward = np.where(done, generator.integers(0, 2, size), 0.0)
     view = np.minimum(turn_index, 3) * POSITIONS + generator.integers(0, POSITIONS, size)
-    optional = [field.name for field in dataclasses.fields(TurnTable) if field.default is None and field.name not in ("action", "view")]
+    optional = [
+        field.name
+        for field in dataclasses.fields(TurnTable)
+        if field.default is None and field.name not in ("action", "view")
+    ]
     return TurnTable(
         episode=column(np.arange(count) // 2),
         group=column(np.arange(count) // (2 * MEMBERS)),
@@ -79,7 +89,10 @@ def drawn_table(size):
 
 def as_released(turns):
     """Return a table's content as the releases hold it: arrays of strings per step, and tensors."""
-    groups = np.array([f"task-{group}-{role}" for group, role in zip(turns.group, turns.role, strict=True)], dtype=object)
+    groups = np.array(
+        [f"task-{group}-{role}" for group, role in zip(turns.group, turns.role, strict=True)],
+        dtype=object,
+    )
     trajectories = np.array([f"game-{number}" for number in turns.trajectory], dtype=object)
     observations = np.array([turns.view_names[view] for view in turns.view], dtype=object)
     whole = torch.tensor(np.bincount(turns.trajectory, weights=turns.reward)[turns.trajectory])
@@ -94,7 +107,9 @@ def less_mean(scores, index, *, keep_lone):
         lists[index[step]].append(scores[step])
     for name, members in lists.items():
         lone = keep_lone and len(members) == 1
-        means[name] = torch.tensor(0.0) if lone else torch.mean(torch.tensor(members, dtype=torch.float64))
+        means[name] = (
+            torch.tensor(0.0) if lone else torch.mean(torch.tensor(members, dtype=torch.float64))
+        )
     for step in range(len(scores)):
         scores[step] = scores[step] - means[index[step]]
     return scores
@@ -128,7 +143,7 @@ def contexts(group, groups, trajectories, observations):
 
 
 def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
-    """HGPO, mode mean_std_norm: clusters by tuples of observations, then a weighted mean per step."""
+    """HGPO, mode mean_std_norm: clusters by observations, then a weighted mean per step."""
     result = torch.zeros(len(groups), dtype=torch.float64)
     for group in np.unique(groups):
         items = defaultdict(list)
@@ -150,7 +165,9 @@ def released_hgpo(groups, trajectories, observations, _, returns, epsilon=1e-6):
 
 
 def against(name, released):
-    """Return a row: seconds of ours and of the loops on the same turns, after checking that both give the same."""
+    """Return a row: seconds of ours and of the loops on the same turns, after checking that both
+    give the same.
+    """
     turns = drawn_table(AGAINST)
     estimate = registry.bind("credit", name, {"gamma": GAMMA}, preset="as_released")
     ours, held = estimate(turns, {}).advantages, as_released(turns)
@@ -161,7 +178,14 @@ def against(name, released):
     if error > 1e-6:
         sys.exit(f"{name}: ours and the released algorithm differ by {error:g}.")
     seconds = median_seconds(lambda: estimate(turns, {}), repeats=5)
-    return {"estimator": name, "turns": len(turns.reward), "seconds": seconds, "released": loops, "ratio": loops / seconds, "error": error}
+    return {
+        "estimator": name,
+        "turns": len(turns.reward),
+        "seconds": seconds,
+        "released": loops,
+        "ratio": loops / seconds,
+        "error": error,
+    }
 
 
 def alone(name, turns):
@@ -175,6 +199,8 @@ torch.set_num_threads(1)
 rows = [against("gigpo", released_gigpo), against("hgpo", released_hgpo)]
 million = drawn_table(ALL)
 critics = {"value", "value_after", "token_value"}
-free = [name for name in registry.names("credit") if not registry.load("credit", name).needs & critics]
+free = [
+    name for name in registry.names("credit") if not registry.load("credit", name).needs & critics
+]
 rows += [alone(name, million) for name in free]
 record("credit", rows, given)

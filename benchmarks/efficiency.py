@@ -1,8 +1,10 @@
-"""Tokens per second of the whole loop next to the bare model on the same shapes, one row per game and seat.
+"""Tokens per second of the whole loop next to the bare model on the same shapes, one row per game
+and seat.
 
-Bare: for every wave of turns one cached pass over its new tokens and one per further sampled token, then one forward and
-backward over all sequences and AdamW. The loop does the same work and everything around it, but runs every context that
-games share only once, so where games repeat each other it can be faster than bare.
+Bare: for every wave of turns one cached pass over its new tokens and one per further sampled token,
+then one forward and backward over all sequences and AdamW. The loop does the same work and
+everything around it, but runs every context that games share only once, so where games repeat each
+other it can be faster than bare.
 """
 
 import argparse
@@ -35,7 +37,11 @@ def waves(episodes):
         key = (episode.episode_id, turn.seat)
         wave = found.setdefault((turn.seat, turn.turn_index), [0, 0, 0, 0])
         wave[0] += 1
-        wave[1], wave[2], wave[3] = max(wave[1], told), max(wave[2], lengths.get(key, 0)), max(wave[3], said)
+        wave[1], wave[2], wave[3] = (
+            max(wave[1], told),
+            max(wave[2], lengths.get(key, 0)),
+            max(wave[3], said),
+        )
         lengths[key] = lengths.get(key, 0) + told + said
     return list(found.values())
 
@@ -44,14 +50,21 @@ def one_row_per_game(ids):
     """Return a tree in which no prefix is shared."""
     rows, width = ids.shape
     numbers = torch.arange(rows * width)
-    return PrefixTree(ids=ids.flatten(), position=numbers % width, node=numbers.view(rows, width), first=numbers)
+    return PrefixTree(
+        ids=ids.flatten(), position=numbers % width, node=numbers.view(rows, width), first=numbers
+    )
 
 
 def bare_seconds(engine, episodes):
     """Return the time of the bare model on the shapes of these episodes."""
     model, data, shapes = engine.model.clone(), pack(episodes), waves(episodes)
     width = max(map(len, data.sequences))
-    ids = torch.tensor([(*data.sequences[index], *(0,) * (width - len(data.sequences[index]))) for index in data.distinct])
+    ids = torch.tensor(
+        [
+            (*data.sequences[index], *(0,) * (width - len(data.sequences[index])))
+            for index in data.distinct
+        ]
+    )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
     def work():
@@ -59,11 +72,15 @@ def bare_seconds(engine, episodes):
             for rows, told, cached, said in shapes:
                 cache = model.new_cache(rows, cached + told + said)
                 start = torch.full((rows,), cached)
-                hidden = model.extend(torch.zeros((rows, told), dtype=torch.int64), start, cache)[:, -1]
+                hidden = model.extend(torch.zeros((rows, told), dtype=torch.int64), start, cache)[
+                    :, -1
+                ]
                 for number in range(said):
                     model.logits(hidden).softmax(-1)
                     if number + 1 < said:
-                        hidden = model.extend(torch.zeros((rows, 1), dtype=torch.int64), start + told + number, cache)[:, 0]
+                        hidden = model.extend(
+                            torch.zeros((rows, 1), dtype=torch.int64), start + told + number, cache
+                        )[:, 0]
         optimizer.zero_grad(set_to_none=True)
         for chunk in ids.split(max(1, 32768 // width)):
             model.logits(model.hidden(one_row_per_game(chunk))).log_softmax(-1).mean().backward()
@@ -84,7 +101,9 @@ def row(recipe, *overrides):
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
         times.append(time.perf_counter() - began)
-        tokens = sum(len(s.ids) for _, turn in ordered_turns(outcome.episodes) for s in turn.segments)
+        tokens = sum(
+            len(s.ids) for _, turn in ordered_turns(outcome.episodes) for s in turn.segments
+        )
     ours, bare = sorted(times)[MEASURED // 2], bare_seconds(engine, outcome.episodes)
     return {
         "recipe": recipe,
@@ -100,5 +119,10 @@ def row(recipe, *overrides):
 if __name__ == "__main__":
     given = settings(argparse.ArgumentParser(description=__doc__))
     mirror = "matchmaker={name: mirror}"
-    rows = [row("kuhn-tiny"), row("leduc-tiny"), row("tictactoe-tiny", mirror), row("tictactoe-tiny", mirror, "model.hidden_size=256")]
+    rows = [
+        row("kuhn-tiny"),
+        row("leduc-tiny"),
+        row("tictactoe-tiny", mirror),
+        row("tictactoe-tiny", mirror, "model.hidden_size=256"),
+    ]
     record("efficiency", rows, given)

@@ -1,4 +1,6 @@
-"""Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in the same run."""
+"""Turns per second of random play with text, legality and bookkeeping, next to TextArena's loop in
+the same run.
+"""
 
 import argparse
 
@@ -14,7 +16,9 @@ NUM_GAMES = 2000
 
 
 def rate(name):
-    """Return turns per second of our whole rollout: specs, deals, observations, legal actions, parsing, records."""
+    """Return turns per second of our whole rollout: specs, deals, observations, legal actions,
+    parsing, records.
+    """
     game, turns = make_game(name), []
 
     def work():
@@ -29,5 +33,12 @@ given, rows = settings(argparse.ArgumentParser(description=__doc__)), []
 for ours, theirs in GAMES.items():
     first, peer, second = rate(ours), ask_peer("peer_games.py", theirs), rate(ours)
     mine = (first + second) / 2
-    rows.append({"game": ours, "turns/s": mine, "TextArena turns/s": peer["turns_per_second"], "ratio": mine / peer["turns_per_second"]})
+    rows.append(
+        {
+            "game": ours,
+            "turns/s": mine,
+            "TextArena turns/s": peer["turns_per_second"],
+            "ratio": mine / peer["turns_per_second"],
+        }
+    )
 record("games", rows, given)

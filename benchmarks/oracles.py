@@ -1,8 +1,9 @@
 """Speed of the oracles on one core, and the share of a tiny training step that judging takes.
 
-Solvers are timed on positions that none of their caches has seen; look-ups on positions that a search has met. The mcts oracle runs
-next to OpenSpiel's own bot, with the same settings, on the same positions, turn about. `--small` runs less of everything;
-`--only NAME` runs the parts whose name holds NAME.
+Solvers are timed on positions that none of their caches has seen; look-ups on positions that a
+search has met. The mcts oracle runs next to OpenSpiel's own bot, with the same settings, on the
+same positions, turn about. `--small` runs less of everything; `--only NAME` runs the parts whose
+name holds NAME.
 """
 
 from __future__ import annotations
@@ -34,13 +35,38 @@ from sparring.run.warmup import warm_up
 Row = dict[str, Any]
 
 SLIPS = 0.2  # how often a play that makes positions leaves the oracle's best actions
-# game, its options, oracle, its options, positions, unit, aim: at least so many a second, or for "ms" at most so many
+# game, its options, oracle, its options, positions, unit, aim: at least so many a second, or for
+# "ms" at most so many
 SOLVERS = {
-    "sudoku 4x4": ("sudoku", {"blanks": 8, "puzzles": 100_000}, "constraint", {}, 2000, "verdicts/s", 2000.0),
-    "sudoku 9x9": ("sudoku", {"size": 9, "blanks": 45, "puzzles": 100_000}, "constraint", {}, 300, "verdicts/s", 100.0),
+    "sudoku 4x4": (
+        "sudoku",
+        {"blanks": 8, "puzzles": 100_000},
+        "constraint",
+        {},
+        2000,
+        "verdicts/s",
+        2000.0,
+    ),
+    "sudoku 9x9": (
+        "sudoku",
+        {"size": 9, "blanks": 45, "puzzles": 100_000},
+        "constraint",
+        {},
+        300,
+        "verdicts/s",
+        100.0,
+    ),
     "zebra 4 houses": ("zebra", {}, "constraint", {}, 500, "verdicts/s", None),
     "sokoban": ("sokoban", {}, "constraint", {}, 500, "verdicts/s", None),
-    "minesweeper 8x8, 10 mines": ("minesweeper", {"rows": 8, "columns": 8, "mines": 10}, "posterior", {}, 500, "ms", 50.0),
+    "minesweeper 8x8, 10 mines": (
+        "minesweeper",
+        {"rows": 8, "columns": 8, "mines": 10},
+        "posterior",
+        {},
+        500,
+        "ms",
+        50.0,
+    ),
     "battleship hunt": ("battleship_hunt", {}, "posterior", {}, 200, "ms", None),
     "mastermind": ("mastermind", {}, "posterior", {}, 200, "ms", None),
     "twenty questions": ("twenty_questions", {}, "posterior", {}, 200, "ms", None),
@@ -62,7 +88,9 @@ def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
 
 
 def positions(game: Game, oracle: Oracle, number: int) -> list[State]:
-    """Return the first ``number`` different positions met in plays by an oracle that slips now and then."""
+    """Return the first ``number`` different positions met in plays by an oracle that slips now and
+    then.
+    """
     root, found = Stream.from_seed(0), dict[str, State]()
     for play in range(1_000_000):
         draws, state = root.child("draws").child(play), game.reset(root.child("deal").child(play))
@@ -97,37 +125,57 @@ def row(name: str, value: float, unit: str, aim: float | None, **more: float | N
 
 
 def solver(name: str, small: bool) -> Row:
-    """Return the row of a solver: verdicts a second, or the median milliseconds of one, on positions not seen before."""
+    """Return the row of a solver: verdicts a second, or the median milliseconds of one, on
+    positions not seen before.
+    """
     game_name, game_options, oracle, options, number, unit, aim = SOLVERS[name]
     game = make_game(game_name, options=game_options)
     states = positions(game, oracle_of(oracle, options), max(20, number // 20) if small else number)
     judge = oracle_of(oracle, options).judge
     times = sorted(seconds_each(lambda state: judge([state]), states))
     value = 1e3 * statistics.median(times) if unit == "ms" else len(times) / sum(times)
-    return row(f"{name}: {oracle}", value, unit, aim, positions=len(states), worst_ms=1e3 * times[-1])
+    return row(
+        f"{name}: {oracle}", value, unit, aim, positions=len(states), worst_ms=1e3 * times[-1]
+    )
 
 
 def look_ups(small: bool) -> Row:
-    """Return the row of solved tic-tac-toe: verdicts a second on positions judged before, a batch of 4096 a call."""
+    """Return the row of solved tic-tac-toe: verdicts a second on positions judged before, a batch
+    of 4096 a call.
+    """
     game, oracle = make_game("tic_tac_toe"), oracle_of("minimax", {})
     known = positions(game, oracle, 1000)
     batch = (known * 5)[:4096]
     oracle.judge(batch)
-    times = [sum(seconds_each(lambda _: oracle.judge(batch), batch[:1])) for _ in range(5 if small else 50)]
-    return row("tic-tac-toe solved: minimax", len(batch) / statistics.median(times), "look-ups/s", 200_000.0, positions=len(known))
+    times = [
+        sum(seconds_each(lambda _: oracle.judge(batch), batch[:1]))
+        for _ in range(5 if small else 50)
+    ]
+    return row(
+        "tic-tac-toe solved: minimax",
+        len(batch) / statistics.median(times),
+        "look-ups/s",
+        200_000.0,
+        positions=len(known),
+    )
 
 
 def against_openspiel(small: bool) -> Row:
-    """Return the row of the mcts oracle next to OpenSpiel's bot: the bot's time over ours, on the same positions turn about."""
+    """Return the row of the mcts oracle next to OpenSpiel's bot: the bot's time over ours, on the
+    same positions turn about.
+    """
     game, simulations = make_game("connect_four"), 100 if small else 1000
     states = positions(game, oracle_of("mcts", {"simulations": 20}), 10 if small else 100)
     oracle = oracle_of("mcts", {"simulations": simulations})
-    stream = Stream.from_seed(0).child("mcts oracle").child(str(game.spiel))  # the oracle's own, so that both search one tree
+    # the oracle's own, so that both search one tree
+    stream = Stream.from_seed(0).child("mcts oracle").child(str(game.spiel))
 
     def theirs(state: State) -> None:
         seeds = [stream.child(oracle.key(state)).integer(counter, 1 << 31) for counter in (0, 1)]
         evaluator = pyspiel.RandomRolloutEvaluator(1, seeds[0])
-        pyspiel.MCTSBot(game.spiel, evaluator, 2.0, simulations, 256, True, seeds[1], False).mcts_search(state.spiel)
+        pyspiel.MCTSBot(
+            game.spiel, evaluator, 2.0, simulations, 256, True, seeds[1], False
+        ).mcts_search(state.spiel)
 
     def ours(state: State) -> None:
         oracle.judge([state])
@@ -138,13 +186,28 @@ def against_openspiel(small: bool) -> Row:
         for judge in (theirs, ours) if number % 2 else (ours, theirs):
             times[judge] += seconds_each(judge, [state])
     speed = simulations * len(states) / sum(times[ours])
-    ratio = statistics.median(bot / own for bot, own in zip(times[theirs], times[ours], strict=True))
-    return row("connect four: mcts against MCTSBot", ratio, "x", 1.0, positions=len(states), simulations_per_second=speed)
+    ratio = statistics.median(
+        bot / own for bot, own in zip(times[theirs], times[ours], strict=True)
+    )
+    return row(
+        "connect four: mcts against MCTSBot",
+        ratio,
+        "x",
+        1.0,
+        positions=len(states),
+        simulations_per_second=speed,
+    )
 
 
 def judging_share(recipe: str, small: bool) -> Row:
-    """Return the row of a recipe: judging's share of a training step's time, after the warm-up, median over steps."""
-    config = resolve(apply_overrides(load_recipe(recipe), ["threads=1", *(["warmup.updates=20"] if small else [])]))
+    """Return the row of a recipe: judging's share of a training step's time, after the warm-up,
+    median over steps.
+    """
+    config = resolve(
+        apply_overrides(
+            load_recipe(recipe), ["threads=1", *(["warmup.updates=20"] if small else [])]
+        )
+    )
     engine = LocalEngine(config)
     methods, state, shares = Methods.of(config, [game for game, _ in engine.games]), RunState(), []
     warm_up(config, engine)
@@ -152,7 +215,14 @@ def judging_share(recipe: str, small: bool) -> Row:
         outcome = play_round(config, engine, methods, state)
         state = outcome.state
         shares.append(outcome.timing["seconds/oracle"] / outcome.timing["seconds/round"])
-    return row(f"{recipe}: judging", statistics.median(shares), "share", SHARE, worst_share=max(shares), first_share=shares[0])
+    return row(
+        f"{recipe}: judging",
+        statistics.median(shares),
+        "share",
+        SHARE,
+        worst_share=max(shares),
+        first_share=shares[0],
+    )
 
 
 def spread(name: str, oracle: str, options: dict[str, Any], game: Game, number: int) -> Row:
@@ -163,17 +233,26 @@ def spread(name: str, oracle: str, options: dict[str, Any], game: Game, number: 
     apart.judge(states[:64])
     one = sum(seconds_each(lambda _: oracle_of(oracle, options).judge(states[64:]), states[:1]))
     two = sum(seconds_each(lambda _: apart.judge(states[64:]), states[:1]))
-    return row(f"{name}: two processes", one / two, "x", None, positions=number, each_ms=1e3 * one / number)
+    return row(
+        f"{name}: two processes", one / two, "x", None, positions=number, each_ms=1e3 * one / number
+    )
 
 
 def rows(only: str, small: bool) -> Iterator[Row]:
     """Yield the rows whose part is asked for."""
-    four, mines = make_game("connect_four"), make_game("minesweeper", options={"rows": 8, "columns": 8, "mines": 10})
+    four, mines = (
+        make_game("connect_four"),
+        make_game("minesweeper", options={"rows": 8, "columns": 8, "mines": 10}),
+    )
     parts: dict[str, Callable[[], Row]] = {"tic-tac-toe": lambda: look_ups(small)}
     parts |= {name: lambda name=name: solver(name, small) for name in SOLVERS}
     parts["connect four"] = lambda: against_openspiel(small)
-    parts["parallel mcts"] = lambda: spread("connect four", "mcts", {"simulations": 100 if small else 1000}, four, 32 if small else 256)
-    parts["parallel minesweeper"] = lambda: spread("minesweeper 8x8", "posterior", {}, mines, 64 if small else 512)
+    parts["parallel mcts"] = lambda: spread(
+        "connect four", "mcts", {"simulations": 100 if small else 1000}, four, 32 if small else 256
+    )
+    parts["parallel minesweeper"] = lambda: spread(
+        "minesweeper 8x8", "posterior", {}, mines, 64 if small else 512
+    )
     parts |= {name: lambda name=name: judging_share(name, small) for name in RECIPES}
     for name, part in parts.items():
         if only in name:
@@ -183,14 +262,22 @@ def rows(only: str, small: bool) -> Iterator[Row]:
 def main() -> None:
     """Run what is asked for, in a process of one thread."""
     if os.environ.get("OMP_NUM_THREADS") != "1":  # read when numpy and torch are loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"})
+        os.execve(
+            sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"}
+        )
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="")
     asked = settings(parser)
     found = []
     for each in rows(asked.only, asked.small):
-        print({name: round(value, 4) if isinstance(value, float) else value for name, value in each.items()}, flush=True)
+        print(
+            {
+                name: round(value, 4) if isinstance(value, float) else value
+                for name, value in each.items()
+            },
+            flush=True,
+        )
         found.append(each)
     record("oracles", found, asked)
 

@@ -17,12 +17,16 @@ def move(text):
     if NAME.startswith("TicTacToe"):
         board = text[text.rfind("Available Moves") :] if "Available Moves" in text else text
         return generator.choice(re.findall(r"\[\d\]", board))
-    return generator.choice(re.findall(r"\[(?:check|bet|call|fold)\]", text[text.rfind("available actions") :]) or ["[check]"])
+    return generator.choice(
+        re.findall(r"\[(?:check|bet|call|fold)\]", text[text.rfind("available actions") :])
+        or ["[check]"]
+    )
 
 
 turns, games, began = 0, 0, time.perf_counter()
 while time.perf_counter() - began < SECONDS:
-    environment = textarena.make(NAME)  # its observation wrapper keeps earlier games' text across resets
+    # its observation wrapper keeps earlier games' text across resets
+    environment = textarena.make(NAME)
     environment.reset(num_players=2, seed=games)
     done = False
     while not done:

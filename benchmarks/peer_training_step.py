@@ -1,4 +1,7 @@
-"""One GRPO step of TRL's GRPOTrainer on a model folder; runs in the peers' environment. Prints median seconds per step."""
+"""One GRPO step of TRL's GRPOTrainer on a model folder; runs in the peers' environment.
+
+Prints median seconds per step.
+"""
 
 import json
 import statistics
@@ -13,7 +16,9 @@ from trl import GRPOConfig, GRPOTrainer
 
 FOLDER, NEW_TOKENS, WARM_UP, STEPS = sys.argv[1], int(sys.argv[2]), 4, 14
 WORDS = [f"w{number:02d}" for number in range(35)]
-PROMPTS = [" ".join(WORDS[(7 * row + 3 * column) % len(WORDS)] for column in range(16)) for row in range(8)]
+PROMPTS = [
+    " ".join(WORDS[(7 * row + 3 * column) % len(WORDS)] for column in range(16)) for row in range(8)
+]
 
 
 class Clock(TrainerCallback):

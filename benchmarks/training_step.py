@@ -1,8 +1,10 @@
-"""A whole GRPO step against TRL's GRPOTrainer: same tiny model, prompts, reward and token counts, in one run.
+"""A whole GRPO step against TRL's GRPOTrainer: same tiny model, prompts, reward and token counts,
+in one run.
 
-A step samples 64 replies (8 prompts of 16 tokens, 8 replies each), scores them, estimates advantages, and updates the
-weights. ``bare`` is the model on the same shapes, one row per reply: the decode passes, one forward and backward over all
-tokens and AdamW, with nothing around them. We share the prompt among the replies of a group, so we can beat it.
+A step samples 64 replies (8 prompts of 16 tokens, 8 replies each), scores them, estimates
+advantages, and updates the weights. ``bare`` is the model on the same shapes, one row per reply:
+the decode passes, one forward and backward over all tokens and AdamW, with nothing around them. We
+share the prompt among the replies of a group, so we can beat it.
 """
 
 import argparse
@@ -32,16 +34,33 @@ WORDS = [f"w{number:02d}" for number in range(35)]
 SIZES = {
     "GPT-2 94k": {"hidden_size": 60, "layers": 2, "heads": 4},
     "GPT-2 2.4M": {"hidden_size": 224, "layers": 4, "heads": 4},
-    "Qwen3 94k": {"hidden_size": 64, "intermediate_size": 168, "num_hidden_layers": 2, "num_key_value_heads": 2, "head_dim": 16},
-    "Qwen3 2.4M": {"hidden_size": 224, "intermediate_size": 640, "num_hidden_layers": 4, "num_key_value_heads": 2, "head_dim": 56},
+    "Qwen3 94k": {
+        "hidden_size": 64,
+        "intermediate_size": 168,
+        "num_hidden_layers": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+    },
+    "Qwen3 2.4M": {
+        "hidden_size": 224,
+        "intermediate_size": 640,
+        "num_hidden_layers": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 56,
+    },
 }
 
 
 def build(size):
-    """Return the model; the tokenizer has 40 entries. Its logits start small, so that replies differ."""
+    """Return the model; the tokenizer has 40 entries.
+
+    Its logits start small, so that replies differ.
+    """
     tokenizer = tiny_tokenizer(WORDS)
     if size.startswith("GPT-2"):
-        network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=96, **SIZES[size])
+        network = tiny_model(
+            vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=96, **SIZES[size]
+        )
         final = network.transformer.ln_f
     else:
         config = Qwen3Config(
@@ -65,7 +84,10 @@ def build(size):
 
 def prompts():
     """Return the prompts as words."""
-    return [" ".join(WORDS[(7 * row + 3 * column) % len(WORDS)] for column in range(PROMPT_TOKENS)) for row in range(PROMPTS)]
+    return [
+        " ".join(WORDS[(7 * row + 3 * column) % len(WORDS)] for column in range(PROMPT_TOKENS))
+        for row in range(PROMPTS)
+    ]
 
 
 def reward(ids):
@@ -76,13 +98,18 @@ def reward(ids):
 def our_step(model, new_tokens):
     """Return a function that runs one whole step with the parts that training uses."""
     sampler, params = in_process(model), SamplingParams(max_new_tokens=new_tokens)
-    contexts = [tuple(model.tokenizer(text)["input_ids"]) for text in prompts() for _ in range(REPLIES)]
+    contexts = [
+        tuple(model.tokenizer(text)["input_ids"]) for text in prompts() for _ in range(REPLIES)
+    ]
     loss = WeightedLoss(bound=registry.bind("losses", "ppo_clip"), weight=parse(1.0))
     learner = Learner(model, LearnerConfig(learning_rate=1e-4), [loss], temperature=1.0)
     credit, root, count = registry.bind("credit", "grpo"), Stream.from_seed(0), [0]
 
     def episode(number, context, result):
-        segments = (Segment(kind="prompt", ids=context), Segment(kind="sampled", ids=result.ids, logprobs=result.logprobs))
+        segments = (
+            Segment(kind="prompt", ids=context),
+            Segment(kind="sampled", ids=result.ids, logprobs=result.logprobs),
+        )
         value = reward(result.ids)
         turn = Turn(
             seat=0,
@@ -111,13 +138,22 @@ def our_step(model, new_tokens):
     def step():
         count[0] += 1
         stream = root.child(count[0])
-        asked = [SampleRequest(ids=ids, stream=stream.child(row).key) for row, ids in enumerate(contexts)]
+        asked = [
+            SampleRequest(ids=ids, stream=stream.child(row).key) for row, ids in enumerate(contexts)
+        ]
         results = sampler.sample(asked, params, ())
-        episodes = [episode(row, ids, result) for row, (ids, result) in enumerate(zip(contexts, results, strict=True))]
+        episodes = [
+            episode(row, ids, result)
+            for row, (ids, result) in enumerate(zip(contexts, results, strict=True))
+        ]
         data = pack(episodes)
-        assert len(data.sequences) > 0.9 * len(contexts), "replies coincide, and what coincides is computed once"
+        assert len(data.sequences) > 0.9 * len(contexts), (
+            "replies coincide, and what coincides is computed once"
+        )
         estimate = credit(turn_table(episodes), {})
-        metrics = learner.update(data, estimate.advantages[data.turn_of], None, progress=0.0, stream=stream)
+        metrics = learner.update(
+            data, estimate.advantages[data.turn_of], None, progress=0.0, stream=stream
+        )
         assert metrics["logprob_difference_max"] < 1e-4
         assert data.num_tokens == len(contexts) * (PROMPT_TOKENS + new_tokens)
 
@@ -125,12 +161,16 @@ def our_step(model, new_tokens):
 
 
 def bare_step(model, new_tokens):
-    """Return a function that runs the model alone on the same shapes: decode, forward, backward, AdamW."""
+    """Return a function that runs the model alone on the same shapes: decode, forward, backward,
+    AdamW.
+    """
     rows, length = PROMPTS * REPLIES, PROMPT_TOKENS + new_tokens
     ids = torch.randint(0, 40, (rows, length), generator=torch.Generator().manual_seed(0))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     numbers = torch.arange(rows * length)
-    tree = PrefixTree(ids=ids.flatten(), position=numbers % length, node=numbers.view(rows, length), first=numbers)
+    tree = PrefixTree(
+        ids=ids.flatten(), position=numbers % length, node=numbers.view(rows, length), first=numbers
+    )
 
     def step():
         with torch.inference_mode():
@@ -140,9 +180,16 @@ def bare_step(model, new_tokens):
             for position in range(PROMPT_TOKENS, length):
                 model.logits(hidden).softmax(-1)
                 if position + 1 < length:
-                    hidden = model.extend(ids[:, position : position + 1], start + position, cache)[:, 0]
+                    hidden = model.extend(ids[:, position : position + 1], start + position, cache)[
+                        :, 0
+                    ]
         hidden = model.hidden(tree)[tree.node[:, PROMPT_TOKENS - 1 : -1].flatten()]
-        loss = -model.logits(hidden).log_softmax(-1).gather(1, ids[:, PROMPT_TOKENS:].reshape(-1, 1)).mean()
+        loss = (
+            -model.logits(hidden)
+            .log_softmax(-1)
+            .gather(1, ids[:, PROMPT_TOKENS:].reshape(-1, 1))
+            .mean()
+        )
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -178,5 +225,7 @@ if __name__ == "__main__":
     given = settings(parser)
     torch.set_num_threads(given.threads)
     cases = [("94k", 32, 3.0), ("94k", 4, 6.0), ("2.4M", 32, 1.3)]
-    rows = [compare(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases]
+    rows = [
+        compare(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases
+    ]
     record("training_step", rows, given)

@@ -1,4 +1,6 @@
-"""Use the estimators on episodes of your own: play random Kuhn poker and compare what they say of the same turns."""
+"""Use the estimators on episodes of your own: play random Kuhn poker and compare what they say of
+the same turns.
+"""
 
 from sparring import registry
 from sparring.games.catalogue import make_game
@@ -21,7 +23,10 @@ specs = [
 ]
 episodes = play(specs, {"random": registry.bind("agents", "random")()})
 turns = turn_table(episodes)
-credits = {name: registry.bind("credit", name)(turns, {}).advantages for name in ("outcome", "mars", "rloo", "rae")}
+credits = {
+    name: registry.bind("credit", name)(turns, {}).advantages
+    for name in ("outcome", "mars", "rloo", "rae")
+}
 for row, (episode, turn) in list(enumerate(ordered_turns(episodes)))[:8]:
     values = "  ".join(f"{name} {advantages[row]:+.2f}" for name, advantages in credits.items())
     print(f"game {episode.episode_id} {episode.roles[turn.seat]:>6} {turn.action:>4}:  {values}")

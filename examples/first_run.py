@@ -1,11 +1,20 @@
-"""Train a tiny language model on Kuhn poker for a few seconds, measure it exactly, and let it play."""
+"""Train a tiny language model on Kuhn poker, measure it exactly, and let it play: seconds."""
 
 import sparring
 
-run = sparring.train("kuhn-tiny", "steps=40", "rollout.games_per_step=256", run="runs/first-run", overwrite=True)
+run = sparring.train(
+    "kuhn-tiny", "steps=40", "rollout.games_per_step=256", run="runs/first-run", overwrite=True
+)
 found = sparring.evaluate(run, games_per_seat=100)
-print(f"NashConv after {run.step} steps: {found['figures']['nash_conv/kuhn_poker']:.3f}; uniform play has 0.917.")
+print(
+    f"NashConv after {run.step} steps: {found['figures']['nash_conv/kuhn_poker']:.3f}; uniform "
+    "play has 0.917."
+)
 for match in found["matches"]:
     print(f"{match['role']} against {match['opponent']}: mean return {match['return']}")
 (episode,) = sparring.play("kuhn_poker", [run, "random"], seed=1)
-print("A play:", ", ".join(f"{episode.roles[turn.seat]} says {turn.reply!r}" for turn in episode.turns), episode.returns)
+print(
+    "A play:",
+    ", ".join(f"{episode.roles[turn.seat]} says {turn.reply!r}" for turn in episode.turns),
+    episode.returns,
+)

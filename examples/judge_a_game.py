@@ -17,7 +17,8 @@ spec = EpisodeSpec(
     trained=(True, True),
 )
 episodes = play([spec], {"random": registry.bind("agents", "random")()})
-oracle = registry.bind("oracles", "minimax")()  # for another game: another of `sparring list oracles`
+# for another game: another of `sparring list oracles`
+oracle = registry.bind("oracles", "minimax")()
 (episode,) = judge_episodes(episodes, {game.name: game}, {game.name: oracle})
 for turn in episode.turns:
     best = " ".join(sorted(turn.verdict.best))

@@ -13,14 +13,22 @@ print(turns.groupby(["step", "role"])[["seat_return", "advantage"]].mean().round
 
 print(
     duckdb.sql(f"""
-        SELECT told, reply, count(*) AS times, round(avg(advantage), 3) AS advantage, round(avg(entropies[1]), 2) AS entropy
-        FROM '{run.path}/episodes/*.parquet' JOIN '{run.path}/credit/*.parquet' USING ({", ".join(keys)})
+        SELECT told, reply, count(*) AS times, round(avg(advantage), 3) AS advantage,
+               round(avg(entropies[1]), 2) AS entropy
+        FROM '{run.path}/episodes/*.parquet'
+        JOIN '{run.path}/credit/*.parquet' USING ({", ".join(keys)})
         WHERE step = 10 AND event = 'ok' GROUP BY ALL ORDER BY times DESC LIMIT 5
     """)
 )
 
 step, episode = run.episodes()[-1]
 game = sparring.make_environment(episode.environment)
-print(f"The last play of step {step}, of {game.name} with {game.num_seats} seats, returned {episode.returns}:")
+print(
+    f"The last play of step {step}, of {game.name} with {game.num_seats} seats, "
+    f"returned {episode.returns}:"
+)
 for turn in episode.turns:
-    print(f"  {episode.roles[turn.seat]} was told {turn.told!r} and said {turn.reply!r}, one of {', '.join(turn.legal_actions)}.")
+    print(
+        f"  {episode.roles[turn.seat]} was told {turn.told!r} and said {turn.reply!r}, one "
+        f"of {', '.join(turn.legal_actions)}."
+    )

@@ -1,4 +1,4 @@
-"""Train a tiny language model on Kuhn poker for a few seconds, from Python, and measure it exactly."""
+"""Train a tiny language model on Kuhn poker with a loop of your own, and measure it exactly."""
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
@@ -25,4 +25,7 @@ while state.step < config.steps:
     state = outcome.state
     if state.step % 20 == 0:
         measured = evaluator.measure(engine.agent("policy"), engine.root)
-        print(f"step {state.step}: legal {outcome.metrics['legal_rate']:.3f}, NashConv {measured['nash_conv/kuhn_poker']:.3f}")
+        print(
+            f"step {state.step}: legal {outcome.metrics['legal_rate']:.3f}, "
+            f"NashConv {measured['nash_conv/kuhn_poker']:.3f}"
+        )

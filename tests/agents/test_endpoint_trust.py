@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from sparring import registry
-from sparring.agents.endpoint_trust import FILES, HOSTS, PROVIDERS, address, cache_file, check_host, trust_file, trust_typed
+from sparring.agents.endpoint_trust import (
+    FILES,
+    HOSTS,
+    PROVIDERS,
+    address,
+    cache_file,
+    check_host,
+    trust_file,
+    trust_typed,
+)
 from sparring.cli.text import shown
 from sparring.errors import ConfigError
 

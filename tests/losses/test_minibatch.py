@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.losses.base import LossTerm, Whole
-from sparring.losses.minibatch import covariance, group_mean, preference_pairs, standardised, through_tokens, trajectory_sums
+from sparring.losses.minibatch import (
+    covariance,
+    group_mean,
+    preference_pairs,
+    standardised,
+    through_tokens,
+    trajectory_sums,
+)
 
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=12)
 

@@ -16,7 +16,14 @@ from sparring.agents.random import random
 from sparring.agents.scripted import scripted
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import GameError, HungError, PluginError, RewardError, RolloutError, SparringError
+from sparring.errors import (
+    GameError,
+    HungError,
+    PluginError,
+    RewardError,
+    RolloutError,
+    SparringError,
+)
 from sparring.games.catalogue import make_game
 from sparring.guard import Watch
 from sparring.league.matchmakers.base import Seating

@@ -10,7 +10,13 @@ from sparring.errors import PluginError
 from sparring.games.kuhn_poker import kuhn_poker
 from sparring.league.matchmakers.base import Seating
 from sparring.rng import Stream
-from sparring.testing import check_environment, check_estimator, check_matchmaker, check_reward, random_episode
+from sparring.testing import (
+    check_environment,
+    check_estimator,
+    check_matchmaker,
+    check_reward,
+    random_episode,
+)
 from sparring.types import Credit
 
 NEEDS = {"value"}  # of the estimators below: this module declares them, as a plug-in's does

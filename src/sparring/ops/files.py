@@ -212,7 +212,7 @@ def sync_files(paths: Iterable[Path]) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> bool:
-    """Make ``target`` the same file as ``source``, or a copy of it where the file system has no hard links.
+    """Make ``target`` the same file as ``source``, or a copy where there are no hard links.
 
     Returns:
         Whether there was such a file.

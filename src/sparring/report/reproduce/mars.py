@@ -1,11 +1,16 @@
 """The tables of docs/reproduction/mars.md on the ablations with the tiny model."""
 
-import math
+from __future__ import annotations
 
-from measured import less, markdown, row, rows, source, spread
+import math
+from collections.abc import Mapping
 
 from sparring.report.race_claims import FEWEST, judged
+from sparring.report.result_figures import Maker, Results, Row, less, markdown, spread
+from sparring.types import Interval
 
+Arm = tuple[str, str]  # trained on, variant
+Comparison = tuple[str, str, Arm, Arm, Interval]
 ENDS = {  # figure -> the least and the most that it can be
     "tic_tac_toe": (-1, 1),
     "kuhn_poker": (-2, 2),
@@ -34,7 +39,7 @@ DIGITS = {"three games": 1, "held out": 1}
 THREE, ONE, NONE = "three games", "tic-tac-toe", "none"
 # claim -> comparisons: (figure, better arm, worse arm); an arm is (trained on, variant)
 FULL, FULL_ONE, START = (THREE, "full"), (ONE, "full"), (NONE, "untrained")
-CLAIMS = {
+CLAIMS: dict[str, list[tuple[str, Arm, Arm]]] = {
     "self-play with MARS learns all three games at once": [
         (figure, FULL, START)
         for figure in ("tic_tac_toe", "kuhn_poker", "kuhn_poker-exact", "hanabi_mini")
@@ -64,10 +69,10 @@ CLAIMS = {
 SMALLER_IS_BETTER = {"kuhn_poker-exact"}
 
 
-def arms(figures):
+def arms(results: Results, figures: Mapping[str, str]) -> str:
     """Return a table of figures, one line per arm."""
     lines = []
-    for one in rows("ablations"):
+    for one in results.rows():
         cells = []
         for figure in figures:
             low, high = ENDS[figure]
@@ -77,47 +82,47 @@ def arms(figures):
     return markdown(("trained on", "variant", "seeds", *figures.values()), lines)
 
 
-def comparisons():
-    """Return (claim, figure, better, worse, gain) of all; a gain above 0 favours the claim."""
+def comparisons(results: Results) -> list[Comparison]:
+    """Return (claim, figure, better, worse, gain) of the claims whose arms were both run.
+
+    A gain above 0 favours the claim.
+    """
+    run = {(one["trained on"], one["variant"]) for one in results.rows()}
     found = []
     for claim, compared in CLAIMS.items():
         for figure, better, worse in compared:
+            if not {better, worse} <= run:
+                continue
             first, second = (worse, better) if figure in SMALLER_IS_BETTER else (better, worse)
-            found.append((claim, figure, better, worse, less(arm(first), arm(second), figure)))
+            gain = less(arm(results, first), arm(results, second), figure)
+            found.append((claim, figure, better, worse, gain))
     return found
 
 
-def arm(key):
+def arm(results: Results, key: Arm) -> Row:
     """Return the row of an arm."""
-    return row("ablations", trained_on=key[0], variant=key[1])
+    return results.row(trained_on=key[0], variant=key[1])
 
 
-def claims():
+def claims(results: Results) -> str:
     """Return the paper's claims, each with its comparisons and what they say."""
-    found = comparisons()
+    found = comparisons(results)
+    said = judged([gain for *_, gain in found], digits=2)
     lines, before = [], None
-    for (claim, figure, better, worse, _gain), said in zip(
-        found, judged([gain for *_, gain in found], digits=2), strict=True
-    ):
+    for (claim, figure, better, worse, _gain), told in zip(found, said, strict=True):
         compared = f"{name(figure)}: {arm_name(better, worse)}"
-        shown_claim = claim if claim != before else ""
-        lines.append(
-            (
-                shown_claim,
-                compared,
-                *(said[key] for key in ("difference", "p", "corrected", "verdict")),
-            )
-        )
+        verdict = (told[key] for key in ("difference", "p", "corrected", "verdict"))
+        lines.append((claim if claim != before else "", compared, *verdict))
         before = claim
     return markdown(("claim of the paper", "compared", "gain", "p", "p, corrected", "here"), lines)
 
 
-def name(figure):
+def name(figure: str) -> str:
     """Return a figure's name on the page."""
     return {**TRAINED, **HELD_OUT}[figure] + (" score" if figure in DIGITS else "")
 
 
-def arm_name(better, worse):
+def arm_name(better: Arm, worse: Arm) -> str:
     """Return the two arms of a comparison as the page names them."""
     if better[0] == worse[0]:
         return f"{better[1]} against {worse[1]}, trained on {better[0]}"
@@ -126,14 +131,9 @@ def arm_name(better, worse):
     )
 
 
-def number_of_comparisons():
-    """Return how many comparisons the claims make."""
-    return str(len(comparisons()))
-
-
-def rae_gap():
+def rae_gap(results: Results) -> str:
     """Return in words whether the paper's gap to RAE in Mini Hanabi, 29 of 100, is outside."""
-    gain = less(arm(FULL), arm((THREE, "rae")), "hanabi_mini")
+    gain = less(arm(results, FULL), arm(results, (THREE, "rae")), "hanabi_mini")
     low, high = 25 * gain.low, 25 * gain.high
     if gain.count < FEWEST:
         return f"here it is {25 * gain.mean:.1f} over {gain.count} seeds, which decide nothing"
@@ -142,11 +142,16 @@ def rae_gap():
     return f"here it is {here} of 100 points, and the paper's 29 lie {outside}"
 
 
-MADE = {
-    "ablations trained": lambda: arms(TRAINED),
-    "ablations held out": lambda: arms(HELD_OUT),
+MADE: dict[str, Maker] = {
+    "ablations trained": lambda results: arms(results, TRAINED),
+    "ablations held out": lambda results: arms(results, HELD_OUT),
     "ablations claims": claims,
-    "ablations source": lambda: source("ablations"),
-    "ablations comparisons": number_of_comparisons,
+    "ablations source": Results.source,
+    "ablations comparisons": lambda results: str(len(comparisons(results))),
     "ablations rae gap": rae_gap,
+}
+SHOWN = {
+    "Trained games": "ablations trained",
+    "Held out": "ablations held out",
+    "Claims": "ablations claims",
 }

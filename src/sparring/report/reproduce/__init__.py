@@ -1,0 +1,1 @@
+"""The tables of each study that `sparring reproduce` runs: one file per study, of its name."""

@@ -1,0 +1,134 @@
+"""What tables of measurements need: rows of a results file, intervals over seeds, differences.
+
+A results file is what ``experiments.results_file`` writes; the repository keeps its own in
+benchmarks/results, and `sparring reproduce` writes one into its folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparring.ops.statistics import mean_interval
+from sparring.types import Interval
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The content of a results file, asked by labels.
+
+    Args:
+        document: the content.
+        where: the file, for errors.
+    """
+
+    document: Mapping[str, Any]
+    where: str = "results.json"
+
+    def rows(self, **labels: Any) -> list[Row]:
+        """Return the rows with these labels (`trained_on` stands for "trained on")."""
+        wanted = {label.replace("_", " "): value for label, value in labels.items()}
+        found = self.document["rows"]
+        return [
+            row for row in found if all(row.get(label) == value for label, value in wanted.items())
+        ]
+
+    def row(self, **labels: Any) -> Row:
+        """Return the one row with these labels.
+
+        Raises:
+            ValueError: there is none, or more than one.
+        """
+        found = self.rows(**labels)
+        if len(found) != 1:
+            raise ValueError(f"{self.where} has {len(found)} rows with {labels}; one is wanted.")
+        return found[0]
+
+    def source(self) -> str:
+        """Return a line for under a table: where its figures come from."""
+        line = f"Made by `{self.document['command']}` {self.origin()}"
+        return f"{line} {self.document['note']}" if "note" in self.document else line
+
+    def origin(self) -> str:
+        """Return the commit, the date and the versions, as the end of a sentence."""
+        found = self.document["versions"].items()
+        versions = ", ".join(f"{package} {version}" for package, version in found)
+        commit, _, dirty = (self.document["commit"] or "").partition("-")
+        changed = " with changes" if dirty else ""
+        at = f"at commit {commit[:7]}{changed}" if commit else "from an installed package"
+        return f"{at}, {self.document['date']}; {versions}."
+
+
+Maker = Callable[[Results], str]
+"""A function that makes a table, or a figure in a sentence, from a results file."""
+
+
+def values(of: Row, figure: str) -> list[float]:
+    """Return a figure by seed, in the order of the seeds."""
+    kept = of["values"][figure]
+    return [kept[seed] for seed in sorted(kept, key=int)]
+
+
+def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math.inf) -> Interval:
+    """Return the mean over seeds with Student's 95 % interval, held to what the figure can be.
+
+    Args:
+        of: a row with `values`, or with `intervals` of one run.
+        figure: its name in the row.
+        low: the least that the figure can be.
+        high: the most.
+    """
+    found = mean_interval(values(of, figure))
+    if figure in of.get("intervals", {}):
+        ends = of["intervals"][figure]
+        found = Interval(mean=found.mean, low=ends[0], high=ends[1], count=1, level=0.95)
+    return clipped(found, low, high)
+
+
+def clipped(found: Interval, low: float, high: float) -> Interval:
+    """Return an interval with its ends held to [low, high]; one that is open stays open."""
+    if not math.isfinite(found.high - found.low):
+        return found
+    ends = {"low": min(max(found.low, low), high), "high": max(min(found.high, high), low)}
+    return Interval(mean=found.mean, count=found.count, level=found.level, **ends)
+
+
+def shown(found: Interval, digits: int = 2) -> str:
+    """Return an interval as "mean [low, high]"; the mean alone where one run gives no interval."""
+    mean, low, high = (f"{part + 0.0:.{digits}f}" for part in (found.mean, found.low, found.high))
+    if not math.isfinite(found.high - found.low):
+        return mean
+    return f"{mean} [{low}, {high}]".replace(f"-{0:.{digits}f}", f"{0:.{digits}f}")
+
+
+def spread(of: Row, figure: str, digits: int = 2, **ends: float) -> str:
+    """Return a figure of a row as text: `text` as it was kept, or mean and interval over seeds."""
+    kept = of.get("text", {}).get(figure)
+    return str(kept) if kept is not None else shown(interval(of, figure, **ends), digits)
+
+
+def less(one: Row, other: Row, figure: str) -> Interval:
+    """Return by how much a figure is larger in one row, paired by the seeds that both have.
+
+    Raises:
+        ValueError: they share no seed.
+    """
+    ours, theirs = one["values"][figure], other["values"][figure]
+    shared = sorted(ours.keys() & theirs.keys(), key=int)
+    if not shared:
+        raise ValueError(f"The rows share no seed for {figure}, so nothing can be paired.")
+    return mean_interval([ours[seed] - theirs[seed] for seed in shared])
+
+
+def markdown(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    head = list(head)
+    lines = [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+        for line in (head, *body)
+    ]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])

@@ -1,0 +1,42 @@
+"""What the tables of docs/reproduction/vpr.md share."""
+
+from __future__ import annotations
+
+from sparring.report.result_figures import Row, spread
+
+TRAINED = ("seen", "all")  # what the starts of training can be
+METHODS = {
+    "vpr": "VPR",
+    "outcome": "outcome",
+    "playouts": "MC-PR",
+    "vpr-to-go": "VPR, summed",
+    "vpr-outcome": "VPR + outcome",
+}
+
+
+def part(one: Row, figure: str, digits: int = 2) -> str:
+    """Return a share with its interval, held to [0, 1]."""
+    return spread(one, figure, digits, low=0.0, high=1.0)
+
+
+def points(one: Row, prefix: str) -> list[tuple[int, str]]:
+    """Return (games, name of the figure) of the figures of a curve, in order."""
+    names = (name for name in one["values"] if name.startswith(prefix))
+    return sorted((int(name.removeprefix(prefix)), name) for name in names)
+
+
+def when(one: Row, point: str) -> str:
+    """Return the name of the return at "half" or at "the end" of a row's run."""
+    if "text" in one:
+        return f"return at {point}"
+    if point == "half" and "return, half" not in one["values"]:
+        curve = points(one, "return after ")
+        early = [name for games, name in curve if games <= curve[-1][0] / 2]
+        return early[-1] if early else curve[0][1]
+    return f"return, {point.removeprefix('the ')}"
+
+
+def returns(one: Row, task: str) -> list[str]:
+    """Return the return at half of a run and at its end."""
+    low = -1.0 if task == "tictactoe" else 0.0
+    return [spread(one, when(one, point), low=low, high=1.0) for point in ("half", "the end")]

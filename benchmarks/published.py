@@ -1,89 +1,32 @@
-"""Results files: one format, the source of the figures, and when a run may write one.
-
-A file is a JSON object with `command`, `setting`, `commit` (`-dirty` if the tree differs from it),
-`versions`, `machine`, `date` and `rows`. A row has its labels and, of a study over seeds,
-`values`: {figure: {seed: value}}; intervals are derived where a page shows them. One run's interval
-over games stands in `intervals`: {figure: [low, high]}. A figure whose values per seed are lost
-stands in `text` as it was printed, and the file's `note` says so.
+"""Where a benchmark's results belong, and how they are written; the format is `experiments.results_file`'s.
 
 The defaults of a script are the published setting. Only a run with all of them writes to
 benchmarks/results; with any other option it writes to runs/results, so a small trial replaces
 nothing that is published. `--out FILE` writes there in any case.
-
-Every row with a figure of skill (return, share solved or won, NashConv, best moves, ...) says on
-which `starts` it was measured:
-
-    unseen   starts that training never met
-    seen     starts that training met, or may have met
-    all      every start, exactly; or an environment with one start;
-             or starts drawn from all that play can meet
 """
 
 import json
 import os
-import platform
-import re
 import shlex
 import subprocess
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 
+from sparring.errors import SparringError
+from sparring.experiments.cells import Workplace, origin
+from sparring.experiments.reproduction import run_cells
+from sparring.experiments.results_file import INTERVAL, KEYS, faults, row_faults, surroundings
+from sparring.experiments.study import load
+from sparring.report.result_figures import Results
+from sparring.report.study_tables import charts
+
+__all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 TRIALS = ROOT / "runs" / "results"
 FREE = {"workers", "folder", "out"}  # options that change no figure
 PLACES = {"--folder", "--out"}  # of these, options that name a place on this machine
-KEYS = ("command", "setting", "commit", "versions", "machine", "date", "rows")
-STARTS = ("unseen", "seen", "all")
-PACKAGES = ("sparring", "torch", "transformers", "numpy", "open_spiel")
-# what a row without `starts` may hold in numbers: speeds, sizes, and what they are compared with
-SPEED = {
-    *(
-        "turns/s",
-        "TextArena turns/s",
-        "tokens/s",
-        "bare tokens/s",
-        "play tokens/s",
-        "sampled tokens/s",
-        "forward tokens/s",
-    ),
-    *(
-        "update tokens/s",
-        "rollouts/s",
-        "TRL rollouts/s",
-        "bare rollouts/s",
-        "simulations_per_second",
-        "seconds",
-        "released",
-    ),
-    *(
-        "worst_ms",
-        "each_ms",
-        "worst_share",
-        "first_share",
-        "ratio",
-        "efficiency",
-        "prefill ratio",
-        "distinct share",
-        "error",
-        "aim",
-    ),
-    *(
-        "games",
-        "turns",
-        "positions",
-        "new tokens",
-        "conversation tokens",
-        "peak GiB of play",
-        "peak GiB",
-    ),
-    *("memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
-}
-UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
-LOST = "per-seed values were not kept"
-INTERVAL = re.compile(r"-?\d\.\d+ \[-?\d")
 
 
 def settings(parser, *free):
@@ -120,20 +63,11 @@ def same(value, default):
 
 def provenance():
     """Return the command line, commit, versions, machine and date of this process."""
-    installed = {found.metadata["Name"].replace("-", "_") for found in metadata.distributions()}
     command = ["python", f"benchmarks/{Path(sys.argv[0]).name}", *portable(sys.argv[1:])]
     return {
         "command": shlex.join(command).replace(str(ROOT) + os.sep, ""),
         "commit": commit(ROOT),
-        "versions": {
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in PACKAGES if name in installed},
-        },
-        "machine": {
-            "cores": os.cpu_count(),
-            "machine": platform.machine(),
-            "processor": processor(),
-        },
+        **surroundings(),
         "date": time.strftime("%Y-%m-%d"),
     }
 
@@ -160,16 +94,6 @@ def commit(folder):
     return git("rev-parse", "HEAD") + (
         "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
     )
-
-
-def processor():
-    """Return the processor's name, or its kind where the system does not tell."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1] if found else platform.processor()
 
 
 def record(name, rows, given, **more):
@@ -204,48 +128,22 @@ def brief(value):
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def faults(document):
-    """Return what is wrong with the content of a results file, in words."""
-    found = [f"It lacks '{key}'." for key in KEYS if key not in document]
-    if len(str(document.get("command", "")).split()) < 2:
-        found.append("Its 'command' is not a whole command line.")
-    if not re.match(r"[0-9a-f]{7,40}(-dirty)?$", str(document.get("commit", ""))):
-        found.append(f"Its 'commit' is {document.get('commit')!r}; write the hash of one.")
-    if "python" not in document.get("versions", {}):
-        found.append("Its 'versions' lack 'python'.")
-    rows = document.get("rows") or []
-    for number, row in enumerate(rows):
-        found += [f"Row {number}: {fault}" for fault in row_faults(row)]
-    if any("text" in row for row in rows) and LOST not in document.get("note", ""):
-        found.append(f"Rows have 'text'; say in 'note' that {LOST}.")
-    return found
+def study(name, given, **setting):
+    """Run a study of the package with the options of a script, and record its rows.
 
-
-def row_faults(row):
-    """Return what is wrong with one row."""
-    if "starts" in row:
-        known = row["starts"] in STARTS
-        found = (
-            [] if known else [f"'starts' is {row['starts']!r}; write one of {', '.join(STARTS)}."]
-        )
-    else:
-        skill = ", ".join(f"'{name}'" for name in row if not speed(name, row))
-        found = (
-            [f"{skill} may be figures of skill; say on which 'starts' they were measured."]
-            if skill
-            else []
-        )
-    printed = [
-        name for name, value in row.items() if isinstance(value, str) and INTERVAL.search(value)
-    ]
-    found += [f"'{name}' is an interval in words; keep 'values' per seed." for name in printed]
-    seeds = row.get("values", {}).items()
-    flat = [name for name, values in seeds if not isinstance(values, dict)]
-    return found + [f"'{name}' is not a map from seeds to values." for name in flat]
-
-
-def speed(name, row):
-    """Return whether an entry of a row is a label, a speed, or what a speed is compared with."""
-    if name == "value":
-        return row.get("unit") in UNITS
-    return name in SPEED or isinstance(row[name], str)
+    Args:
+        name: of the study, as `sparring reproduce` has it.
+        given: from `settings`, with `folder` and `workers`.
+        setting: of the study.
+    """
+    own = load(name)
+    try:
+        kept = run_cells(own.cells(setting), Workplace(given.folder), given.workers, print)
+    except SparringError as error:
+        sys.exit(str(error))
+    fields = {**origin(kept.values()), **own.fields(setting, kept)}
+    path = record(own.results, own.rows(setting, kept), given, **fields)
+    if path.parent == RESULTS:
+        found = Results(json.loads(path.read_text(encoding="utf-8")))
+        for image, svg in charts(name, found).items():
+            (ROOT / "docs" / "images" / image).write_text(f"{svg}\n", encoding="utf-8")

@@ -9,10 +9,12 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
 from sparring.errors import ModelError
+from sparring.ops.text import in_words
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 
+__all__ = ["estimate", "in_words", "reckoned_minutes", "timed_minutes"]
 SIZES = (64, 256)  # games of the two rounds that are timed
 # updates or plays of a step, and tokens of a reply, beyond which no step is tried
 MOST_REPEATED, MOST_TOKENS = 64, 2048
@@ -105,16 +107,3 @@ def reckoned_minutes(parameters: int, tokens_per_step: float, steps: int) -> flo
         steps: of the run.
     """
     return steps * tokens_per_step * parameters * OPERATIONS / operations_per_second() / 60
-
-
-def in_words(minutes: float) -> str:
-    """Return a duration as a person would say it.
-
-    >>> in_words(0.2), in_words(1.6), in_words(200)
-    ('12 seconds', '2 minutes', '3.3 hours')
-    """
-    if minutes < 1:
-        return f"{max(minutes * 60, 1):.0f} seconds"
-    if minutes < 120:
-        return f"{minutes:.0f} minute{'s' if round(minutes) != 1 else ''}"
-    return f"{minutes / 60:,.{0 if minutes > 600 else 1}f} hours"

@@ -30,3 +30,16 @@ def _escaped(character: str, kept: str) -> str:
     if character in kept or character in JOINERS or unicodedata.category(character) not in HIDDEN:
         return character
     return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def in_words(minutes: float) -> str:
+    """Return a duration as a person would say it.
+
+    >>> in_words(0.2), in_words(1.6), in_words(200)
+    ('12 seconds', '2 minutes', '3.3 hours')
+    """
+    if minutes < 1:
+        return f"{max(minutes * 60, 1):.0f} seconds"
+    if minutes < 120:
+        return f"{minutes:.0f} minute{'s' if round(minutes) != 1 else ''}"
+    return f"{minutes / 60:,.{0 if minutes > 600 else 1}f} hours"

@@ -78,7 +78,7 @@ def charts(results: Results) -> dict[str, str]:
 
 def curve(one: Row) -> list[tuple[float, float]]:
     """Return (games, mean return over seeds) of a row."""
-    found = []
+    found: list[tuple[float, float]] = []
     for games, figure in points(one, "return after "):
         returned = values(one, figure)
         found.append((games, sum(returned) / max(len(returned), 1)))

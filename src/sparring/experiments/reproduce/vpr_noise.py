@@ -1,0 +1,57 @@
+"""How much may an oracle err? Its true- and false-positive rates are varied apart, on a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.experiments import table_cells
+from sparring.experiments.study import Cell, Found, Row, Setting, Study
+from sparring.experiments.table_cells import Labels, Lesson
+
+TASK = "sudoku4"
+RATES = (  # of true and of false positives
+    *((1.0, 0.0), (0.8, 0.0), (0.9, 0.1), (1.0, 0.2)),  # TPR - FPR: 1, and three times 0.8
+    *((0.6, 0.0), (0.8, 0.2), (1.0, 0.4)),  # 0.6
+    *((0.4, 0.0), (0.6, 0.2), (0.8, 0.4), (1.0, 0.6)),  # 0.4
+    *((0.2, 0.0), (0.6, 0.4), (1.0, 0.8)),  # 0.2
+    *((0.2, 0.2), (0.5, 0.5), (0.8, 0.8)),  # 0
+    *((0.3, 0.5), (0.5, 0.7)),  # -0.2
+)
+
+
+def noisy(tpr: float, fpr: float) -> dict[str, Any]:
+    """Return the task's oracle with these rates, erring afresh at every turn."""
+    rates = {"flip": 0.0, "tpr": tpr, "fpr": fpr, "per": "turn"}
+    return {"name": "noisy", "oracle": "constraint", "options": {"lost": "solution"}, **rates}
+
+
+def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
+    """Return what is learnt, each with its labels."""
+    found: list[tuple[Labels, Lesson]] = []
+    for tpr, fpr in setting["rates"]:
+        one = table_cells.lesson(TASK, "vpr", 8, setting["steps"], noisy(tpr, fpr))
+        found.append(({"TPR": tpr, "FPR": fpr}, one))
+    outcome = table_cells.lesson(TASK, "outcome", 8, setting["steps"])
+    return [*found, ({"learns by": "outcome"}, outcome)]
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """Return the cells."""
+    return table_cells.cells(lessons(setting), setting["seeds"])
+
+
+def rows(setting: Setting, kept: Found) -> list[Row]:
+    """Return the rows."""
+    return table_cells.rows(lessons(setting), setting["seeds"], kept)
+
+
+STUDY = Study(
+    summary="what is learnt from an oracle that errs, by its rates",
+    page="docs/reproduction/vpr.md",
+    hours=0.2,
+    results="vpr-noise",
+    setting={"rates": [list(pair) for pair in RATES], "steps": 100, "seeds": 3},
+    quick={"rates": [[1.0, 0.2]], "steps": 2, "seeds": 1},
+    cells=cells,
+    rows=rows,
+)

@@ -1,0 +1,108 @@
+"""Results files: one format, the source of the figures on pages, and where they come from.
+
+A file is a JSON object with `command`, `setting`, `commit` (`-dirty` if the tree differs from it),
+`versions`, `machine`, `date` and `rows`. A row has its labels and, of a study over seeds,
+`values`: {figure: {seed: value}}; intervals are derived where a page shows them. One run's interval
+over games stands in `intervals`: {figure: [low, high]}. A figure whose values per seed are lost
+stands in `text` as it was printed, and the file's `note` says so.
+
+Every row with a figure of skill (return, share solved or won, NashConv, best moves, ...) says on
+which `starts` it was measured:
+
+    unseen   starts that training never met
+    seen     starts that training met, or may have met
+    all      every start, exactly; or an environment with one start;
+             or starts drawn from all that play can meet
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+KEYS = ("command", "setting", "commit", "versions", "machine", "date", "rows")
+STARTS = ("unseen", "seen", "all")
+PACKAGES = ("sparring", "torch", "transformers", "numpy", "open_spiel")
+# what a row without `starts` may hold in numbers: speeds, sizes, and what they are compared with
+SPEED = {
+    *("turns/s", "TextArena turns/s", "tokens/s", "bare tokens/s", "play tokens/s"),
+    *("sampled tokens/s", "forward tokens/s", "update tokens/s", "rollouts/s", "TRL rollouts/s"),
+    *("bare rollouts/s", "simulations_per_second", "seconds", "released", "worst_ms", "each_ms"),
+    *("worst_share", "first_share", "ratio", "efficiency", "prefill ratio", "distinct share"),
+    *("error", "aim", "games", "turns", "positions", "new tokens", "conversation tokens"),
+    *("peak GiB of play", "peak GiB"),
+}
+UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
+LOST = "per-seed values were not kept"
+INTERVAL = re.compile(r"-?\d\.\d+ \[-?\d")
+
+
+def surroundings() -> dict[str, Any]:
+    """Return the versions and the machine of this process."""
+    installed = {found.metadata["Name"].replace("-", "_") for found in metadata.distributions()}
+    own = {name: metadata.version(name) for name in PACKAGES if name in installed}
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "processor": processor()}
+    return {"versions": {"python": platform.python_version(), **own}, "machine": machine}
+
+
+def processor() -> str:
+    """Return the processor's name, or its kind where the system does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1] if found else platform.processor()
+
+
+def faults(document: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the content of a results file that is published, in words."""
+    found = [f"It lacks '{key}'." for key in KEYS if key not in document]
+    if len(str(document.get("command", "")).split()) < 2:
+        found.append("Its 'command' is not a whole command line.")
+    if not re.match(r"[0-9a-f]{7,40}(-dirty)?$", str(document.get("commit", ""))):
+        found.append(f"Its 'commit' is {document.get('commit')!r}; write the hash of one.")
+    if "python" not in document.get("versions", {}):
+        found.append("Its 'versions' lack 'python'.")
+    rows = document.get("rows") or []
+    for number, row in enumerate(rows):
+        found += [f"Row {number}: {fault}" for fault in row_faults(row)]
+    if any("text" in row for row in rows) and LOST not in document.get("note", ""):
+        found.append(f"Rows have 'text'; say in 'note' that {LOST}.")
+    return found
+
+
+def row_faults(row: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with one row."""
+    return [*_faults_of_starts(row), *_faults_of_values(row)]
+
+
+def _faults_of_starts(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the starts that a row names, or does not name."""
+    skill = ", ".join(f"'{name}'" for name in row if not speed(name, row))
+    if "starts" not in row and skill:
+        yield f"{skill} may be figures of skill; say on which 'starts' they were measured."
+    if "starts" in row and row["starts"] not in STARTS:
+        yield f"'starts' is {row['starts']!r}; write one of {', '.join(STARTS)}."
+
+
+def _faults_of_values(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a row's figures."""
+    for name, value in row.items():
+        if isinstance(value, str) and INTERVAL.search(value):
+            yield f"'{name}' is an interval in words; keep 'values' per seed."
+    for name, values in row.get("values", {}).items():
+        if not isinstance(values, dict):
+            yield f"'{name}' is not a map from seeds to values."
+
+
+def speed(name: str, row: Mapping[str, Any]) -> bool:
+    """Return whether an entry of a row is a label, a speed, or what a speed is compared with."""
+    if name == "value":
+        return row.get("unit") in UNITS
+    return name in SPEED or isinstance(row[name], str)

@@ -1,0 +1,128 @@
+"""A study: the experiments behind a page, as cells that are run once each, and rows of a results file.
+
+A study is one file of the folder ``reproduce``, and its name is the file's with ``-`` for ``_``. The
+file has a ``Study`` by the name ``STUDY``. Its tables are in the file of the same name of the room
+``report``; a study without one gets a plain table of all its figures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparring.errors import UnknownNameError
+from sparring.experiments import reproduce
+
+Setting = Mapping[str, Any]
+Row = dict[str, Any]
+Ask = Callable[[Sequence[str]], str]
+"""Runs a command, `sparring` first, and returns what it printed."""
+
+Measure = Callable[[Path, str, Ask], Any]
+"""Gives what a cell came to: from its folder, what its command printed, and further commands."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """One run of a study: a command, and what is measured of it.
+
+    Args:
+        key: what tells the cell from the study's others, e.g. ("demo", 3).
+        folder: its folder's name in the study's.
+        command: the words as they are typed, `sparring` or `python -m MODULE` first.
+        place: further words, that name a place: `{}` stands for the cell's folder, `{version}` for
+            the commit of the code.
+        measure: what is kept of it, as JSON holds it.
+    """
+
+    key: tuple[Any, ...]
+    folder: str
+    command: tuple[str, ...]
+    place: tuple[str, ...]
+    measure: Measure
+
+
+Found = Mapping[tuple[Any, ...], Mapping[str, Any]]
+"""What is kept of each cell by its key: `command`, `commit`, `date`, `seconds`, `found`."""
+
+
+def _nothing(setting: Setting, kept: Found) -> dict[str, Any]:
+    """Return no further fields."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """The experiments behind a page.
+
+    Args:
+        summary: what they find out, in a line.
+        page: the page that shows them, from the repository's root.
+        hours: how long they take on two cores.
+        results: the name of their file in benchmarks/results, without `.json`.
+        setting: the published setting.
+        quick: what differs from it in a minute's version.
+        cells: the cells of a setting, in the order in which they are run.
+        rows: the rows of the results file, from what was kept of the cells.
+        fields: further fields of the results file, in place of the usual ones.
+    """
+
+    summary: str
+    page: str
+    hours: float
+    results: str
+    setting: Setting
+    quick: Setting
+    cells: Callable[[Setting], list[Cell]]
+    rows: Callable[[Setting, Found], list[Row]]
+    fields: Callable[[Setting, Found], dict[str, Any]] = field(default=_nothing)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all studies, sorted."""
+    found = (module.name for module in pkgutil.iter_modules(reproduce.__path__))
+    return tuple(sorted(name.replace("_", "-") for name in found))
+
+
+def load(name: str) -> Study:
+    """Return a study by its name.
+
+    Raises:
+        UnknownNameError: there is none of this name.
+    """
+    if name not in names():
+        hint = "`sparring reproduce` alone says what each is."
+        raise UnknownNameError("experiment", name, names(), hint)
+    module = importlib.import_module(f"{reproduce.__name__}.{name.replace('-', '_')}")
+    study: Study = module.STUDY
+    return study
+
+
+def training(
+    key: tuple[Any, ...], folder: str, recipe: str, changes: Sequence[str], measure: Measure
+) -> Cell:
+    """Return the cell of a training run.
+
+    Args:
+        key: see ``Cell``.
+        folder: see ``Cell``.
+        recipe: a recipe's name.
+        changes: changes to it, e.g. ["seed=0", "threads=1"].
+        measure: see ``Cell``.
+    """
+    return Cell(
+        key=key,
+        folder=folder.replace("/", "-").replace(" ", "-"),
+        command=("sparring", "train", recipe, *changes),
+        place=("--run", "{}", "--overwrite"),
+        measure=measure,
+    )
+
+
+def by_seed(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return {figure: {seed: value}} of figures by seed."""
+    return {name: {str(seed): one[name] for seed, one in enumerate(found)} for name in found[0]}

@@ -1,0 +1,86 @@
+"""Cells and rows of the studies with a table of logits; see ``table_learner``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparring.experiments.study import Ask, Cell, Found, Row, by_seed
+from sparring.ops.files import parse_json
+
+MODULE = "sparring.experiments.table_learner"
+FILE = "found.json"
+GAMES = 128  # of a step
+
+Labels = dict[str, Any]
+Lesson = dict[str, Any]
+"""Arguments of ``table_learner.run``, but for the seed."""
+
+
+def lesson(
+    task: str, variant: str, size: int, steps: int, oracle: Mapping[str, Any] | None = None
+) -> Lesson:
+    """Return the arguments of a run; see ``table_learner.run``."""
+    shape = {"steps": steps, "groups": GAMES // size, "size": size}
+    return {"task": task, "variant": variant, **shape, "oracle": oracle}
+
+
+def cells(labelled: Sequence[tuple[Labels, Lesson]], seeds: int) -> list[Cell]:
+    """Return the cells of lessons, seeds outermost."""
+    return [cell(labels, one, seed) for seed in range(seeds) for labels, one in labelled]
+
+
+def cell(labels: Labels, one: Lesson, seed: int) -> Cell:
+    """Return the cell of a lesson with a seed."""
+    name = "-".join(str(value) for value in (*labels.values(), seed))
+    return Cell(
+        key=(*labels.values(), seed),
+        folder=name.replace(" ", "-"),
+        command=("python", "-m", MODULE, json.dumps({**one, "seed": seed})),
+        place=(f"{{}}/{FILE}",),
+        measure=measured,
+    )
+
+
+def measured(folder: Path, said: str, ask: Ask) -> Any:
+    """Return what a run wrote."""
+    return parse_json((folder / FILE).read_bytes())
+
+
+def rows(labelled: Sequence[tuple[Labels, Lesson]], seeds: int, kept: Found) -> list[Row]:
+    """Return the rows of all lessons."""
+    found = []
+    for labels, _ in labelled:
+        ran = [kept[*labels.values(), seed]["found"] for seed in range(seeds)]
+        found += rows_of(labels, ran)
+    return found
+
+
+def rows_of(labels: Labels, found: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of a lesson: on the starts of training, and on unseen ones if there are any.
+
+    Args:
+        labels: what tells the lesson from others.
+        found: what ``table_learner.run`` gave, by seed.
+    """
+    names = [name for name in found[0]["curve"][-1] if name != "games"]
+    values = by_seed([curve_of(one["curve"], names) for one in found])
+    rows = [{**labels, "starts": found[0]["starts"], "values": values}]
+    if found[0]["unseen"] is not None:
+        last = [{f"{name}, end": one["unseen"][name] for name in names} for one in found]
+        rows.append({**labels, "starts": "unseen", "values": by_seed(last)})
+    return rows
+
+
+def curve_of(curve: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
+    """Return the figures of a curve: returns by games played, those at half and over the run."""
+    returns = [point["return"] for point in curve]
+    later = returns[1:] or returns
+    found = {f"return after {point['games']}": point["return"] for point in curve}
+    found |= {f"{name}, end": curve[-1][name] for name in names}
+    found["return, half"] = returns[len(curve) // 2]
+    return {**found, "return over the run": float(np.mean(later))}

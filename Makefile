@@ -87,7 +87,7 @@ benchmark: setup $(PEERS)/.installed
 
 # docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
 credit-lab credit-race: setup
-	$(BIN)/python benchmarks/credit_study.py $(@:credit-%=%)
+	$(BIN)/sparring reproduce $@ --publish
 	$(BIN)/python docs/generate.py
 
 # verl without what only graphics cards and clusters need: what the module of its trainer imports

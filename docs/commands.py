@@ -28,6 +28,7 @@ SMALL = {  # what a suggested entry adds, by the first words of the command
     "sparring train": "steps=2",
     "sparring evaluate": "--games 2",
     "sparring credit compare": "--episodes 256",
+    "sparring reproduce": "--quick",
 }
 
 

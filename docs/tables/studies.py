@@ -2,27 +2,34 @@
 
 from functools import partial
 
-from measured import results
+from measured import markdown, results
 
-from sparring.report.reproduce import demo_seeds, mars, vpr_general, vpr_methods, vpr_noise, vpr_table
-
-FILES = {
-    "ablations": mars,
-    "seeds": demo_seeds,
-    "vpr-general": vpr_general,
-    "vpr-methods": vpr_methods,
-    "vpr-noise": vpr_noise,
-    "vpr_table": vpr_table,
-}
+from sparring.experiments.study import load, names
+from sparring.report.study_tables import module_of
 
 
-def filled(make, name):
-    """Return a table or a figure of benchmarks/results/NAME.json."""
-    return make(results(name))
+def filled(make, file):
+    """Return a table or a figure of benchmarks/results/FILE.json."""
+    return make(results(file))
+
+
+def experiments():
+    """Return what there is to reproduce."""
+    lines = []
+    for name in names():
+        study = load(name)
+        page = study.page.removeprefix("docs/") if study.page[:5] == "docs/" else f"../{study.page}"
+        cells = str(len(study.cells(study.setting)))
+        what = study.summary
+        lines.append((f"`{name}`", what, f"[{study.page}]({page})", cells, f"{study.hours:g}"))
+    return markdown(("experiment", "what it finds out", "page", "cells", "hours"), lines)
 
 
 MADE = {
-    marker: partial(filled, make, name)
-    for name, module in FILES.items()
-    for marker, make in module.MADE.items()
+    "experiments": experiments,
+    **{
+        marker: partial(filled, make, load(name).results)
+        for name in names()
+        for marker, make in module_of(name).MADE.items()
+    },
 }

@@ -56,7 +56,7 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 def text(name: str, results: Results) -> str:
     """Return the tables and verdicts of a study as a page in Markdown."""
-    module = _module(name)
+    module = module_of(name)
     if hasattr(module, "page"):
         page: Callable[[Results], str] = module.page
         return page(results)
@@ -70,11 +70,11 @@ def text(name: str, results: Results) -> str:
 
 def charts(name: str, results: Results) -> dict[str, str]:
     """Return the charts of a study by file name, each an <svg> element."""
-    draw: Callable[[Results], dict[str, str]] = getattr(_module(name), "charts", lambda of: {})
+    draw: Callable[[Results], dict[str, str]] = getattr(module_of(name), "charts", lambda of: {})
     return draw(results)
 
 
-def _module(name: str) -> Any:
+def module_of(name: str) -> Any:
     """Return the module with the tables of a study, or None where it has none."""
     module = f"{ROOM}.{name.replace('-', '_')}"
     return importlib.import_module(module) if importlib.util.find_spec(module) else None

@@ -33,6 +33,7 @@ def test_the_cells_of_a_study_have_keys_and_folders_of_their_own(name, quick):
     study, setting = setting_of(name, quick)
     cells = study.cells(setting)
     assert len({cell.key for cell in cells}) == len({cell.folder for cell in cells}) == len(cells)
+    assert len({cell.command for cell in cells}) == len(cells)  # no seed or arm is run twice
     assert all("/" not in cell.folder and " " not in cell.folder for cell in cells)
     assert not quick or len(cells) <= 3
     for cell in cells:

@@ -83,6 +83,13 @@ def test_list_and_explain(run):
     assert "same view" in run("sparring", "explain", "gigpo")
 
 
+def test_an_experiment_is_reproduced_without_a_checkout(run, home):
+    said = run("sparring", "reproduce", "vpr-noise", "--quick")
+    assert "published figures are in the repository" in said
+    assert (home / "runs" / "reproduce" / "vpr-noise-quick" / "tables.md").is_file()
+    assert "installed package" in run("sparring", "reproduce", "mars", "--publish", status=2)
+
+
 def test_two_steps_of_the_demo_leave_a_run_and_its_page(demo):
     assert len((demo / "metrics.jsonl").read_text().splitlines()) == 2
     assert (

@@ -1,4 +1,4 @@
-"""Where a benchmark's results belong, and how they are written; the format is `experiments.results_file`'s.
+"""Where a benchmark's results belong; their format is `experiments.results_file`'s.
 
 The defaults of a script are the published setting. Only a run with all of them writes to
 benchmarks/results; with any other option it writes to runs/results, so a small trial replaces

@@ -1,6 +1,6 @@
-"""Runs of docs/reproduction/vpr.md with the tiny model: `sparring reproduce`, with options for trials.
+"""The tiny model's runs of docs/reproduction/vpr.md: `sparring reproduce`, with options for trials.
 
-    python benchmarks/vpr.py methods   verdicts, outcomes, values by playing on, both, at equal games
+    python benchmarks/vpr.py methods   verdicts, outcomes, values by playing on, and both
     python benchmarks/vpr.py general   Sudoku with thousands of puzzles: what is learnt for new ones
 """
 

@@ -21,15 +21,35 @@ FOLDER = Path("runs") / "reproduce"
 
 
 def reproduce(
-    name: Annotated[str | None, typer.Argument(help="An experiment; left out, all are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="An experiment; left out, all are listed.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A minute's version: it shows that all works, and measures nothing.")] = False,
-    folder: Annotated[Path | None, typer.Option(help="The runs are kept here; default runs/reproduce/NAME, or NAME-quick.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time, one thread each; default one per core.")] = None,
-    published: Annotated[bool, typer.Option("--publish", help="Replace the results in this checkout, which make docs draws.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results, or the list, as JSON.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="A minute's version: it shows that all works, and measures nothing."
+        ),
+    ] = False,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="The runs are kept here; default runs/reproduce/NAME, or NAME-quick."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Runs at a time, one thread each; default one per core."),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--publish", help="Replace the results in this checkout, which make docs draws."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the results, or the list, as JSON.")
+    ] = False,
 ) -> None:
-    """Run a page's experiments anew on all cores: results, tables and verdicts; what is done is kept."""
+    """Run a page's experiments anew on all cores: results, tables, verdicts; what is done is kept."""
     if name is None or listed:
         _list(as_json)
         return
@@ -50,11 +70,15 @@ def reproduce(
         tell(f"Next: make docs, which draws {study.page} from them.")
 
 
-def _run(name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool) -> dict[str, Any]:
+def _run(
+    name: str, study: Study, setting: Setting, path: Path, workers: int | None, quick: bool
+) -> dict[str, Any]:
     """Run a study; an interrupt leaves what is done, and says how to go on."""
     command = f"sparring reproduce {name}" + (" --quick" if quick else "")
     try:
-        return run_study(study, setting, path, command=command, workers=workers, quick=quick, watch=complain)
+        return run_study(
+            study, setting, path, command=command, workers=workers, quick=quick, watch=complain
+        )
     except KeyboardInterrupt:
         complain(f"Stopped. What is done is kept in {path}; the same command goes on from there.")
         raise typer.Exit(130) from None

@@ -1,6 +1,6 @@
-"""A study: the experiments behind a page, as cells that are run once each, and rows of a results file.
+"""A study: the experiments behind a page, as cells run once each, and rows of a results file.
 
-A study is one file of the folder ``reproduce``, and its name is the file's with ``-`` for ``_``. The
+A study is one file of the folder ``reproduce``. Its name is the file's with ``-`` for ``_``. The
 file has a ``Study`` by the name ``STUDY``. Its tables are in the file of the same name of the room
 ``report``; a study without one gets a plain table of all its figures.
 """

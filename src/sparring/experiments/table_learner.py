@@ -123,7 +123,9 @@ class Lesson:
         oracle: who judges what is learnt from, in place of the task's, which measures.
     """
 
-    def __init__(self, task: str, variant: str, seed: int, oracle: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, task: str, variant: str, seed: int, oracle: Mapping[str, Any] | None
+    ) -> None:
         setting, self._method = TASKS[task], VARIANTS[variant]
         self.game = make_game(setting["game"], options=setting.get("options"))
         self._exact: Oracle = bound("oracles", setting["oracle"])()

@@ -1,4 +1,4 @@
-"""What `sparring reproduce` writes and says of a study: tables, charts, and the published figures."""
+"""What `sparring reproduce` writes of a study: tables and charts; and how it compares."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The studies that `sparring reproduce` runs: one file each, of its name; see ``experiments.study``."""
+"""The studies that `sparring reproduce` runs: a file each; see ``experiments.study``."""

@@ -49,7 +49,7 @@ def reproduce(
         bool, typer.Option("--json", help="Print the results, or the list, as JSON.")
     ] = False,
 ) -> None:
-    """Run a page's experiments anew on all cores: results, tables, verdicts; what is done is kept."""
+    """Run a page's experiments anew on all cores: results, tables and verdicts."""
     if name is None or listed:
         _list(as_json)
         return

@@ -31,7 +31,7 @@ VERBS = {  # verb -> its line in the help
     "report": "Write report.html, the curves of a run on one page.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
-    "reproduce": "Run a page's experiments anew on all cores: results, tables, verdicts; what is done is kept.",
+    "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
 FUNCTIONS = {"list": "listing"}  # verb -> the module and function of another name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sparring.report import credit_race_page
+from sparring.report import credit_race_page, race_claims
 from sparring.report.reproduce.credit_lab import capitalised, ends
 from sparring.report.result_figures import Maker, Results, Row, interval, values
 from sparring.types import Interval
@@ -62,7 +62,7 @@ def kept_claims(results: Results) -> list[dict[str, str]]:
     found = results.document
     spans = [text_ends(claim["difference"]) for claim in found["claims"]]
     gains = [Interval(**span, count=found["setting"]["seeds"], level=0.95) for span in spans]
-    said = credit_race_page.judged(gains)
+    said = race_claims.judged(gains)
     return [{**verdict, **claim} for claim, verdict in zip(found["claims"], said, strict=True)]
 
 

@@ -193,3 +193,23 @@ def test_presets_and_schedules_of_a_real_plugin():
         "losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo"
     )
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
+
+
+def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_are_helpers(tmp_path, monkeypatch):
+    import sparring.features as slot
+
+    (tmp_path / "plain.py").write_text("def plain():\n    pass\n")
+    (tmp_path / "helper.py").write_text("def other():\n    pass\n\n\nclass helper:\n    def helper(self):\n        pass\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "__init__.py").write_text("from math import inf\n\n\ndef folder(option=inf):\n    pass\n")
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "__init__.py").write_text('"""No plug-in."""\n')
+    before = registry.built_in("features")
+    monkeypatch.setattr(slot, "__path__", [*slot.__path__, str(tmp_path)])
+    registry.built_in.cache_clear()
+    try:
+        assert set(registry.built_in("features")) == {*before, "plain", "folder"}
+    finally:
+        monkeypatch.undo()
+        registry.built_in.cache_clear()
+    assert registry.built_in("features") == before

@@ -1,6 +1,6 @@
 """Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
 
-A slot is a package; each public module in it is a plug-in; the module's function of the same name
+A slot is a package; each module in it with a function of its own name is a plug-in. That function
 is its entry; the function's keyword-only parameters are its options. Adding a plug-in edits no
 existing file. Plug-ins of other packages are found too: names with a dot, and entry points
 (``outside.py``).
@@ -22,6 +22,7 @@ import importlib
 import importlib.util
 import logging
 import pkgutil
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -53,8 +54,6 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-SUPPORT = "SUPPORT"  # a module that defines it is a helper of its slot, not a plug-in
-
 
 @cache
 def names(slot: str) -> tuple[str, ...]:
@@ -80,33 +79,28 @@ def known(slot: str, name: str) -> bool:
 def built_in(slot: str) -> tuple[str, ...]:
     """Return the names of Sparring's own plug-ins of a slot, sorted.
 
+    A module, or a package, is a plug-in if it has a function of its own name. All others in a slot
+    are helpers of its plug-ins.
+
     Raises:
         UnknownNameError: no such slot.
     """
     if slot not in SLOTS:
         raise UnknownNameError("slot", slot, SLOTS)
     package = importlib.import_module(f"sparring.{slot}")
-    found = [
-        m.name
-        for m in pkgutil.iter_modules(package.__path__)
-        if not m.name.startswith("_") and not m.ispkg
-    ]
-    return tuple(sorted(name for name in found if not _is_support(slot, name)))
+    found = [m.name for m in pkgutil.iter_modules(package.__path__)]
+    return tuple(sorted(name for name in found if _is_plugin(slot, name)))
 
 
-def _is_support(slot: str, name: str) -> bool:
-    """Return whether a module of a slot declares itself a helper.
+def _is_plugin(slot: str, name: str) -> bool:
+    """Return whether a module of a slot has a function of its own name.
 
     This is read from its text, without importing it.
     """
     spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
-    loader = getattr(spec, "loader", None)
-    source = (
-        loader.get_source(f"sparring.{slot}.{name}")
-        if loader and hasattr(loader, "get_source")
-        else None
-    )
-    return f"\n{SUPPORT} = True" in (source or "")
+    source = getattr(getattr(spec, "loader", None), "get_source", None)
+    text = source(f"sparring.{slot}.{name}") if source else None
+    return re.search(rf"^def {re.escape(name)}\(", text or "", re.MULTILINE) is not None
 
 
 def offering(slot: str, function: str) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.cli.failing import message_of
 from sparring.errors import ConfigError, RunError, SparringError
-from sparring.ops import files
-from sparring.ops.files import disk_error, disk_errors
+from sparring.system import files
+from sparring.system.files import disk_error, disk_errors
 
 QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "evaluation.exact=false", "threads=1"]
 LONG = "n" * 300

@@ -9,11 +9,11 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, ModelError
 from sparring.league.starts import starts
-from sparring.ops import files as files_module
 from sparring.rollout.play import RolloutCounts
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from sparring.system import files as files_module
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 

@@ -3,11 +3,13 @@
 import ast
 
 ORDER = [
-    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "config_parts", "config", "recipe", "ops", "games"),
+    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "config_parts", "config", "recipe", "system", "ops", "games"),
     *("render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
 ]
+MATHEMATICS = {"numpy", "scipy", "math", "statistics", "itertools", "functools", "collections", "dataclasses", "typing", "__future__", "ast", "json", "re"}
+MATHEMATICS_OWN = ("sparring.ops", "sparring.types", "sparring.rng")
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
 SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
 TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
@@ -51,6 +53,16 @@ def layering(room, source):
         if parts[1] in SEPARATE.get(room, ()):
             found.append(f"line {line}: {room} must not know {parts[1]}")
     return list(dict.fromkeys(found))
+
+
+def machinery(source):
+    """Return what a module of mathematics imports besides mathematics."""
+    found = []
+    for module, line in imports(ast.parse(source)):
+        top, own = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
+        if not (own if top == "sparring" else top in MATHEMATICS):
+            found.append(f"line {line}: ops imports {module}, which is no mathematics")
+    return found
 
 
 def functions(tree):

@@ -48,6 +48,16 @@ def test_few_functions_exceed_thirty_lines():
     assert sum(length > 30 for length in lengths) <= 0.03 * len(lengths)
 
 
+@pytest.mark.parametrize("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
+def test_ops_is_mathematics_alone(path):
+    assert rules.machinery(path.read_text()) == []
+
+
+@pytest.mark.parametrize("source", ["import os", "from pathlib import Path", "from sparring.system.files import parse_json", "import torch"])
+def test_machinery_in_ops_is_noticed(source):
+    assert rules.machinery(source) != []
+
+
 def test_the_loop_names_no_method():
     names = {name for slot in ("credit", "losses", "rewards", "selection") for name in registry.names(slot)}
     for part in ("run", "learn", "engine"):

@@ -10,7 +10,7 @@ from positions import played
 from sparring import registry
 from sparring.errors import ConfigError, OracleError
 from sparring.games.catalogue import make_game
-from sparring.oracles.walk import walk
+from sparring.oracles.walked import walk
 
 KUHN = make_game("kuhn_poker")
 

@@ -8,7 +8,7 @@ from positions import after, played, solved_actions
 from sparring import registry
 from sparring.errors import ConfigError, OracleError
 from sparring.games.catalogue import make_game
-from sparring.games.generic import generic
+from sparring.games.generic import openspiel_game
 from sparring.rng import Stream
 
 
@@ -18,7 +18,7 @@ def made(**options):
 
 TIC = make_game("tic_tac_toe")
 ORACLE = made()
-SMALL_FOUR = generic("connect_four", {"rows": 3, "columns": 3, "x_in_row": 3})
+SMALL_FOUR = openspiel_game("connect_four", {"rows": 3, "columns": 3, "x_in_row": 3})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_known_values_of_tic_tac_toe():
 
 def test_four_by_four_connect_four_is_a_draw_by_its_first_search():
     oracle = made()
-    found = oracle.judge([generic("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
+    found = oracle.judge([openspiel_game("connect_four", {"rows": 4, "columns": 4}).reset(Stream.from_seed(0))])[0]
     assert set(found.values) == {0.0}
 
 

@@ -17,7 +17,6 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import RunError
 from sparring.games.catalogue import from_spec, make_game
 from sparring.league.starts import starts
-from sparring.ops import files
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.episode_columns import COLUMNS
@@ -25,6 +24,7 @@ from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.replay import replay
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.selection.replay.base import ReplayBuffer
+from sparring.system import files
 from sparring.types import EnvironmentSpec
 
 

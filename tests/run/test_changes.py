@@ -8,11 +8,11 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RunError
 from sparring.experiments.load import load_run
-from sparring.ops import files
 from sparring.recipe import to_yaml
 from sparring.run import changes
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from sparring.system import files
 
 CONFIG = {
     "steps": 2,

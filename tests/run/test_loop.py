@@ -11,7 +11,6 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.ops import files
 from sparring.recipe import to_yaml
 from sparring.report.progress import Watcher
 from sparring.run import checkpoint
@@ -19,6 +18,7 @@ from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
+from sparring.system import files
 
 CONFIG = {
     "name": "test",

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.errors import CheckpointError, RunError, SparringError
-from sparring.ops.files import check_plain
 from sparring.run.events import read_figures, read_lines
+from sparring.system.files import check_plain
 
 SETTINGS = ["steps=2", "threads=1", "rollout.games_per_step=8", "rollout.group_size=4", "model.hidden_size=16", "model.layers=1"]
 SETTINGS += [

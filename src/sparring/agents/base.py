@@ -16,7 +16,6 @@ from sparring.guard import Call
 from sparring.registry import named
 from sparring.rng import Stream
 
-SUPPORT = True
 GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 
 

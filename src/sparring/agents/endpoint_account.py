@@ -15,8 +15,6 @@ from sparring.agents.endpoint_trust import cache_file
 from sparring.errors import ConfigError, RolloutError
 from sparring.games.options import check_range
 
-SUPPORT = True
-
 _MILLION = 1_000_000
 
 

@@ -13,9 +13,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from sparring.errors import ConfigError
-from sparring.ops.files import disk_errors
-
-SUPPORT = True
+from sparring.system.files import disk_errors
 
 log = logging.getLogger(__name__)
 _BEGINNING = b'{"request": "'  # of every line

@@ -16,8 +16,6 @@ from sparring.agents.endpoint_trust import address, check_host
 from sparring.errors import ConfigError, RolloutError
 from sparring.games.options import check_range
 
-SUPPORT = True
-
 _SHOWN = 200  # characters of an endpoint's own words that an error quotes
 _PART = 4  # characters of the key in a row that are not quoted
 _LONG = 8  # characters of a real key, at least; a shorter one is a word that may stand in replies

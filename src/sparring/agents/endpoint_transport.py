@@ -15,8 +15,6 @@ from importlib import import_module
 from threading import Thread
 from typing import Any
 
-SUPPORT = True
-
 LARGEST = 16 << 20  # bytes of an answer
 GRACE = 5.0  # seconds that a given-up request may take to close its connection
 OPENAI = "api.openai.com"

@@ -23,9 +23,7 @@ from urllib.parse import urlsplit
 
 from sparring import names
 from sparring.errors import ConfigError
-from sparring.ops.files import cache_folder
-
-SUPPORT = True
+from sparring.system.files import cache_folder
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
 PROVIDERS = {

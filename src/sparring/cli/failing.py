@@ -31,7 +31,7 @@ def translated() -> Iterator[None]:
     except BrokenPipeError:
         raise  # whoever read our output has gone: no error
     except OSError as error:
-        from sparring.ops.files import disk_error
+        from sparring.system.files import disk_error
 
         raise disk_error(error) from error
     except AttributeError as error:

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import TextIO
 
-from sparring.ops.text import shown
+from sparring.system.text import shown
 
 __all__ = ["PlainFormatter", "complain", "fitted", "say", "shown"]
 

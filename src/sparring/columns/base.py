@@ -20,7 +20,6 @@ from sparring.errors import PluginError
 from sparring.registry import Bound
 from sparring.types import Episode, FloatArray, TurnTable
 
-SUPPORT = True
 NEEDS_FROM = ("columns",)
 Place = Literal["before", "after", "token"]
 FIELDS = frozenset(field.name for field in fields(TurnTable))

@@ -16,8 +16,6 @@ from sparring.ops.groups import group_ids, group_mean
 from sparring.ops.returns import trajectory_starts
 from sparring.types import FloatArray, IntArray, TurnTable
 
-SUPPORT = True
-
 Anchor = Literal["view", "state_key"]
 
 

@@ -15,8 +15,6 @@ from sparring.ops.returns import trajectory_starts, trajectory_sums
 from sparring.registry import Bound, Plugin
 from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
-SUPPORT = True
-
 NEEDS_FROM = ("columns",)
 RENAMED = {  # names in NEEDS before the columns were plug-ins
     "values": {"value"},

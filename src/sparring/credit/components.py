@@ -7,8 +7,6 @@ import numpy as np
 from sparring.errors import CreditError
 from sparring.types import FloatArray, TurnTable
 
-SUPPORT = True
-
 
 def component(turns: TurnTable, method: str, name: str) -> FloatArray:
     """Return a named part of the reward, [N].

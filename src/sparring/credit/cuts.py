@@ -21,8 +21,6 @@ import numpy as np
 
 from sparring.types import BoolArray, FloatArray, TurnTable
 
-SUPPORT = True
-
 Cut = Literal["bootstrap", "zero"]
 
 

@@ -32,12 +32,12 @@ from sparring.learn.pack import pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.targets import WeightedLoss
 from sparring.models.language_model import LanguageModel
-from sparring.ops.files import link_or_copy, parse_json, write_synced
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
+from sparring.system.files import link_or_copy, parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, SamplingParams
 
 PUBLISHED = "policy"

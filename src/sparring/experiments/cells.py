@@ -21,8 +21,8 @@ from typing import Any
 import sparring
 from sparring.errors import RunError
 from sparring.experiments.study import Cell
-from sparring.ops.files import parse_json, write_bytes_atomic
 from sparring.run.provenance import code_commit
+from sparring.system.files import parse_json, write_bytes_atomic
 from sparring.yaml_text import parse_yaml
 
 KEPT = "cell.json"

@@ -19,8 +19,8 @@ from sparring.errors import LockedError, RunError
 from sparring.experiments.cells import Stopped, Workplace, origin
 from sparring.experiments.results_file import surroundings
 from sparring.experiments.study import Cell, Found, Setting, Study
-from sparring.ops.files import disk_errors
-from sparring.ops.text import in_words
+from sparring.system.files import disk_errors
+from sparring.system.text import in_words
 
 Watch = Callable[[str], None]
 QUICK = "A quick run: it shows that everything works, and its figures measure nothing."

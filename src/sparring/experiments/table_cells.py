@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparring.experiments.study import Ask, Cell, Found, Row, by_seed
-from sparring.ops.files import parse_json
+from sparring.system.files import parse_json
 
 MODULE = "sparring.experiments.table_learner"
 FILE = "found.json"

@@ -29,7 +29,6 @@ from sparring.experiments.table_tasks import TASKS, VARIANTS
 from sparring.games.base import Game
 from sparring.games.catalogue import make_game
 from sparring.measure.starts import Met, Starts, columns
-from sparring.ops.files import write_bytes_atomic
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.registry import Bound
@@ -39,6 +38,7 @@ from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.schedule import parse
+from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
 
 RATE, GAMES, EVERY = 20.0, 128, 10  # step size, games per step, steps between points of a curve

@@ -9,10 +9,10 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
 from sparring.errors import ModelError
-from sparring.ops.text import in_words
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from sparring.system.text import in_words
 
 __all__ = ["estimate", "in_words", "reckoned_minutes", "timed_minutes"]
 SIZES = (64, 256)  # games of the two rounds that are timed

@@ -10,8 +10,6 @@ from typing import Any
 
 from sparring.games.base import Game, State
 
-SUPPORT = True
-
 OTHERS = 1000
 """Starts of another bank.
 

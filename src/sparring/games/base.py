@@ -20,8 +20,6 @@ from sparring.games.wording import Style, Wording
 from sparring.rng import Stream
 from sparring.types import Observation
 
-SUPPORT = True
-
 __all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 
 

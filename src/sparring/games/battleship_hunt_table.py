@@ -15,8 +15,6 @@ from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.ops.fleets import SHIPS, waters
 from sparring.rng import Stream
 
-SUPPORT = True
-
 # the name registered with OpenSpiel, whose own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")

@@ -15,13 +15,11 @@ from sparring import registry
 from sparring.config import GameConfig
 from sparring.errors import GameError, UnknownNameError, quoted
 from sparring.games.base import Game
-from sparring.games.generic import generic
+from sparring.games.generic import openspiel_game
 from sparring.games.illegal import IllegalRule
 from sparring.games.own import check_own
 from sparring.games.spec import check_spec, version_of
 from sparring.types import EnvironmentSpec
-
-SUPPORT = True
 
 
 @cache
@@ -53,7 +51,7 @@ def make_game(
     if registry.known("games", name):
         game = registry.bind("games", name, options)()
     elif name in pyspiel.registered_names():
-        game = generic(name, options or {})
+        game = openspiel_game(name, options or {})
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list games`.")
     check_own(name, game)

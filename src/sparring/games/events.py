@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import pyspiel
 
-SUPPORT = True
-
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
 

@@ -15,8 +15,6 @@ from sparring.games.reply import ReplyParser
 from sparring.games.wording import NOTHING
 from sparring.rng import Stream
 
-SUPPORT = True
-
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
 TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
@@ -211,7 +209,7 @@ def _random_words(game: GenericGame) -> set[str]:
     return words
 
 
-def generic(name: str, options: Mapping[str, Any]) -> Game:
+def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
     """Return a registered OpenSpiel game with generic wording.
 
     Simultaneous moves are made in turn, unseen.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyspiel
 
-SUPPORT = True
-
 _MAX_LISTED = 5000  # actions asked for their names up front
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from sparring.games.events import CHANCE, Event
 
-SUPPORT = True
-
 COLOURS = "RYGWB"
 COLOUR_NAMES = {"R": "red", "Y": "yellow", "G": "green", "W": "white", "B": "blue"}
 

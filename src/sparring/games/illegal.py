@@ -11,8 +11,6 @@ from sparring.errors import ConfigError, UnknownNameError, quoted
 if TYPE_CHECKING:
     from sparring.games.base import Game, State
 
-SUPPORT = True
-
 Rule = Literal["forfeit", "retry", "random"]
 Payoff = Literal["zero_sum", "offender_only", "spiral", "mars"]
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 
-SUPPORT = True
-
 NAME = "kuhn_rounds"  # the name registered with OpenSpiel
 CHECK, BET, CALL, FOLD = range(4)
 ACTIONS = ("check", "bet", "call", "fold")

@@ -9,8 +9,6 @@ from functools import lru_cache
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
-SUPPORT = True
-
 NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 
-SUPPORT = True
-
 NAME = "simple_negotiation"  # the name registered with OpenSpiel
 RESOURCES = ("wood", "gold")
 START = 10  # units of each resource that each seat holds at the start

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from sparring.errors import ConfigError
 
-SUPPORT = True
-
 
 def check_range(where: str, value: float, low: float, high: float = float("inf")) -> None:
     """Refuse a number outside [low, high].

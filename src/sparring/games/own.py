@@ -17,8 +17,6 @@ from typing import Any
 from sparring.errors import GameError
 from sparring.games.base import Game, State
 
-SUPPORT = True
-
 # of an environment; play itself asks its courses for the rest
 NEEDED = ("roles", "num_seats", "max_turns", "reset")
 SLOT = "sparring.games."

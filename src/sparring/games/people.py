@@ -8,8 +8,6 @@ from sparring.games.base import Game, State
 from sparring.games.catalogue import make_game
 from sparring.games.generic import GenericGame
 
-SUPPORT = True
-
 SHOWN = 40  # legal actions listed before every move; a question mark lists all
 OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
 

@@ -19,8 +19,6 @@ from sparring.types import Observation
 if TYPE_CHECKING:
     from sparring.games.base import Game
 
-SUPPORT = True
-
 # chance outcomes beyond which the sums of their probabilities are kept, to be searched by bisection
 MANY = 1000
 # positions that a game keeps; then it forgets all but what plays stand on, so that the latest games

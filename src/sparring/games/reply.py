@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-SUPPORT = True
-
 # not inside a word, a hyphenated word or a number; no minus sign
 _BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"
 _AFTER = r"(?!\w|-\w|[.,]\d|%)"

@@ -16,8 +16,6 @@ from sparring.ops.sokoban import (
 )
 from sparring.rng import Stream
 
-SUPPORT = True
-
 TRIES = 500  # floors on which a room is sought
 LARGEST = 7  # rows and columns
 MOST_BOXES = 3

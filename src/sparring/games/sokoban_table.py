@@ -14,8 +14,6 @@ from sparring.ops.sokoban import (
     moved,
 )
 
-SUPPORT = True
-
 NAME = "sokoban"  # the name registered with OpenSpiel
 
 

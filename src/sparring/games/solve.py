@@ -11,8 +11,6 @@ import pyspiel
 
 from sparring.games.base import Game
 
-SUPPORT = True
-
 DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
 _TYPE = pyspiel.GameType
 

@@ -14,7 +14,6 @@ from sparring.types import EnvironmentSpec
 if TYPE_CHECKING:
     from sparring.games.base import Game
 
-SUPPORT = True
 WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
 KEPT = "_spec_of"  # where a game keeps its spec, and what it was made from
 

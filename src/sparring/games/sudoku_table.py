@@ -13,8 +13,6 @@ from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.ops.sudoku import Board, deduced, frame, solutions
 from sparring.rng import Stream
 
-SUPPORT = True
-
 NAME = "sudoku"  # the name registered with OpenSpiel
 # by size; a puzzle with more has no unique solution, or is too rare to find
 MOST_BLANKS = {4: 12, 6: 28, 9: 60}

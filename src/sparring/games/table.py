@@ -12,8 +12,6 @@ from typing import Any, Literal, Self
 
 import pyspiel
 
-SUPPORT = True
-
 CHANCE: int = pyspiel.PlayerId.CHANCE
 TERMINAL: int = pyspiel.PlayerId.TERMINAL
 

@@ -12,8 +12,6 @@ from functools import lru_cache
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
-SUPPORT = True
-
 NAME = "twenty_questions"  # the name registered with OpenSpiel
 THINGS = (
     "ball bell boat book bottle bowl box brush button candle chain clock coin comb cup drum "

@@ -11,8 +11,6 @@ from sparring.errors import ConfigError
 from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.rng import Stream
 
-SUPPORT = True
-
 NAME = "urn"  # the name registered with OpenSpiel
 DRAW = "draw"
 NAMES = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")

@@ -12,8 +12,6 @@ from sparring.games.events import CHANCE, Event, recent
 if TYPE_CHECKING:
     from sparring.games.base import State
 
-SUPPORT = True
-
 Style = Literal["brief", "full"]
 """Wording: "brief" for a tiny model with a word-level vocabulary, "full" for a language model."""
 

@@ -11,8 +11,6 @@ from sparring.errors import ConfigError
 from sparring.ops.zebra import KINDS, LINKS, PLACES, Board, Clue, deduced, solutions, true_clues
 from sparring.rng import Stream
 
-SUPPORT = True
-
 ATTRIBUTES = ("colour", "drink", "pet", "food")
 VALUES = (
     ("red", "green", "blue", "white", "yellow"),

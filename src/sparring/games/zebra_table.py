@@ -9,8 +9,6 @@ from sparring.games.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.games.zebra_puzzles import Puzzle, clues_text, puzzle_of, read_puzzle, word_of
 from sparring.ops.zebra import Board, Clue
 
-SUPPORT = True
-
 NAME = "zebra"  # the name registered with OpenSpiel
 
 

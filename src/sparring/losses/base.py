@@ -14,7 +14,6 @@ from torch import Tensor
 from sparring.errors import PluginError
 from sparring.registry import Bound
 
-SUPPORT = True
 GIVEN = {  # what NEEDS may name, besides features
     "values": "the critic's values, to be fitted",
     "old_logprobs": "log-probabilities of the learner before its update, in place of the sampler's",

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from sparring.losses.base import LossBatch, Whole
 
-SUPPORT = True
 Pairs = Literal["best_worst", "all"]
 
 

@@ -7,8 +7,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-SUPPORT = True
-
 
 def reduce(
     per_token: Tensor,

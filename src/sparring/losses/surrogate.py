@@ -12,7 +12,6 @@ from torch import Tensor
 
 from sparring.losses.base import LossBatch
 
-SUPPORT = True
 Level = Literal["sequence", "turn"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
 from sparring.errors import ModelError
-from sparring.ops.files import check_plain, parse_json
+from sparring.system.files import check_plain, parse_json
 
 MEBIBYTE = 1 << 20
 MOST_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files

@@ -27,7 +27,7 @@ from sparring.models.prefixes import PrefixTree
 from sparring.models.pretrained import first_line, load_pretrained
 from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
-from sparring.ops.files import disk_errors
+from sparring.system.files import disk_errors
 
 # what a network raises that our forward pass does not fit
 UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)

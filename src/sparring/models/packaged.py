@@ -18,8 +18,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError
-from sparring.ops.files import cache_folder
 from sparring.render.templates import CHATML, GEMMA
+from sparring.system.files import cache_folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from sparring.errors import ModelError, SparringError, UnknownNameError
 from sparring.models.checked import checked_config
 from sparring.models.memory import Shape, check_memory, count_parameters
 from sparring.models.packaged import PACKAGED, converted
-from sparring.ops.files import cache_folder
+from sparring.system.files import cache_folder
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

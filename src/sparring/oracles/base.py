@@ -14,8 +14,6 @@ from sparring.registry import named
 from sparring.rng import Stream
 from sparring.types import Verdict
 
-SUPPORT = True
-
 TIE = 1e-9  # values closer than this, relative to the largest, are equally good
 
 

@@ -21,8 +21,6 @@ from sparring.oracles.base import TIE
 from sparring.rng import Stream
 from sparring.types import Verdict
 
-SUPPORT = True
-
 # verdicts remembered per game; then all are forgotten, which costs time and changes nothing
 KEPT = 200_000
 

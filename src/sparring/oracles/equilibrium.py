@@ -16,10 +16,8 @@ from sparring.games.base import Game, State
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.oracles.base import verdict
 from sparring.oracles.cached import CachedOracle, widened
-from sparring.oracles.walk import WalkedGame, walk
+from sparring.oracles.walked import WalkedGame, walk
 from sparring.types import FloatArray, Verdict
-
-SUPPORT = True
 
 Play = Literal["average", "best_response"]
 

@@ -19,8 +19,6 @@ from sparring.rng import Stream
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn, Verdict
 
-SUPPORT = True
-
 
 def configured_oracles(sections: Sequence[GameConfig], games: Sequence[Game]) -> dict[str, Oracle]:
     """Return by game's name the oracles that a configuration names.

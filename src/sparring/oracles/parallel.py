@@ -17,9 +17,9 @@ from sparring.errors import OracleError, RolloutError
 from sparring.games.base import Game, State
 from sparring.games.catalogue import make_game
 from sparring.guard import limit
-from sparring.ops.pool import Job, WorkerPool
 from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle
+from sparring.system.pool import Job, WorkerPool
 from sparring.types import Verdict
 
 # jobs per process and call: a process that got easy positions takes over from one that did not

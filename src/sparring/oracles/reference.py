@@ -12,8 +12,6 @@ from __future__ import annotations
 from sparring import registry
 from sparring.games.base import Game, State
 
-SUPPORT = True
-
 SLOT, OFFER = "oracles.puzzles", "reference"
 
 

@@ -14,8 +14,6 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-SUPPORT = True
-
 Answer = Literal["free", "exact", "tagged", "boxed"]
 
 BEGIN_OF_THOUGHT, END_OF_THOUGHT = "<think>", "</think>"

@@ -7,8 +7,6 @@ from typing import Literal
 
 from sparring.errors import ModelError
 
-SUPPORT = True
-
 PROBES = (
     "firstuserprobe",
     "firstreplyprobe",

@@ -20,8 +20,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sparring.errors import ModelError
 
-SUPPORT = True
-
 SECONDS = 5.0  # that rendering a probe may take; it takes milliseconds
 MEMORY = 256 << 20  # bytes that it may take
 TEMPLATE = "<template>"  # name of the file that jinja gives the code of a template

@@ -25,7 +25,6 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, CreditError, MissingError
 from sparring.guard import Watch
 from sparring.measure.lab_plan import bind_estimator
-from sparring.ops.pool import WorkerPool
 from sparring.ops.statistics import mean_interval
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.registry import asks
@@ -35,6 +34,7 @@ from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
+from sparring.system.pool import WorkerPool
 
 DISTANCES = ("optimality_gap/", "nash_conv/")  # the first that a run measures is what is raced for
 JUDGED = "best_action"  # the reward that estimators of judged turns read

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from sparring.ops.files import write_bytes_atomic
 from sparring.report.catalogue import glossary
 from sparring.report.judged_game import judged_games
 from sparring.report.svg import Series, line_chart
@@ -16,6 +15,7 @@ from sparring.report.verdicts import run_verdicts
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import starts
+from sparring.system.files import write_bytes_atomic
 
 STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }

@@ -19,9 +19,9 @@ from rich.progress import (
 from sparring.config import RunConfig
 from sparring.games.catalogue import configured_game
 from sparring.measure.references import references_of
-from sparring.ops.text import shown
 from sparring.report.terminal import PlainConsole
 from sparring.run.loop import StepReport
+from sparring.system.text import shown
 
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
 

@@ -14,8 +14,8 @@ from sparring.errors import ConfigError
 from sparring.experiments.reproduction import QUICK
 from sparring.experiments.results_file import faults
 from sparring.experiments.study import Study
-from sparring.ops.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.report.result_figures import Results, Row, interval, markdown, shown
+from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
 
 RESULTS, TABLES = "results.json", "tables.md"
 ROOM = "sparring.report.reproduce"

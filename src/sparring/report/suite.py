@@ -19,10 +19,10 @@ from sparring.measure.suite import Suite, SuiteRow, load_suite
 from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
 from sparring.measure.suite_figures import added, figures, total
 from sparring.measure.suite_rows import Piece, pieces_of, with_seen
-from sparring.ops.pool import WorkerPool
 from sparring.report.suite_bench import make_bench
 from sparring.report.suite_player import REMOTE, Player, met_by, styles
 from sparring.report.suite_results import SuiteResults, row_key
+from sparring.system.pool import WorkerPool
 
 SECONDS_BETWEEN_LINES = 10.0
 Answer = dict[str, Any]

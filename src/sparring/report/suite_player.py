@@ -19,11 +19,11 @@ from sparring.games.catalogue import configured_game
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
-from sparring.ops.files import sha256_hex
 from sparring.report.suite_results import without_traffic
 from sparring.run import checkpoint
 from sparring.run.changes import FREE
 from sparring.run.folder import RunFolder
+from sparring.system.files import sha256_hex
 
 REMOTE = "endpoint"
 

@@ -13,7 +13,7 @@ from sparring import __version__
 from sparring.errors import RunError
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_rows import PIECE
-from sparring.ops.files import disk_errors, parse_json, sha256_hex, write_json_atomic
+from sparring.system.files import disk_errors, parse_json, sha256_hex, write_json_atomic
 
 FORMAT = 1
 TRAFFIC = (

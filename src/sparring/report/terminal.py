@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sparring.ops.text import shown
+from sparring.system.text import shown
 
 
 class PlainConsole(Console):

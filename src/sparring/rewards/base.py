@@ -39,8 +39,6 @@ from sparring.rng import Stream
 from sparring.schedule import Schedule
 from sparring.types import Episode, Turn
 
-SUPPORT = True
-
 GIVEN = {  # what NEEDS may name
     "verdicts": "what an oracle says of every turn",
     "game": "the game that was played",

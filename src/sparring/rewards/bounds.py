@@ -8,8 +8,6 @@ from itertools import accumulate, pairwise
 
 from sparring.types import Episode, Turn
 
-SUPPORT = True
-
 UNSHAPED = ("game", "illegal")  # components that are not a reward plug-in's
 # below one half: two seats' shaping together stay below the difference of their outcomes
 BOUND = 0.49

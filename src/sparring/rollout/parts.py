@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparring.errors import RunError
-from sparring.ops.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
+from sparring.system.files import TEMPORARY, disk_errors, machine_bytes, write_bytes_atomic
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

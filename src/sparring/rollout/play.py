@@ -15,10 +15,10 @@ from sparring.errors import GameError, HungError, RolloutError, SparringError
 from sparring.games.base import Game
 from sparring.games.own import lacking_error
 from sparring.guard import Call
-from sparring.ops.collector import paused_collector
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
+from sparring.system.collector import paused_collector
 from sparring.types import Episode, Turn
 
 log = logging.getLogger(__name__)

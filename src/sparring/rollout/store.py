@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparring.games.spec import check_spec
-from sparring.ops.files import parse_json
 from sparring.rollout.episode_columns import COLUMNS, SCHEMA
 from sparring.rollout.parts import Parts
+from sparring.system.files import parse_json
 from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
 
 

@@ -18,8 +18,8 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from sparring.ops.files import TEMPORARY, disk_errors, sync_folder
 from sparring.run import checkpoint
+from sparring.system.files import TEMPORARY, disk_errors, sync_folder
 
 MOVING, ASIDE = ".replacing", ".replaced"
 _GONE = f"{TEMPORARY}replaced"

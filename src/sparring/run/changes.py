@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from sparring.config import RunConfig, resolve
 from sparring.errors import ConfigError, RunError
-from sparring.ops.files import write_bytes_atomic
 from sparring.recipe import to_yaml
 from sparring.run.checkpoint import Checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import CONFIG, RunFolder
+from sparring.system.files import write_bytes_atomic
 
 CHANGES, START = "changes.jsonl", "start"
 SAVED = "config"  # name of the configuration in a checkpoint's state

@@ -25,7 +25,8 @@ from typing import Any
 
 from sparring import names
 from sparring.errors import CheckpointError
-from sparring.ops.files import (
+from sparring.run.state import STATE
+from sparring.system.files import (
     TEMPORARY,
     disk_errors,
     file_digest,
@@ -35,7 +36,6 @@ from sparring.ops.files import (
     sync_folder,
     write_synced,
 )
-from sparring.run.state import STATE
 
 log = logging.getLogger(__name__)
 FORMAT = 1

@@ -16,7 +16,7 @@ from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from sparring.ops.files import disk_errors, parse_json, write_bytes_atomic
+from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
 
 log = logging.getLogger(__name__)
 LARGEST = 1e150  # the square of a figure is still a number

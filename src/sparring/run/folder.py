@@ -16,7 +16,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sparring.errors import ConfigError, LockedError, RunError
-from sparring.ops.files import (
+from sparring.run import checkpoint
+from sparring.run.aside import clear, is_unsettled, put_aside, settle
+from sparring.system.files import (
     TEMPORARY,
     check_plain,
     disk_errors,
@@ -24,8 +26,6 @@ from sparring.ops.files import (
     write_bytes_atomic,
     write_json_atomic,
 )
-from sparring.run import checkpoint
-from sparring.run.aside import clear, is_unsettled, put_aside, settle
 from sparring.yaml_text import parse_yaml, read_text
 
 log = logging.getLogger(__name__)

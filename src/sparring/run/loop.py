@@ -21,7 +21,6 @@ from sparring.engine.base import Engine
 from sparring.errors import DivergedError, PluginError
 from sparring.league.matchmakers.base import PAST
 from sparring.measure.starts import Met
-from sparring.ops.collector import settled_heap
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
@@ -36,6 +35,7 @@ from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
+from sparring.system.collector import settled_heap
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

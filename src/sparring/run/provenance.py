@@ -26,7 +26,7 @@ from typing import Any
 
 import sparring
 from sparring import outside
-from sparring.ops.files import write_json_atomic
+from sparring.system.files import write_json_atomic
 
 PROVENANCE = "provenance.json"
 PACKAGES = (

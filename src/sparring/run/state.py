@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from sparring.errors import CheckpointError
-from sparring.ops.files import write_synced
 from sparring.selection.replay.base import ReplayBuffer
+from sparring.system.files import write_synced
 
 STATE = "state.json"
 

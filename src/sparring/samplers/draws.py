@@ -11,8 +11,6 @@ from torch import Tensor
 from sparring.errors import DivergedError
 from sparring.types import SampleResult
 
-SUPPORT = True
-
 Ids = tuple[int, ...]
 LOST = (
     "The model gives no probabilities: its weights have grown too large; lower "

@@ -15,8 +15,6 @@ import torch
 
 from sparring.models.lean import KeyValueCache
 
-SUPPORT = True
-
 Ids = tuple[int, ...]
 
 

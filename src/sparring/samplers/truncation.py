@@ -8,8 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-SUPPORT = True
-
 
 def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Return log-probabilities [B, V] renormalised over what truncation keeps; -inf elsewhere.

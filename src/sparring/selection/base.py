@@ -20,8 +20,6 @@ from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import BoolArray, FloatArray, IntArray, TurnTable
 
-SUPPORT = True
-
 
 def check_output(rule: Bound, mask: Any, turns: TurnTable, *stream: Any) -> None:
     """Check that a selection rule has said of every turn whether it is kept.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
-from sparring.ops.files import parse_json
+from sparring.system.files import parse_json
 
 GAMES = (  # of tic-tac-toe a quiet middle game, one to be won at once, and one to be blocked
     *("kuhn_poker", "leduc_poker", "tic_tac_toe start='a1 b2 c3 a3'"),

@@ -13,7 +13,7 @@ from typing import Any
 from sparring.experiments.reproduce.credit_lab import comparison
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
 from sparring.measure.lab_plan import estimator_names
-from sparring.ops.files import parse_json
+from sparring.system.files import parse_json
 
 RECIPE, GAME = "kuhn-tiny", "kuhn_poker"
 CHANGES = (

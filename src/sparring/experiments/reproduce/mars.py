@@ -17,7 +17,7 @@ from typing import Any
 
 from sparring.experiments.cells import metrics
 from sparring.experiments.study import Ask, Cell, Found, Measure, Row, Setting, Study, training
-from sparring.ops.files import parse_json
+from sparring.system.files import parse_json
 
 VARIANTS = ("full", "no-turn-level", "no-agent-specific", "fixed-opponent", "rae", "grpo")
 FOLDERS = {"three games": "mars/ablations/", "tic-tac-toe": "mars/ablations/tictactoe/"}

@@ -10,8 +10,6 @@ from sparring.errors import PluginError
 from sparring.registry import Bound
 from sparring.rng import Stream
 
-SUPPORT = True
-
 LEARNER = "learner"
 PAST = "past-"  # a member's name is PAST followed by the step it was taken at
 MEMBER = re.compile(PAST + "[0-9]{1,18}")

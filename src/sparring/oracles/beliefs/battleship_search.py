@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-SUPPORT = True
-
 Fleet = tuple[int, ...]  # each ship's cells as bits
 
 

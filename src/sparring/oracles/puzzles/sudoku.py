@@ -11,7 +11,7 @@ from sparring.games.base import State
 from sparring.games.sudoku_table import SudokuTable, board_text, word_of
 from sparring.ops.sudoku import Board, frame, hidden_singles, naked_singles, solutions
 from sparring.oracles.base import Judgement
-from sparring.oracles.puzzles.filling import filling
+from sparring.oracles.puzzles.grid import filling
 from sparring.oracles.puzzles.z3_solver import load_z3
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered

@@ -6,8 +6,6 @@ from typing import Any
 
 from sparring.errors import ConfigError
 
-SUPPORT = True
-
 
 def load_z3() -> Any:
     """Return the module z3.

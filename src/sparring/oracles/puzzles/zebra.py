@@ -12,7 +12,7 @@ from sparring.games.zebra_puzzles import clues_text, word_of
 from sparring.games.zebra_table import ZebraTable
 from sparring.ops.zebra import Board, Clue, deduced, solutions
 from sparring.oracles.base import Judgement
-from sparring.oracles.puzzles.filling import filling
+from sparring.oracles.puzzles.grid import filling
 from sparring.oracles.puzzles.z3_solver import load_z3
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered

@@ -27,8 +27,6 @@ from sparring.registry import Bound
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.types import Episode
 
-SUPPORT = True
-
 Play = Callable[[list[EpisodeSpec], RolloutCounts], list[Episode]]
 
 

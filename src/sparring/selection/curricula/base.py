@@ -21,8 +21,6 @@ from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import TurnTable
 
-SUPPORT = True
-
 KEPT = 32  # records kept per arm, the newest
 
 

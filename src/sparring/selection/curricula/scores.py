@@ -9,8 +9,6 @@ import numpy as np
 from sparring.selection.curricula.base import Arm, CurriculumRequest, Record, pick_by_weight
 from sparring.types import FloatArray, IntArray
 
-SUPPORT = True
-
 
 def arm_shares(arms: Sequence[Arm]) -> FloatArray:
     """Return each arm's share by its game's weight, the starts of a game alike, [A].

@@ -19,16 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from sparring.errors import CheckpointError, PluginError
-from sparring.ops.files import parse_json, write_synced
 from sparring.ops.groups import centre
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.rollout.store import from_bytes, to_bytes
 from sparring.rollout.table import turn_table
 from sparring.selection.base import trajectories
+from sparring.system.files import parse_json, write_synced
 from sparring.types import Episode
-
-SUPPORT = True
 
 FILE, NOTES = "replay.parquet", "replay.json"
 

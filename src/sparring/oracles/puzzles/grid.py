@@ -10,8 +10,6 @@ from typing import Literal, Protocol
 
 from sparring.oracles.base import Judgement
 
-SUPPORT = True
-
 
 class Filling(Protocol):
     """What is read of such a puzzle's table."""

@@ -14,8 +14,6 @@ import pyspiel
 from sparring.ops.game_tree import GameTree
 from sparring.types import IntArray
 
-SUPPORT = True
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WalkedGame:

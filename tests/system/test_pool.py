@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from sparring.errors import RolloutError
-from sparring.ops.pool import WorkerPool
+from sparring.system.pool import WorkerPool
 
 ANSWERS = """
 import os, signal, time

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from sparring.ops.collector import paused_collector, settled_heap
+from sparring.system.collector import paused_collector, settled_heap
 
 
 def test_what_is_there_is_set_aside_and_given_back():

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from sparring.ops import files
+from sparring.system import files
 
 
 def leftovers(folder):
@@ -33,7 +33,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from sparring.ops import files
+from sparring.system import files
 os.replace = lambda *names: os._exit(9)
 files.write_bytes_atomic(Path({str(tmp_path)!r}) / "a[1].json", b"half")
 """

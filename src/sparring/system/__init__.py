@@ -1,0 +1,1 @@
+"""What the machine offers: files whole or absent, worker processes, terminal, collector."""

@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 from sparring import cli, names
 from sparring.config import resolve
 from sparring.errors import ConfigError
+from sparring.experiments.credit_race import RacePlan, cell_config
 from sparring.recipe import load_recipe, recipe_names
-from sparring.report.credit_race import RacePlan, cell_config
 
 ELSEWHERE = ["", ".", "..", "../x", "x/../y", "/x", "x/", "x//y", "~/x", ".git/hooks", "a\x00", "a\n", "x" * 101, "x\\y", "-x", "ä"]
 

@@ -11,7 +11,11 @@ ORDER = [
 MATHEMATICS = {"numpy", "scipy", "math", "statistics", "itertools", "functools", "collections", "dataclasses", "typing", "__future__", "ast", "json", "re"}
 MATHEMATICS_OWN = ("sparring.ops", "sparring.types", "sparring.rng")
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
-SEPARATE = {"credit": {"games", "models", "samplers"}, "losses": {"games", "models", "samplers", "rollout"}}
+SEPARATE = {  # room -> rooms before it that it must not know
+    "report": {"engine", "learn", "samplers"},
+    "credit": {"games", "models", "samplers"},
+    "losses": {"games", "models", "samplers", "rollout"},
+}
 TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
 IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}
 FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}

@@ -10,10 +10,10 @@ from sparring import registry
 from sparring.api.given import texts, whole
 from sparring.api.runs import Run, folder_of
 from sparring.errors import ConfigError, quoted
+from sparring.experiments.measured import measured
 from sparring.guard import watched
 from sparring.losses.base import LossBatch, LossTerm
 from sparring.measure.opponents import parse_agent
-from sparring.report.measured import measured
 from sparring.types import Credit, TurnTable
 
 

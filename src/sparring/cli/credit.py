@@ -17,14 +17,13 @@ from rich.table import Column, Table
 from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.text import complain
 from sparring.errors import ConfigError
+from sparring.experiments.credit_lab import compare as compare_estimators
+from sparring.experiments.credit_race import RacePlan
+from sparring.experiments.credit_race import race as run_race
 from sparring.measure.lab_plan import LabPlan, estimator_names
 from sparring.report import credit_race_page as race_page
 from sparring.report import race_claims
-from sparring.report.credit_lab import chart
-from sparring.report.credit_lab import compare as compare_estimators
-from sparring.report.credit_page import HEADS, cells, summary, write_page
-from sparring.report.credit_race import RacePlan
-from sparring.report.credit_race import race as run_race
+from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole
 
 WIDTH = 200  # of the table where no terminal says so

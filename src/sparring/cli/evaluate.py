@@ -13,12 +13,12 @@ from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.evaluate_tables import show_games, show_suite
 from sparring.cli.text import complain
 from sparring.errors import ConfigError
+from sparring.experiments.measured import measured
+from sparring.experiments.suite import SuiteEvaluation
+from sparring.experiments.suite_player import Player, agent_player, run_player
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
-from sparring.report.measured import measured
-from sparring.report.suite import SuiteEvaluation
-from sparring.report.suite_player import Player, agent_player, run_player
 
 GAMES = 500  # per seat, without a suite
 NO_ORACLE = "none"

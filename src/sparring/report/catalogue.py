@@ -135,7 +135,7 @@ def glossary() -> dict[str, str]:
 
 def figure_glossary() -> dict[str, str]:
     """Return the documented figures of `sparring evaluate`, those of a run included."""
-    return {**_table_of("run.evaluation"), **_table_of("report.measure")}
+    return {**_table_of("run.evaluation"), **_table_of("experiments.measuring")}
 
 
 def _table_of(source: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
-from sparring.report.credit_lab import chart
+from sparring.report.svg import scatter_chart
 
 HEADS = (
     "estimator",
@@ -98,7 +98,7 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
     """Return the page of a comparison as Markdown.
 
     Args:
-        result: of ``report.credit_lab.compare``.
+        result: of ``experiments.credit_lab.compare``.
         command: the command line that makes the page.
         images: path of each game's chart as the page links to it.
         note: a line on where the figures come from.
@@ -199,3 +199,20 @@ def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
             "e.g. docs/credit-lab.md."
         ) from None
     return list(files)
+
+
+def chart(report: dict[str, Any], *, standalone: bool = True) -> str:
+    """Return bias against variance of a game's rows as an <svg> element."""
+    points = [
+        (row["estimator"], row["variance_scaled"]["mean"], row["bias_scaled"]["mean"])
+        for row in report["rows"]
+        if "refused" not in row and row["variance_scaled"]["mean"] is not None
+    ]
+    return scatter_chart(
+        points,
+        title=f"Credit estimators in {report['game']}",
+        note="towards the lower left is better",
+        x_label="variance of a batch's gradient at equal progress",
+        y_label="bias after the best scale",
+        standalone=standalone,
+    )

@@ -98,7 +98,7 @@ def page(
     """Return the page as Markdown.
 
     Args:
-        result: of ``report.credit_race.race``.
+        result: of ``experiments.credit_race.race``.
         command: the command line that makes the page.
         charts: names of the charts, in the folder ``images`` beside the page.
         lab: of ``lab_rows``; without it the page has no figures of the lab.

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
 from sparring.report.judged_game import judged_games
 from sparring.report.svg import Series, line_chart
-from sparring.report.verdicts import run_verdicts
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import starts

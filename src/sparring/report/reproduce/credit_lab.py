@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.report import credit_page
-from sparring.report.credit_lab import chart
+from sparring.report.credit_page import chart
 from sparring.report.result_figures import Maker, Results
 
 
@@ -25,7 +25,7 @@ def capitalised(results: Results) -> str:
 
 
 def comparison(results: Results) -> dict[str, Any]:
-    """Return the comparison that the file is of, as ``report.credit_lab.compare`` returned it."""
+    """Return the comparison that the file is of, as ``credit_lab.compare`` returned it."""
     reports = [
         {**game, "check": ends(game["check"]), "rows": rows(results, game["game"])}
         for game in results.document["games"]

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
+from sparring.experiments.suite_bench import make_bench
+from sparring.experiments.suite_player import REMOTE, Player, met_by, styles
+from sparring.experiments.suite_results import SuiteResults, row_key
 from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.oracle_choice import OracleSpec
@@ -19,9 +22,6 @@ from sparring.measure.suite import Suite, SuiteRow, load_suite
 from sparring.measure.suite_changes import with_opponents, with_oracle, without_oracles
 from sparring.measure.suite_figures import added, figures, total
 from sparring.measure.suite_rows import Piece, pieces_of, with_seen
-from sparring.report.suite_bench import make_bench
-from sparring.report.suite_player import REMOTE, Player, met_by, styles
-from sparring.report.suite_results import SuiteResults, row_key
 from sparring.system.pool import WorkerPool
 
 SECONDS_BETWEEN_LINES = 10.0

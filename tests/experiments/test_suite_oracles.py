@@ -7,15 +7,15 @@ import yaml
 
 from sparring import __version__
 from sparring.errors import ConfigError
+from sparring.experiments import suite_bench
+from sparring.experiments.suite import SuiteEvaluation
+from sparring.experiments.suite_player import agent_player
+from sparring.experiments.suite_results import row_key
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_rows import PIECE
-from sparring.report import suite_bench
 from sparring.report.match_tables import suite_table
-from sparring.report.suite import SuiteEvaluation
-from sparring.report.suite_player import agent_player
-from sparring.report.suite_results import row_key
 from sparring.system.files import sha256_hex
 
 GAMES = 60  # more than a piece

@@ -6,9 +6,10 @@ import math
 import pytest
 
 from sparring.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.experiments import credit_race
+from sparring.experiments.credit_race import RacePlan, cell_config, curve, race, run_cell
 from sparring.ops.statistics import mean_interval
-from sparring.report import credit_race, credit_race_page
-from sparring.report.credit_race import RacePlan, cell_config, curve, race, run_cell
+from sparring.report import credit_race_page
 from sparring.report.credit_race_page import write_page
 from sparring.report.race_claims import correlations, judged, lab_rows, verdicts
 from sparring.run import checkpoint

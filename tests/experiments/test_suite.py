@@ -8,15 +8,15 @@ import yaml
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, RunError
+from sparring.experiments import suite_bench
 from sparring.experiments.load import load_run
+from sparring.experiments.suite import SuiteEvaluation
+from sparring.experiments.suite_player import agent_player, run_player
 from sparring.games.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.recipe import to_yaml
-from sparring.report import suite_bench
-from sparring.report.suite import SuiteEvaluation
-from sparring.report.suite_player import agent_player, run_player
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState

@@ -25,7 +25,7 @@ from sparring.measure.references import References, references
 from sparring.measure.regret import Judge
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data as interval_as_data
-from sparring.report.verdicts import beside_uniform, told
+from sparring.measure.verdicts import beside_uniform, told
 from sparring.rng import Stream
 from sparring.types import Interval
 

@@ -1,6 +1,6 @@
 """Comparisons of estimators made on demand.
 
-Games and policies by name, figures as plain data, a chart and a page.
+Games and policies by name, figures as plain data.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_plan import LabPlan, LabReport, LabRow
 from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
-from sparring.report.svg import scatter_chart
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -186,21 +185,4 @@ def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
         2.0 if cosine is None else -round(cosine, 3),
         math.inf if noise is None else round(noise, 6),
         row["estimator"],
-    )
-
-
-def chart(report: dict[str, Any], *, standalone: bool = True) -> str:
-    """Return bias against variance of a game's rows as an <svg> element."""
-    points = [
-        (row["estimator"], row["variance_scaled"]["mean"], row["bias_scaled"]["mean"])
-        for row in report["rows"]
-        if "refused" not in row and row["variance_scaled"]["mean"] is not None
-    ]
-    return scatter_chart(
-        points,
-        title=f"Credit estimators in {report['game']}",
-        note="towards the lower left is better",
-        x_label="variance of a batch's gradient at equal progress",
-        y_label="bias after the best scale",
-        standalone=standalone,
     )

@@ -14,12 +14,12 @@ from typing import Any
 from sparring.config import GameConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
 from sparring.errors import ConfigError, RunError
+from sparring.experiments.suite_results import without_traffic
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
-from sparring.report.suite_results import without_traffic
 from sparring.run import checkpoint
 from sparring.run.changes import FREE
 from sparring.run.folder import RunFolder

@@ -8,14 +8,14 @@ import pytest
 
 from sparring.agents.random import random
 from sparring.config import resolve
+from sparring.experiments.measuring import evaluate_policy
 from sparring.games.catalogue import make_game
 from sparring.measure.opponents import parse_agent
 from sparring.measure.policies import UniformScorer
+from sparring.measure.verdicts import run_verdicts
 from sparring.recipe import load_recipe
 from sparring.report.figure_tables import legend
-from sparring.report.measure import evaluate_policy
 from sparring.report.progress import Watcher
-from sparring.report.verdicts import run_verdicts
 from sparring.run.loop import StepReport
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from sparring.errors import ConfigError
 from sparring.experiments.load import load_run
+from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
+from sparring.experiments.suite_player import run_player
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
-from sparring.report.measure import evaluate_policy, league_of_run, named_games
-from sparring.report.suite_player import run_player
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 

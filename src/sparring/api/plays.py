@@ -8,6 +8,7 @@ from typing import Any
 from sparring.agents.base import Agent
 from sparring.api.given import whole
 from sparring.api.runs import Run
+from sparring.columns.arrays import table_of_arrays
 from sparring.errors import ConfigError, quoted
 from sparring.games.base import Game
 from sparring.games.catalogue import from_spec, make_game
@@ -153,19 +154,35 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     return name
 
 
-def turn_table(episodes: Sequence[Episode]) -> TurnTable:
+def turn_table(episodes: Sequence[Episode] | None = None, **columns: Any) -> TurnTable:
     """Return the turns of the trained seats as columns, what advantage estimators work on.
 
     They are sorted by episode, seat and turn.
 
+    Args:
+        episodes: plays, of which every turn of a trained seat is a row.
+        columns: in place of episodes, plain arrays with one entry per turn; ``reward`` and
+            ``episode`` are needed. See ``sparring.columns.arrays.table_of_arrays``.
+
     Raises:
-        ConfigError: these are no episodes.
+        ConfigError: these are no episodes, or a column is not one of the others' length.
+        UnknownNameError: there is no such column.
     """
-    if not isinstance(episodes, Sequence) or not all(
-        isinstance(episode, Episode) for episode in episodes
+    if episodes is None and columns:
+        missing = [name for name in ("reward", "episode") if name not in columns]
+        if missing:
+            raise ConfigError(
+                f"turn_table() of arrays needs {missing[0]!r}; write "
+                "turn_table(reward=[...], episode=[...])."
+            )
+        return table_of_arrays(**columns)
+    if (
+        not isinstance(episodes, Sequence)
+        or columns
+        or not all(isinstance(episode, Episode) for episode in episodes)
     ):
         raise ConfigError(
             f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; "
-            "write turn_table(play(...))."
+            "write turn_table(play(...)), or turn_table(reward=[...], episode=[...])."
         )
     return table_of(episodes)

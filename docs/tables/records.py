@@ -34,6 +34,7 @@ EPISODES = KEYS | {
     "seat_return": "the seat's return: the sum of the environment's payoffs",
     "segment_kinds": "runs of tokens of this turn: prompt, context, sampled, boundary",
     "segment_lengths": "tokens of each run",
+    "run_versions": "updates of the weights that each sampled run was drawn with; empty in files of before",
     "ids": "token ids of all runs, one after the other",
     "logprobs": "log-probability of each sampled token, by the sampler, nats",
     "kept": "per sampled token the ids that top-p and top-k left; empty where nothing was cut",

@@ -65,13 +65,15 @@ class Segment:
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
     distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
     ``kept`` holds, per sampled id, the ids that truncation (top-p, top-k) left to choose from; it
-    is empty when nothing was truncated.
+    is empty when nothing was truncated. ``weights_version`` counts the updates of the weights that
+    a sampled run was drawn with; a reply that goes on after an update has several such runs.
     """
 
     kind: SegmentKind
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
     kept: tuple[tuple[int, ...], ...] = ()
+    weights_version: int = 0
 
 
 class Turn(NamedTuple):
@@ -96,7 +98,7 @@ class Turn(NamedTuple):
     segments: tuple[Segment, ...] = ()
     conversation: int = 0
     truncated: bool = False  # the reply ran into the token limit
-    weights_version: int = 0
+    weights_version: int = 0  # of the last sampled run
     view: str = ""  # Observation.view
     # what the seat was told at this turn: news, and a word about its last reply if that was not
     # legal

@@ -25,7 +25,7 @@ from sparring.rollout.replay import replay
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.system import files
-from sparring.types import EnvironmentSpec
+from sparring.types import EnvironmentSpec, Segment
 
 
 def episodes(step=0, **rollout):
@@ -84,6 +84,7 @@ def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label)
 ODD = [("environment", text) for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)]
 ODD += [("seat", 9), ("seat", -1), ("forfeited_by", 9), ("roles", None), ("roles", ["x"]), ("logprobs", None), ("reward_names", None)]
 ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
+ODD += [("run_versions", [0] * 7), ("run_versions", [None])]
 
 
 @pytest.mark.parametrize(("column", "value"), ODD)
@@ -161,6 +162,21 @@ def test_files_of_version_0_are_read(caplog):
     assert all(replay(game, episode) for _, episode in found)
     buffer = ReplayBuffer.restored(OLD / "checkpoints" / "step_000002")
     assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
+    """A reply that went on after an update has two; files of before say one for all runs of a turn."""
+    run = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
+    told = Segment(kind="context", ids=(5,))
+    (played, *_) = episodes(0)
+    first = played.turns[0]._replace(segments=(told, run, told, replace(run, weights_version=4)), weights_version=4)
+    played = replace(played, turns=(first, *played.turns[1:]))
+    store = EpisodeStore(tmp_path / "episodes")
+    path = store.append(1, [played])
+    assert list(store.episodes()) == [(1, played)]
+    pq.write_table(pq.read_table(path).drop_columns(["run_versions"]), path, write_page_checksum=True)
+    ((_, old),) = store.episodes()
+    assert [segment.weights_version for segment in old.turns[0].segments] == [0, 4, 0, 4]
 
 
 def test_a_file_that_lacks_another_column_is_left_out(tmp_path, caplog):
@@ -256,7 +272,7 @@ def test_a_flipped_byte_is_noticed_or_changes_nothing(tmp_path):
     path = store.append(1, played)
     whole, data = store.read(), path.read_bytes()
     pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # what lies before the footer
-    for place in range(4, pages, max(pages // 300, 1)):
+    for place in range(4, pages, 11):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
         damaged = store.read()
         assert damaged.num_rows == 0 or damaged.equals(whole), place

@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
         ("kept", pa.list_(pa.list_(pa.int32()))),
         ("truncated", pa.bool_()),
         ("weights_version", pa.int64()),
+        ("run_versions", pa.list_(pa.int64())),
         ("conversation", pa.int32()),
         ("oracle_values", pa.list_(pa.float64())),
         ("oracle_best", pa.list_(pa.bool_())),
@@ -58,5 +59,5 @@ COLUMNS = Columns(
     version=VERSION,
     schema=SCHEMA,
     renamed={"sample": "conversation"},
-    added={"cut": False, "moment": None, "told": "", "environment": None},
+    added={"cut": False, "moment": None, "told": "", "environment": None, "run_versions": None},
 )

@@ -67,7 +67,13 @@ class Ledger:
         """
         if reply.truncated and not reply.ids:
             return self._unsent()
-        sampled = Segment(kind="sampled", ids=reply.ids, logprobs=reply.logprobs, kept=reply.kept)
+        sampled = Segment(
+            kind="sampled",
+            ids=reply.ids,
+            logprobs=reply.logprobs,
+            kept=reply.kept,
+            weights_version=reply.weights_version,
+        )
         segments = (*self._pending, sampled)
         self.ids += reply.ids
         self.known = len(self.ids) - 1

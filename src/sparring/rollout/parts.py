@@ -100,7 +100,7 @@ def _read_fitting(file: pq.ParquetFile) -> pa.Table:
     It may be small and hold very many.
 
     Raises:
-        ValueError: they do not fit.
+        ValueError: they do not fit, or refer to what is not there.
     """
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
     values = sum(
@@ -108,7 +108,9 @@ def _read_fitting(file: pq.ParquetFile) -> pa.Table:
     )
     if values * BYTES > machine_bytes():
         raise ValueError(f"{values} values are more than this machine's memory holds")
-    return file.read()
+    table = file.read()
+    table.validate(full=True)  # a page's header has no checksum of its own
+    return table
 
 
 class Parts:

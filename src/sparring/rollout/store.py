@@ -140,6 +140,7 @@ def _row(step: int, episode: Episode, turn: Turn, environment: str | None) -> tu
         [ids for segment in segments for ids in segment.kept],
         turn.truncated,
         turn.weights_version,
+        [segment.weights_version for segment in segments if segment.kind == "sampled"],
         turn.conversation,
         *_verdict_columns(turn),
         turn.playout,
@@ -218,6 +219,11 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
     """Return the segments of a row: its ids cut where they were joined."""
     segments, at, said = [], 0, 0
+    runs = row["segment_kinds"].count("sampled")
+    known = row["run_versions"]  # not in files of before, whose turns have one version each
+    versions = [row["weights_version"]] * runs if known is None else list(known)
+    if len(versions) != runs or None in versions:
+        raise ValueError(f"{runs} sampled runs have the versions {versions}")
     for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
         ids = tuple(row["ids"][at : at + length])
         at += length
@@ -227,7 +233,10 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
             tuple(tuple(ids) for ids in row["kept"][said : said + sampled]) if row["kept"] else ()
         )
         said += sampled
-        segments.append(Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept))
+        version = versions.pop(0) if kind == "sampled" else 0
+        segments.append(
+            Segment(kind=kind, ids=ids, logprobs=logprobs, kept=kept, weights_version=version)
+        )
     return tuple(segments)
 
 

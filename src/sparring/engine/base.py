@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from sparring.agents.base import Agent
 from sparring.games.base import Game
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
@@ -62,8 +62,13 @@ class Engine(Protocol):
         """Return an agent by name; "policy" is the published policy."""
         ...
 
-    def play(self, specs: list[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
-        """Play these games."""
+    def play(
+        self,
+        specs: list[EpisodeSpec],
+        counts: RolloutCounts,
+        judges: Mapping[str, Judge] | None = None,
+    ) -> list[Episode]:
+        """Play these games; ``judges`` judge the turns of trained seats, by the game's name."""
         ...
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:

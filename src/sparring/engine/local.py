@@ -5,7 +5,7 @@ saving.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import safetensors.torch
@@ -34,7 +34,7 @@ from sparring.learn.targets import WeightedLoss
 from sparring.models.language_model import LanguageModel
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts, play
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
 from sparring.system.files import link_or_copy, parse_json, write_synced
@@ -139,15 +139,25 @@ class LocalEngine:
                 )()
         return self.agents[name]
 
-    def play(self, specs: Sequence[EpisodeSpec], counts: RolloutCounts) -> list[Episode]:
-        """Play these games and return their episodes."""
+    def play(
+        self,
+        specs: Sequence[EpisodeSpec],
+        counts: RolloutCounts,
+        judges: Mapping[str, Judge] | None = None,
+    ) -> list[Episode]:
+        """Play these games and return their episodes; see ``rollout.play.play``."""
         agents = {
             name: self.agent(name)
             for name in sorted({name for spec in specs for name in spec.seats})
         }
         rollout = self.config.rollout
         return play(
-            specs, agents, in_flight=rollout.in_flight, retries=rollout.retries, counts=counts
+            specs,
+            agents,
+            in_flight=rollout.in_flight,
+            retries=rollout.retries,
+            counts=counts,
+            judges=judges,
         )
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:

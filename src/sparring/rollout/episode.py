@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from sparring.agents.base import Agent, PendingTurn, Reply
 from sparring.errors import GameError
+from sparring.games.base import State
 from sparring.games.spec import spec_of
+from sparring.rng import Stream
 from sparring.rollout.ledger import Ledger
-from sparring.types import Episode, Observation, Segment, Turn, TurnEvent
+from sparring.types import Episode, Observation, Segment, Turn, TurnEvent, Verdict
 
 if TYPE_CHECKING:
     from sparring.rollout.play import EpisodeSpec
@@ -60,6 +62,7 @@ class EpisodeInPlay:
             if spec.redealt and number == len(spec.prefix) - 1:
                 self.state.stream = spec.stream.child("chance")
             self.pending()
+            self.judged(turn.verdict)
             self.advance(_said(turn), instead=turn.action)
 
     def pending(self) -> PendingTurn:
@@ -78,6 +81,15 @@ class EpisodeInPlay:
         return PendingTurn(
             state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known
         )
+
+    def question(self) -> tuple[State, Stream]:
+        """Return the state of the decision that is due, and what an oracle that errs draws from."""
+        stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
+        return self.state.clone(), stream.child(len(self._drafts) - 1)
+
+    def judged(self, verdict: Verdict | None) -> None:
+        """Take note of what an oracle says of the decision that is due."""
+        self._drafts[-1].verdict = verdict
 
     def _told(self, text: str, notice: str) -> str:
         """Return what a seat is told.
@@ -221,7 +233,7 @@ class _Draft:
 
     __slots__ = (
         *("action", "conversation", "event", "legal", "observation", "penalty"),
-        *("reply", "returns", "seat", "segments", "told", "turn_index"),
+        *("reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
     )
 
     legal: tuple[str, ...]
@@ -247,6 +259,7 @@ class _Draft:
         self.penalty = 0.0
         self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
+        self.verdict: Verdict | None = None
 
     def turn(self, agent: str, rewards: dict[str, float], *, moment: int) -> Turn:
         """Return the finished record."""
@@ -267,4 +280,5 @@ class _Draft:
             view=self.observation.view,
             told=self.told,
             moment=moment,
+            verdict=self.verdict,
         )

@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 
 from sparring.agents.base import Agent, replies
 from sparring.errors import GameError, HungError, RolloutError, SparringError
-from sparring.games.base import Game
+from sparring.games.base import Game, State
 from sparring.games.own import lacking_error
 from sparring.guard import Call
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.system.collector import paused_collector
-from sparring.types import Episode, Turn
+from sparring.types import Episode, Turn, Verdict
 
 log = logging.getLogger(__name__)
+
+# what an oracle says of decisions, given their states and what it may draw from
+Judge = Callable[[Sequence[State], Sequence[Stream]], Sequence[Verdict | None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +65,7 @@ def play(
     retries: int = 2,
     counts: RolloutCounts | None = None,
     on_finished: Callable[[int], None] | None = None,
+    judges: Mapping[str, Judge] | None = None,
 ) -> list[Episode]:
     """Play all games to their ends and return the episodes in the order of ``specs``.
 
@@ -73,6 +77,8 @@ def play(
             fresh state.
         counts: filled with the failures that were handled.
         on_finished: called with the number of games that have ended, after each wave.
+        judges: by the name of a game, who judges the decisions of its trained seats where the play
+            stands, all of a wave at once.
 
     Returns:
         The episodes of all groups that could be completed; a group with a game that failed beyond
@@ -84,7 +90,7 @@ def play(
     """
     counts = counts if counts is not None else RolloutCounts()
     with paused_collector():
-        finished = _play_all(specs, agents, in_flight, retries, counts, on_finished)
+        finished = _play_all(specs, agents, in_flight, retries, counts, on_finished, judges or {})
     if (
         specs
         and counts.dropped_groups
@@ -108,6 +114,7 @@ def _play_all(
     retries: int,
     counts: RolloutCounts,
     on_finished: Callable[[int], None] | None,
+    judges: Mapping[str, Judge],
 ) -> dict[int, Episode]:
     """Return the episodes that came to an end, by their place in ``specs``."""
     waiting = [(index, 0) for index in range(len(specs))][::-1]
@@ -125,7 +132,7 @@ def _play_all(
                     running.append((index, EpisodeInPlay(specs[index], agents), number))
                 except Exception as error:
                     _note(specs[index], index, error, failed)
-        _wave(running, agents, failed)
+        _wave(running, agents, failed, judges)
         for index, episode, _ in running:
             if index not in failed and episode.done:
                 try:
@@ -156,6 +163,7 @@ def _wave(
     running: Sequence[tuple[int, EpisodeInPlay, int]],
     agents: Mapping[str, Agent],
     failed: dict[int, Exception],
+    judges: Mapping[str, Judge],
 ) -> None:
     """Play one turn in every running game; note in ``failed`` those whose game raised."""
     due: dict[str, list[tuple[int, EpisodeInPlay]]] = {}
@@ -172,6 +180,8 @@ def _wave(
                     ready.append((index, episode))
                 except Exception as error:
                     _note(episode.spec, index, error, failed)
+        if judges:
+            _judge([episode for _, episode in ready], judges)
         said = replies(name, agents[name], turns) if turns else ()
         with Call(_game) as call:
             for (index, episode), reply in zip(ready, said, strict=True):
@@ -180,6 +190,20 @@ def _wave(
                     episode.advance(reply)
                 except Exception as error:
                     _note(episode.spec, index, error, failed)
+
+
+def _judge(episodes: Sequence[EpisodeInPlay], judges: Mapping[str, Judge]) -> None:
+    """Judge the decisions that are due in trained seats, those of one game in one call."""
+    for name, judge in judges.items():
+        asked = [
+            episode
+            for episode in episodes
+            if episode.spec.game.name == name and episode.spec.trained[episode.state.seat]
+        ]
+        if asked:
+            states, streams = zip(*(episode.question() for episode in asked), strict=True)
+            for episode, verdict in zip(asked, judge(states, streams), strict=True):
+                episode.judged(verdict)
 
 
 def _note(spec: EpisodeSpec, index: int, error: Exception, failed: dict[int, Exception]) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.errors import RolloutError
+from sparring.games.base import State
 from sparring.league.starts import starts, turn_limit
-from sparring.oracles.judge import judge_episodes
+from sparring.oracles.base import Oracle, verdicts
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rng import Stream
 from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import RolloutCounts
+from sparring.rollout.play import Judge, RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
-from sparring.types import Episode
+from sparring.types import Episode, Verdict
 
 
 @dataclass(kw_only=True, slots=True)
@@ -42,6 +46,7 @@ def play_step(
     Play more in place of what is dropped, if asked.
     """
     rollout, progress, played = config.rollout, step / config.steps, Played()
+    judges = {name: _timed(oracle, played) for name, oracle in methods.oracles.items()}
     tables = []
     for refill in range(rollout.refills + 1):
         specs = starts(
@@ -59,16 +64,11 @@ def play_step(
         episodes, planned = play_planned(
             methods.plan,
             specs,
-            engine.play,
+            partial(engine.play, judges=judges) if judges else engine.play,
             played.counts,
             group_size=rollout.group_size,
             progress=progress,
         )
-        played.judging -= time.perf_counter()
-        episodes = judge_episodes(
-            episodes, {game.name: game for game, _ in engine.games}, methods.oracles
-        )
-        played.judging += time.perf_counter()
         if rollout.playouts:
             episodes = _played_on(episodes, config, engine, step, refill)
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
@@ -104,6 +104,18 @@ def play_step(
         else tables[0][1]
     )
     return played
+
+
+def _timed(oracle: Oracle, played: Played) -> Judge:
+    """Return what asks an oracle, and counts the seconds that it takes."""
+
+    def judge(states: Sequence[State], streams: Sequence[Stream]) -> list[Verdict | None]:
+        began = time.perf_counter()
+        found = verdicts(oracle, states, streams)
+        played.judging += time.perf_counter() - began
+        return found
+
+    return judge
 
 
 def _played_on(

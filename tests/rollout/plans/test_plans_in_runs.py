@@ -40,7 +40,7 @@ def round_of(step=1, **changes):
     config = resolve({**BASE, "rollout": rollout, **changes})
     engine = LocalEngine(config)
     calls, usual = [], engine.play
-    engine.play = lambda specs, counts: calls.append(list(specs)) or usual(specs, counts)
+    engine.play = lambda specs, counts, judges=None: calls.append(list(specs)) or usual(specs, counts, judges)
     return play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState(step=step)), calls
 
 

@@ -1,11 +1,11 @@
 """What saving a checkpoint costs: memory beyond what training holds, seconds, and bytes written.
 
-    python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 past selves
+    python benchmarks/checkpoints.py            SmolLM2-135M, all parameters trained, 30 snapshots
     python benchmarks/checkpoints.py --small    a small model, for a moment
 
 Each row is a process of its own. Memory is the largest resident size while the checkpoint is saved
 (VmHWM) less the size before (VmRSS), relative to the largest file written. `again` is the next
-checkpoint of the same run: past selves that the one before holds are linked, not written.
+checkpoint of the same run: snapshots that the one before holds are linked, not written.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def forget_the_peak():
 
 
 def run(model, members, folder):
-    """Return an engine after one step of training, with so many past selves."""
+    """Return an engine after one step of training, with so many snapshots."""
     style = {"options": {"style": "full"}} if "name" in model else {}
     config = resolve(
         {
@@ -103,7 +103,7 @@ def rows(given):
         process.start()
         first, again = here.recv()
         process.join()
-        labels = {"model": name, "past selves": str(members)}
+        labels = {"model": name, "snapshots": str(members)}
         found += [{**labels, "checkpoint": "first", **first}]
         found += [{**labels, "checkpoint": "again", **again}]
     return found

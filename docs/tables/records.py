@@ -19,7 +19,7 @@ EPISODES = KEYS | {
     "game": "the environment's label, as in metrics",
     "seed": "key of the stream that the initial state was drawn from; equal within a group",
     "role": "what the position is called",
-    "agent": "player in the seat: learner, a past self, a bot, an endpoint",
+    "agent": "player in the seat: learner, a snapshot, a bot, an endpoint",
     "trained": "whether the seat's tokens may carry loss",
     "moment": "number of the decision in the play, from 0",
     "told": "text of this turn for the seat: what it had not been told yet; not sent where its conversation had outgrown the model",

@@ -173,7 +173,7 @@ def checkpoints():
     cells = (
         (
             one["model"],
-            one["past selves"],
+            one["snapshots"],
             one["checkpoint"],
             f"{one['memory ratio']:.3f}",
             number(one["aim"]),
@@ -182,7 +182,7 @@ def checkpoints():
         )
         for one in rows("checkpoints")
     )
-    head = ("model", "past selves", "checkpoint", "memory / largest file", "aim, at most")
+    head = ("model", "snapshots", "checkpoint", "memory / largest file", "aim, at most")
     return markdown((*head, *sizes, "seconds"), cells)
 
 

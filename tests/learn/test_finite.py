@@ -51,7 +51,7 @@ def schedule(first, then):
         {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
         {"credit": {"name": "oprl", "beta": 0.5}, "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]},
     ],
-    ids=["plain", "average and league", "critic", "process model"],
+    ids=["plain", "average and league", "critic", "reward model"],
 )
 @pytest.mark.parametrize("rate", [1e38])
 def test_a_learning_rate_beyond_all_bounds_stops_the_run(tmp_path, keys, rate):

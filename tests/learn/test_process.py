@@ -1,4 +1,4 @@
-"""The process model: its loss and gradient by hand, what it may and may not change, and that it learns which turn decides."""
+"""The reward model: its loss and gradient by hand, what it may and may not change, and that it learns which turn decides."""
 
 import math
 import types

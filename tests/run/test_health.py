@@ -80,7 +80,7 @@ def test_the_message_says_what_where_and_what_to_do():
     watched = monitor(rule)
     watched.observe(1, {"seat_asymmetry/g": 1.75})
     (found,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
-    assert found.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: past selves")
+    assert found.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots")
     assert found.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": found.message}
     (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
     assert unknown.message == f"x is no number at step 7. Usual remedy: {health.OTHERWISE}." and unknown.value is None

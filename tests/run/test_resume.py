@@ -45,7 +45,7 @@ RUNS = {
         "credit": {"name": "grpo"},
     },
     "replay prioritised": {**RANDOM, "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12}},
-    "process model": {
+    "reward model": {
         **RANDOM,
         "credit": {"name": "oprl", "beta": 0.5},
         "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},

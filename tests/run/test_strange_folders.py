@@ -91,7 +91,7 @@ def test_a_member_of_any_other_name_is_refused(run, name):
     before = outside(run)
     for verb in ("resume", "evaluate"):
         outcome = VERBS[verb](run)
-        assert isinstance(outcome.exception, CheckpointError) and "names a past self" in str(outcome.exception)
+        assert isinstance(outcome.exception, CheckpointError) and "names a snapshot" in str(outcome.exception)
     assert outside(run) == before
 
 

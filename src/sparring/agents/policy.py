@@ -129,7 +129,7 @@ class PolicyAgent:
 def policy(
     *, sampler: Any, renderer: Any, params: SamplingParams, name: str = "policy"
 ) -> PolicyAgent:
-    """The language model that is trained, or a past self: what it says is its move.
+    """The language model that is trained, or a snapshot: what it says is its move.
 
     Args:
         sampler: draws the replies from the model.

@@ -63,7 +63,7 @@ Temperature = Annotated[
 ]
 League = Annotated[
     bool,
-    typer.Option("--league", help="Also rate the run's past selves, the policy and the bots."),
+    typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots."),
 ]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
@@ -106,7 +106,7 @@ def evaluate(
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
         if league and (game or agent):
             raise ConfigError(
-                "--league rates a run's past selves at the run's own games; leave --game and "
+                "--league rates a run's snapshots at the run's own games; leave --game and "
                 "--agent out."
             )
         result = measured(

@@ -4,7 +4,7 @@ A column's function takes a ``Source`` and returns its numbers: one per turn [N]
 token where its module says ``PER = "token"``. The module declares what it takes to have it:
 
     ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made
-             from), "process" (the process model), "tree" (exact evaluation of every game)
+             from), "process" (the reward model), "tree" (exact evaluation of every game)
     NEEDS    other columns, which are computed before
 """
 

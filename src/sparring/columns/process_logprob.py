@@ -1,4 +1,4 @@
-"""Column: the process model's log-probability of each turn."""
+"""Column: the reward model's log-probability of each turn."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from sparring.columns.base import Source
 from sparring.types import FloatArray
 
 ASKS = {"process"}
-NEEDS = {"old_logprob"}  # what the process model is trained against
+NEEDS = {"old_logprob"}  # what the reward model is trained against
 
 
 def process_logprob(source: Source) -> FloatArray:
-    """Say how probable the process model holds the turn's reply, after its training in this step.
+    """Say how probable the reward model holds the turn's reply, after its training in this step.
 
     What: the sum over the turn's sampled tokens of log pi_process(token), [N], nats. The process
     model is trained on pairs of plays at the estimator's option ``beta``; see the configuration's

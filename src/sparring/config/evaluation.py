@@ -36,11 +36,11 @@ class EvaluationConfig(Strict):
 
 
 class LeagueConfig(Strict):
-    """Past selves kept as opponents; which are met is the matchmaker's choice."""
+    """Snapshots kept as opponents; which are met is the matchmaker's choice."""
 
     every: Count = Field(
-        0, description="steps between past selves taken into the league; 0 keeps none"
+        0, description="steps between snapshots taken into the league; 0 keeps none"
     )
     keep: Few = Field(
-        8, description="past selves kept; beyond that the middle of the history thins out"
+        8, description="snapshots kept; beyond that the middle of the history thins out"
     )

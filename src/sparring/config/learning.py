@@ -73,7 +73,7 @@ class LearnerConfig(Strict):
 
 
 class ProcessConfig(Strict):
-    """The process model, trained beside the policy on pairs of games.
+    """The reward model, trained beside the policy on pairs of games.
 
     It is trained where the estimator reads its step rewards (`oprl`).
     """

@@ -38,9 +38,9 @@ def oprl(
 
     It learns from pairs of won and lost games.
 
-    What: A process model, at first a copy of the policy, is trained at every step before credit. It
+    What: A reward model, at first a copy of the policy, is trained at every step before credit. It
     learns to tell the better of two games of one initial state and role from the worse. A turn's
-    step reward is how much more likely the turn is under the process model than under the policy.
+    step reward is how much more likely the turn is under the reward model than under the policy.
     When to use: one reward at the end of many turns, and several games per initial state.
     Mathematics:
         r_t = beta (log pi_phi(turn t) - log pi_old(turn t))
@@ -54,7 +54,7 @@ def oprl(
     "Against" is minus the mean of the others ("rloo"), or (x - mean) / (sample deviation + 1e-6)
     ("grpo").
     Shapes: advantages [N].
-    Pitfalls: The process model doubles the memory of what is trained; with adapters that is little.
+    Pitfalls: The reward model doubles the memory of what is trained; with adapters that is little.
     The better game is the one with the higher return. Ties give no pair. In games of graded payoffs
     too, the best game is paired with the worst, the second best with the second worst. An initial
     state whose games all have the same return teaches it nothing, and groups of one never do. It
@@ -65,21 +65,21 @@ def oprl(
     models have larger steps and need a beta near 1. As the policy moves away from the process
     model's first weights, r_t gets a part that no pair taught. A group of one, and a pool of equal
     values, give 0. A_S depends on the turn itself, so it biases the gradient. The paper gives 1e-6
-    as the process model's step size and 5e-7 as the policy's; here both are the same unless
+    as the reward model's step size and 5e-7 as the policy's; here both are the same unless
     ``process.learning_rate`` says otherwise. The released code says that pairs are one to one, and
     takes every pair: that is ``process.pairs: all``. With "policy", r_t starts at 0 and then
     rewards what training made more likely, right or wrong: keep alpha small. Only a run trains a
-    process model; in the lab, verl and TRL use "policy".
+    reward model; in the lab, verl and TRL use "policy".
     Reference: Liu et al., 2025 (arXiv 2509.19199); Rafailov et al., 2024 (arXiv 2404.12358) for the
     policy's own ratio.
     Verified by: tests/credit/test_oprl.py, tests/learn/test_process.py.
 
     Args:
-        model: where the step reward comes from. "process" (default): the published process model;
+        model: where the step reward comes from. "process" (default): the published reward model;
             its step size, updates and pairs are the recipe's section ``process``. "policy" (preset
             ``policy``) trains no second model: r_t = beta (log pi_old - log pi_ref), the ratio of
             the policy to the one that the run was made from (reference log-probs).
-        beta: scale of step rewards, and the beta in the process model's loss, above 0. "grpo"
+        beta: scale of step rewards, and the beta in the reward model's loss, above 0. "grpo"
             divides the scale out again. The default 0.05 is published for a step size of 1e-6.
         alpha: weight of the step term A_S, at least 0. 0 is ``rloo`` or ``grpo`` on returns; 1
             (default) counts both terms equally.

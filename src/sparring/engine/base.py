@@ -55,7 +55,7 @@ class Engine(Protocol):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Names of the past selves, oldest first."""
+        """Names of the snapshots, oldest first."""
         ...
 
     def agent(self, name: str) -> Agent:
@@ -101,7 +101,7 @@ class Engine(Protocol):
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything into a checkpoint's folder.
 
-        Past selves that the ``earlier`` one holds are linked, not written.
+        Snapshots that the ``earlier`` one holds are linked, not written.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Everything that touches the model, in one process: sampling, values, updates, past selves,
+"""Everything that touches the model, in one process: sampling, values, updates, snapshots,
 saving.
 """
 
@@ -56,7 +56,7 @@ UNREADABLE = (
 class LocalEngine:
     """The model of a run and everything done with it.
 
-    ``members`` are the names of past selves, oldest first.
+    ``members`` are the names of snapshots, oldest first.
     """
 
     def __init__(self, config: RunConfig) -> None:
@@ -123,11 +123,11 @@ class LocalEngine:
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Names of the past selves, oldest first."""
+        """Names of the snapshots, oldest first."""
         return tuple(self._past)
 
     def agent(self, name: str) -> Agent:
-        """Return an agent by name: the learner, the published policy, a past self, or a bot."""
+        """Return an agent by name: the learner, the published policy, a snapshot, or a bot."""
         if name not in self.agents:
             if name == PUBLISHED:
                 self.agents[name] = self._sit(name, self.learner.policy)
@@ -163,7 +163,7 @@ class LocalEngine:
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
         """Return what a step learns from, with the columns that the estimator NEEDS.
 
-        The process model is trained first.
+        The reward model is trained first.
         """
         data = pack(episodes, self.replies)
         source = EngineSource(self, turn_table(episodes), episodes, data)
@@ -225,7 +225,7 @@ class LocalEngine:
             del self._past[gone], self.agents[gone]
 
     def _add_member(self, name: str, model: LanguageModel) -> None:
-        """Seat a past self under its name."""
+        """Seat a snapshot under its name."""
         self._past[name] = model
         self.agents[name] = self._sit(name, model)
 
@@ -234,7 +234,7 @@ class LocalEngine:
 
         Args:
             folder: empty; of the checkpoint that is being written.
-            earlier: the checkpoint that this engine saved or restored last. A past self that it
+            earlier: the checkpoint that this engine saved or restored last. A snapshot that it
                 holds is linked, not written.
 
         Raises:
@@ -287,7 +287,7 @@ class LocalEngine:
             for name, version in meta["members"].items():
                 if not MEMBER.fullmatch(name):
                     raise CheckpointError(
-                        f"The checkpoint {folder} names a past self {name!r}; its names look "
+                        f"The checkpoint {folder} names a snapshot {name!r}; its names look "
                         f"like {PAST}000040."
                     )
                 self._add_member(name, self.model.clone())

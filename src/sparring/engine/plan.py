@@ -29,7 +29,7 @@ TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.cont
 TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
-PROCESS_COPIES = 4  # the process model's trained weights, their gradient, and AdamW's two moments
+PROCESS_COPIES = 4  # the reward model's trained weights, their gradient, and AdamW's two moments
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -65,7 +65,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
 
 
 def _process(config: RunConfig) -> dict[str, int]:
-    """Return the most updates that the process model gets in a run; nothing where there is none."""
+    """Return the most updates that the reward model gets in a run; nothing where there is none."""
     has_one = "process" in asks(config.credit.bind("credit"))
     return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
 

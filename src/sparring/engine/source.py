@@ -51,7 +51,7 @@ class EngineSource:
             return self._engine.learner.turn_logprobs(self._data, of_reference=of == "reference")
         if self._engine.process is None:
             raise ConfigError(
-                "A column reads the process model, which this run has not; write ASKS = "
+                "A column reads the reward model, which this run has not; write ASKS = "
                 '{"process"} into its module.'
             )
         return self._engine.process.turn_logprobs(self._data)

@@ -45,7 +45,7 @@ def measured(
         bots: opponents; none: random play.
         games_per_seat: against each of them.
         exact: whether to compute exact figures where possible.
-        league: whether to rate the run's past selves.
+        league: whether to rate the run's snapshots.
         seed: of the games.
         oracle: who judges turns; None: the run's own, or the first exact one.
         judged: whether turns are judged at all.

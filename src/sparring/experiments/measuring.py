@@ -179,7 +179,7 @@ def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, Any]]:
 def league_of_run(
     engine: Any, *, opponents: Sequence[AgentSpec], games_per_seat: int, seed: int
 ) -> list[dict[str, Any]]:
-    """Return, per game, the ratings of the run's policy, its past selves and bots.
+    """Return, per game, the ratings of the run's policy, its snapshots and bots.
 
     Everyone has played everyone.
     """

@@ -69,7 +69,7 @@ def timed_minutes(config: RunConfig) -> float:
     """Return the minutes of a run's steps, by two small rounds.
 
     A step of g games takes a + b g seconds; a and b are those of the two rounds. Warm-up,
-    evaluation and what grows with the run (past selves, longer games) are left out.
+    evaluation and what grows with the run (snapshots, longer games) are left out.
     """
     group, wanted = config.rollout.group_size, config.rollout.games_per_step
     sizes = sorted({min(wanted, group * -(-size // group)) for size in SIZES})

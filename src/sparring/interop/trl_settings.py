@@ -16,7 +16,7 @@ HINTS_FOR_ESTIMATORS = {
     "old_logprob": _FRESH,
     "reference_logprob": "Let TRL keep a reference: beta above 0.",
     **dict.fromkeys(("value", "value_after", "token_value"), "GRPOTrainer has no critic."),
-    "process_logprob": "A process model is trained in Sparring's own runs only.",
+    "process_logprob": "A reward model is trained in Sparring's own runs only.",
     **dict.fromkeys(
         ("action_value", "state_value", "default_value"),
         "Exact values exist in Sparring's own small games only.",

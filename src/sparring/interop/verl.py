@@ -74,7 +74,7 @@ HINTS_FOR_ESTIMATORS = {
         "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call "
         "pass_columns()."
     ),
-    "process_logprob": "A process model is trained in Sparring's own runs only.",
+    "process_logprob": "A reward model is trained in Sparring's own runs only.",
     **dict.fromkeys(
         ("action_value", "state_value", "default_value"),
         "Exact values exist in Sparring's own small games only.",

@@ -52,7 +52,7 @@ def starts(
         games: the games and their weights; those of weight 0 are held out.
         rollout: how many games, in groups of what size.
         matchmaker: fills the seats of each start.
-        members: past selves that may be met.
+        members: snapshots that may be met.
         root: the run's root stream.
         progress: share of the run that is done, for schedules of the plug-ins.
         curriculum: chooses each group's arm; by weight if None.

@@ -1,4 +1,4 @@
-"""The process model: a second model that learns on line what tells won games from lost ones, and so
+"""The reward model: a second model that learns on line what tells won games from lost ones, and so
 what each turn was worth.
 
 It starts as a copy of the policy. At every step, before credit, it is trained on pairs of games of
@@ -13,7 +13,7 @@ column of the turn table, and the estimator makes step rewards beta (log pi_phi 
 Better is the higher return of a trajectory, rewards included, as credit sees it: in games of won
 and lost the won one, in games of graded payoffs the one that was paid more. Ties give no pair.
 
-Metrics, where there is a process model; of the step's games before it has learnt from them:
+Metrics, where there is a reward model; of the step's games before it has learnt from them:
     process/loss            the loss above; only where there are pairs
     process/accuracy        share of the pairs whose better game has the larger Q, ties count half;
                             only where there are pairs
@@ -41,12 +41,12 @@ from sparring.types import FloatArray, IntArray, TurnTable
 
 
 class ProcessLearner(Learner):
-    """Holds the process model and its optimiser.
+    """Holds the reward model and its optimiser.
 
     Args:
-        policy: what the process model starts as a copy of; frozen weights are shared.
+        policy: what the reward model starts as a copy of; frozen weights are shared.
         config: of the run; section ``process``, and ``learner`` for what that does not say.
-        credit: the estimator, at whose option ``beta`` the process model is trained.
+        credit: the estimator, at whose option ``beta`` the reward model is trained.
 
     Raises:
         ConfigError: the estimator has no option ``beta``.
@@ -56,7 +56,7 @@ class ProcessLearner(Learner):
         if "beta" not in credit.plugin.options:
             raise ConfigError(
                 f"credit {credit.plugin.name!r} NEEDS 'process_logprob' but has no option beta, "
-                "at which the process model is trained; give its function a keyword-only "
+                "at which the reward model is trained; give its function a keyword-only "
                 "parameter beta."
             )
         self.credit, self.process = credit, config.process

@@ -40,7 +40,7 @@ def training_bytes(*, trained: int, copies: int, size: int = 4) -> int:
     """Return the bytes that training takes besides the weights, activations left out.
 
     Per trained parameter of ``size`` bytes: its gradient, AdamW's two moments, and one for each
-    copy that is kept of the trained parameters (average, reference, past selves); what is frozen is
+    copy that is kept of the trained parameters (average, reference, snapshots); what is frozen is
     shared by all copies.
     """
     return trained * size * (3 + copies)

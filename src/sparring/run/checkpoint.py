@@ -2,7 +2,7 @@
 whole.
 
 Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of whoever
-keeps state, and ``manifest.json``. Each owner writes its own. A past self is written once: later
+keeps state, and ``manifest.json``. Each owner writes its own. A snapshot is written once: later
 checkpoints link to its file (where the file system has no hard links, they copy it) and name it by
 the same digest. What has no manifest, or files that differ from it, is not a checkpoint; the one
 before is used then, and a note says so. Only saving and ``tidy`` change anything on the disk, so a

@@ -47,11 +47,11 @@ REMEDIES = {  # first part of a metric's name -> what people usually do
     ),
     "reply_tokens": _LONG,
     "seat_asymmetry": (
-        "past selves or fixed opponents besides the mirror (matchmaker mixed), more entropy, an "
+        "snapshots or fixed opponents besides the mirror (matchmaker mixed), more entropy, an "
         "earlier checkpoint"
     ),
     "advantage_std": (
-        "unless the game is solved: past selves or fixed opponents (matchmaker mixed), more "
+        "unless the game is solved: snapshots or fixed opponents (matchmaker mixed), more "
         "entropy, larger groups"
     ),
     "group_equal_share": _GROUPS,

@@ -30,7 +30,7 @@ Metrics:
 Timing, in timing.jsonl:
     seconds/play            playing the games, judging and shaping them
     seconds/oracle          judging alone, where a game has an oracle
-    seconds/credit          turn table, values, process model, advantages, packing
+    seconds/credit          turn table, values, reward model, advantages, packing
     seconds/update          updating the weights
     seconds/round           the three together
     seconds/evaluation      measuring, in steps that do

@@ -16,9 +16,9 @@ MEMBERS = ("past-000010", "past-000020", "past-000030")
 def check_matchmaker(
     matchmaker: Callable[..., Any] | Bound, *, starts: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a matchmaker on starts of one to four seats, with and without past selves.
+    """Check a matchmaker on starts of one to four seats, with and without snapshots.
 
-    It fills every seat with the learner, a past self that there is, or a bot; it trains the learner
+    It fills every seat with the learner, a snapshot that there is, or a bot; it trains the learner
     alone, in at least one seat; it answers the same when it is asked the same.
 
     Args:

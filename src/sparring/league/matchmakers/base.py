@@ -23,7 +23,7 @@ class MatchRequest:
     num_seats: int
     number: int  # counts starts over the whole run; used to balance seats
     stream: Stream
-    members: tuple[str, ...]  # past selves, oldest first; may be empty
+    members: tuple[str, ...]  # snapshots, oldest first; may be empty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Self-play mixed with past selves and bots.
+"""Self-play mixed with snapshots and bots.
 
 It prevents the collapse of playing nobody but the mirror.
 """
@@ -13,21 +13,21 @@ from sparring.rng import Stream
 def mixed(
     request: MatchRequest, *, past: float = 0.25, bots: dict[str, float] | None = None
 ) -> Seating:
-    """Seat the learner against itself, a past self or a bot, by fixed shares.
+    """Seat the learner against itself, a snapshot or a bot, by fixed shares.
 
-    What: with probability ``past`` the other seats go to past selves; each seat is an independent,
+    What: with probability ``past`` the other seats go to snapshots; each seat is an independent,
     uniform choice. With the shares in ``bots`` they go to a bot. Otherwise they go to the learner
     itself.
     When to use: wherever mirror self-play narrows to its own habits, so that rare positions are
     never met in training.
     Pitfalls: against others only one seat is trained, so a step holds fewer trained turns than
-    mirror play. The learner's seat rotates from start to start. As long as there is no past self,
+    mirror play. The learner's seat rotates from start to start. As long as there is no snapshot,
     its share is played against the mirror.
     Reference: the fixed anchors that the collapse reports ask for; mixture shares as in fictitious
     self-play.
 
     Args:
-        past: share of the starts that are played against past selves, in [0, 1]. Default 0.25; 0
+        past: share of the starts that are played against snapshots, in [0, 1]. Default 0.25; 0
             plays none.
         bots: share of the starts per bot, by name, such as ``{random: 0.25}``. Together with
             ``past`` at most 1; what is left is mirror self-play. null (default): no bots.

@@ -100,7 +100,7 @@ def type_text(hint: Any) -> str:
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
     parts = sections(inspect.getdoc(plugin.function) or "")
-    place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}.py"
+    place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}{'' if hasattr(plugin.module, '__path__') else '.py'}"
     lines = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", "", prose(parts.pop(""))]
     described = described_options(parts.pop("Args", ""))
     for heading, text in parts.items():

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sparring.games.catalogue import make_game
-from sparring.games.hanabi_table import replay
+from sparring.games.hanabi.rules import replay
 from sparring.rng import Stream
 
 VARIANTS = [(size, players) for size in ("mini", "simple") for players in (2, 3, 4)]

@@ -7,7 +7,7 @@ import pytest
 from sparring import registry
 from sparring.errors import ConfigError, OracleError, UnknownNameError
 from sparring.games.catalogue import make_game
-from sparring.games.minesweeper_table import mines_of, order_of
+from sparring.games.minesweeper.rules import mines_of, order_of
 from sparring.rng import Stream
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import OracleError
-from sparring.games.battleship_hunt_table import Sea, fleet_of
+from sparring.games.battleship_hunt.rules import Sea, fleet_of
 from sparring.games.catalogue import make_game
 from sparring.oracles.beliefs.battleship_hunt import key, posterior_of
 from sparring.rng import Stream

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
-from sparring.games.mastermind_table import answer_of, bank_of, code_of
+from sparring.games.mastermind.rules import answer_of, bank_of, code_of
 from sparring.oracles.beliefs.mastermind import answers, breaker, key
 from sparring.rng import Stream
 

@@ -8,7 +8,7 @@ import pytest
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
-from sparring.games.minesweeper_table import Minefield, mines_of, order_of
+from sparring.games.minesweeper.rules import Minefield, mines_of, order_of
 from sparring.oracles.beliefs.minesweeper import mine_probabilities
 from sparring.rng import Stream
 

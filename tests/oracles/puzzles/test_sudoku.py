@@ -6,7 +6,7 @@ from positions import played
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
-from sparring.games.sudoku_table import puzzle_of
+from sparring.games.sudoku.rules import puzzle_of
 from sparring.oracles.puzzles.sudoku import solution
 from sparring.rng import Stream
 

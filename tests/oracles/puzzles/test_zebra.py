@@ -8,7 +8,7 @@ from positions import played
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
-from sparring.ops.zebra import deduced
+from sparring.games.zebra.deduction import deduced
 from sparring.oracles.puzzles.zebra import solution
 from sparring.rng import Stream
 

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.battleship_hunt_table import Sea, fleet_of
-from sparring.ops.fleets import Flags, Floats, Masks, Tally, Waters, waters
+from sparring.games.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
+from sparring.games.battleship_hunt.rules import Sea, fleet_of
 from sparring.oracles.base import Judgement
 from sparring.oracles.beliefs.battleship_search import Fleet, LongSearchError, Search
 
@@ -173,7 +173,7 @@ def battleship_hunt(
     ships cover all hits. If a ship is not wholly shot at, the answers in its cells are hits. If it
     is wholly shot at, the last shot sank it. n layouts agree, n_c of them with a ship in cell c:
         P(ship in c | answers) = n_c / n
-    by ``ops.fleets``, in integers. Best play with k shots left is
+    by ``games.battleship_hunt.fleets``, in integers. Best play with k shots left is
         V(B, k) = max_c [hits(B, c) + sum_a V(B_c=a, k - 1)]
     summed over the layouts in B and the answers a. Cells that no layout of B has are passed over.
     So are those whose value, if the layout were known, is not above the best so far.
@@ -187,8 +187,8 @@ def battleship_hunt(
     0.01 s; a search that fails adds up to 0.2 s.
     Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
     1998; Fiat and Shamir, 1989.
-    Verified by: tests/oracles/beliefs/test_battleship_hunt.py, tests/ops/test_fleets.py,
-    tests/contract/test_beliefs.py.
+    Verified by: tests/oracles/beliefs/test_battleship_hunt.py,
+    tests/games/battleship_hunt/test_fleets.py, tests/contract/test_beliefs.py.
 
     Args:
         prior: what is known beforehand. "uniform" (default): every layout that the rules allow is

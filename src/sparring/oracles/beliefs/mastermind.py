@@ -14,7 +14,7 @@ from pydantic import Field
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.mastermind_table import Board, bank_of, code_of
+from sparring.games.mastermind.rules import Board, bank_of, code_of
 from sparring.oracles.base import Judgement
 
 Array = np.ndarray[Any, np.dtype[Any]]

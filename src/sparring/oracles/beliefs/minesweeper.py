@@ -10,9 +10,9 @@ from pydantic import Field
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.minesweeper_table import Minefield, mines_of, neighbours, order_of
-from sparring.ops.mines import Constraint, mine_counts
-from sparring.ops.sweeping import LongSearchError, Sweeper, layouts_of
+from sparring.games.minesweeper.mines import Constraint, mine_counts
+from sparring.games.minesweeper.rules import Minefield, mines_of, neighbours, order_of
+from sparring.games.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
 from sparring.oracles.base import Judgement
 
 
@@ -60,7 +60,7 @@ def minesweeper(
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
     Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py,
-    tests/ops/test_mines.py, tests/ops/test_sweeping.py.
+    tests/games/minesweeper/test_mines.py, tests/games/minesweeper/test_sweeping.py.
 
     Args:
         prior: what is known beforehand. "uniform" (default): every set of mines outside the first

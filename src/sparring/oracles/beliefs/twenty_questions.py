@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.games.base import State
-from sparring.games.twenty_questions_table import Inquiry
+from sparring.games.twenty_questions.rules import Inquiry
 from sparring.oracles.base import Judgement
 
 Belief = int | tuple[int, ...]

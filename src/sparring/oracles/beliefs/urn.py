@@ -10,7 +10,7 @@ from math import log, prod
 from typing import Literal
 
 from sparring.games.base import State
-from sparring.games.urn_table import Urns
+from sparring.games.urn.rules import Urns
 from sparring.oracles.base import Judgement
 
 Counts = tuple[int, ...]

@@ -10,8 +10,8 @@ from typing import Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.sokoban_table import SokobanTable
-from sparring.ops.sokoban import Distances, Floor, distances
+from sparring.games.sokoban.distances import Distances, Floor, distances
+from sparring.games.sokoban.rules import SokobanTable
 from sparring.oracles.base import Judgement
 
 MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
@@ -49,7 +49,7 @@ def sokoban(
     1,000,000 positions gets no verdict; the game has none.
     Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
     using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
-    Verified by: tests/oracles/puzzles/test_sokoban.py, tests/games/test_sokoban.py.
+    Verified by: tests/oracles/puzzles/test_sokoban.py, tests/games/sokoban/test_sokoban.py.
 
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.

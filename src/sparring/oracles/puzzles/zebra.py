@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
-from sparring.games.zebra_puzzles import clues_text, word_of
-from sparring.games.zebra_table import ZebraTable
-from sparring.ops.zebra import Board, Clue, deduced, solutions
+from sparring.games.zebra.deduction import Board, Clue, deduced, solutions
+from sparring.games.zebra.puzzles import clues_text, word_of
+from sparring.games.zebra.rules import ZebraTable
 from sparring.oracles.base import Judgement
 from sparring.oracles.puzzles.grid import filling
 from sparring.oracles.puzzles.z3_solver import load_z3
@@ -44,8 +44,8 @@ def zebra(
     forced.
     Reference: arXiv 2502.01100 (ZebraLogic); Bacchus, "GAC via unit propagation", 2007; de Moura
     and Bjorner, "Z3", 2008.
-    Verified by: tests/oracles/puzzles/test_zebra.py, tests/games/test_zebra.py,
-    tests/ops/test_zebra.py.
+    Verified by: tests/oracles/puzzles/test_zebra.py, tests/games/zebra/test_zebra.py,
+    tests/games/zebra/test_deduction.py.
 
     Args:
         right: which values are best. "solution" (default): every value of the solution. "forced":

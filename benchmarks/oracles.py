@@ -25,6 +25,7 @@ from sparring.engine.local import LocalEngine
 from sparring.games.base import Game, State
 from sparring.games.catalogue import make_game
 from sparring.oracles.base import Oracle
+from sparring.parts import load_part
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
 from sparring.run.methods import Methods
@@ -77,12 +78,12 @@ SHARE = 0.25  # of a training step, at most
 
 
 def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
-    """Return a new oracle, with empty caches of its own; those of a game's file are emptied too."""
-    for slot in ("oracles.beliefs", "oracles.puzzles"):
-        for game in registry.names(slot):
-            for thing in vars(registry.load(slot, game).module).values():
-                if hasattr(thing, "cache_clear"):
-                    thing.cache_clear()
+    """Return a new oracle, with empty caches of its own; those of solvers are emptied too."""
+    for game in registry.built_in("games"):
+        solver = load_part("games", game, "solver")
+        for thing in vars(solver.module).values() if solver else ():
+            if hasattr(thing, "cache_clear"):
+                thing.cache_clear()
     made: Oracle = registry.bind("oracles", name, options)()
     return made
 

@@ -24,6 +24,7 @@ from pages import config_page, method_page, metrics_page, prose, table
 from sparring import registry
 from sparring.errors import SparringError
 from sparring.games.catalogue import make_game
+from sparring.parts import load_part
 from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
 
@@ -72,8 +73,9 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     """Return how a plug-in is tested: by files about it, else by files that use it."""
     text = inspect.getdoc(plugin.function) or ""
     claimed = set(re.findall(r"tests/\S+?\.py", text))
-    about = {path for path in tests if path.endswith(f"/test_{plugin.name}.py")} | (claimed & tests.keys())
     slot, name = plugin.slot, plugin.name
+    own = (f"/test_{name}.py", f"tests/{slot}/{name}/")
+    about = {path for path in tests if path.endswith(own[0]) or path.startswith(own[1])} | (claimed & tests.keys())
     mention = re.compile(rf'"{slot}", "{name}"|sparring\.{slot}\.{name} import|sparring\.{slot} import {name}\b')
     users = {path for path, source in tests.items() if mention.search(source)}
     if about:
@@ -88,7 +90,7 @@ def files(found: set[str]) -> str:
 
 def environments_page() -> str:
     """Return the page of all environments."""
-    rows = [("environment", "seats", "hidden information", "payoffs", "recipes", "tests")]
+    rows = [("environment", "seats", "hidden information", "payoffs", "solver", "recipes", "tests")]
     trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
     for name in registry.built_in("games"):
         game = make_game(name)
@@ -99,15 +101,21 @@ def environments_page() -> str:
         using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))
         recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else "")
         tested = status(registry.load("games", name), test_texts()) + golden
-        rows.append((f"[`{name}`](methods/games-{name}.md)", seats(name), hidden, payoffs, recipes or "-", tested))
+        rows.append((f"[`{name}`](methods/games-{name}.md)", seats(name), hidden, payoffs, solver_of(name), recipes or "-", tested))
     intro = [
         "Generated from the code; names in code say *game*. Each name leads to a page with the rules, exact values, the options",
-        "and a sample play; `sparring explain NAME` prints the same.",
+        "and a sample play; `sparring explain NAME` prints the same. *Solver* names the oracle that asks the environment's own solver.",
         "",
         "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games are taken in turns.",
         "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"
+
+
+def solver_of(name: str) -> str:
+    """Return the oracle that asks an environment's solver, with a link to what the solver does."""
+    solver = load_part("games", name, "solver")
+    return "-" if solver is None else f"[`{solver.module.ORACLE}`](methods/games-{name}.md#solver)"
 
 
 def seats(name: str) -> str:

@@ -18,6 +18,8 @@ from pydantic.fields import FieldInfo
 
 from sparring import registry
 from sparring.config import PluginConfig, RunConfig
+from sparring.oracles.solvers import solved_by
+from sparring.parts import load_part
 from sparring.report import game_page
 from sparring.report.catalogue import glossary
 
@@ -99,9 +101,18 @@ def type_text(hint: Any) -> str:
 
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
-    parts = sections(inspect.getdoc(plugin.function) or "")
     place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}{'' if hasattr(plugin.module, '__path__') else '.py'}"
-    lines = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", "", prose(parts.pop(""))]
+    head = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", ""]
+    between = [*exact_bias(plugin), *(game_section(plugin.name) if plugin.slot == "games" else []), *solved_games(plugin)]
+    lines = [*head, *described_lines(plugin, between)]
+    lines += solver_section(plugin.name) if plugin.slot == "games" else []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
+    """Return a docstring under headings, then these lines, then tables of options and presets."""
+    parts = sections(inspect.getdoc(plugin.function) or "")
+    lines = [prose(parts.pop(""))]
     described = described_options(parts.pop("Args", ""))
     for heading, text in parts.items():
         shown = prose(text if heading in AS_WRITTEN else text[:1].upper() + text[1:])
@@ -112,8 +123,7 @@ def method_page(plugin: registry.Plugin) -> str:
         if heading == "Verified by":
             shown = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
         lines += ["", f"**{heading}.**{NEW_PARAGRAPH if shown.startswith('```') else ' '}{shown}"]
-    lines += exact_bias(plugin)
-    lines += game_section(plugin.name) if plugin.slot == "games" else []
+    lines += between
     hints = typing.get_type_hints(plugin.function)
     rows = [
         (f"`{name}`", type_text(hints[name]), "required" if p.default is p.empty else f"`{p.default!r}`", prose(described.get(name, "")))
@@ -123,7 +133,24 @@ def method_page(plugin: registry.Plugin) -> str:
     lines += ["", *table(("option", "type", "default", "what"), *rows)] if rows else []
     presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in given.items())) for name, given in plugin.presets.items()]
     lines += ["", *table(("preset", "sets"), *presets)] if presets else []
-    return "\n".join(lines).rstrip() + "\n"
+    return lines
+
+
+def solver_section(name: str) -> list[str]:
+    """Return what a game's solver says of itself; nothing where the game has none."""
+    solver = load_part("games", name, "solver")
+    if solver is None:
+        return []
+    place, oracle = f"src/sparring/games/{name}/solver.py", solver.module.ORACLE
+    told = f"[`{place}`](../../{place}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
+    return ["", "## Solver", "", told, "", *described_lines(solver, [])]
+
+
+def solved_games(plugin: registry.Plugin) -> list[str]:
+    """Return a line on the games whose solvers an oracle asks; nothing for other plug-ins."""
+    names = solved_by(plugin.name) if plugin.slot == "oracles" else ()
+    links = ", ".join(f"[`{name}`](games-{name}.md#solver)" for name in names)
+    return ["", f"**Games with a solver.** {links}."] if names else []
 
 
 def game_section(name: str) -> list[str]:

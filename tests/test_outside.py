@@ -12,7 +12,13 @@ from typer.testing import CliRunner
 
 from sparring import outside, registry
 from sparring.cli import app
+from sparring.config import resolve
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.games.catalogue import make_game
+from sparring.oracles.reference import has_reference, reference_of
+from sparring.oracles.solvers import solver_of
+from sparring.recipe import load_recipe
+from sparring.rng import Stream
 
 REWARD = '''
 """Rewards of our own."""
@@ -65,6 +71,20 @@ def our_kuhn():
     from sparring.games.kuhn_poker import kuhn_poker
 
     return kuhn_poker()
+'''
+SOLVER = '''
+from sparring.types import Judgement
+
+ORACLE = "posterior"
+
+
+def our_urn(state, *, prior: str = "uniform", most: float = 1.0):
+    """All actions are worth the same."""
+    return Judgement(values=[most for action in state.legal_actions()])
+
+
+def reference(state):
+    return ("draw",)
 '''
 
 
@@ -130,6 +150,25 @@ def test_namespaces_without_init_are_searched(package, tmp_path):
     (tmp_path / "path" / name / "deeper").mkdir()
     (tmp_path / "path" / name / "deeper" / "short_replies.py").write_text(REWARD)
     assert registry.load("rewards", f"{name}.deeper.short_replies").options.keys() == {"most"}
+
+
+def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
+    name = package()
+    folder = tmp_path / "path" / name / "our_urn"
+    folder.mkdir()
+    (folder / "__init__.py").write_text('SLOT = "games"\n\n\ndef our_urn():\n    from sparring.games.urn import urn\n\n    return urn()\n')
+    game = make_game(f"{name}.our_urn")
+    assert solver_of(game, "posterior").module.__name__ == "sparring.games.urn.solver"  # by the name of the rules
+    (folder / "solver.py").write_text(SOLVER)
+    registry.forget()
+    game = make_game(f"{name}.our_urn")
+    oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
+    assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
+    assert f"{name}.our_urn.solver" in outside.loaded()
+    rewarded = {"games": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
+    assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).games[0].name == f"{name}.our_urn"
+    with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
+        registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
 
 
 def test_a_line_in_a_docstring_declares_nothing(package):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from sparring import registry
+from sparring import parts, registry
 from sparring.errors import ConfigError, UnknownNameError
 
 RAMP = {"schedule": "linear", "start": 0.4, "end": 0.2}
@@ -75,10 +75,15 @@ def test_helpers_are_not_plugins():
     assert "reduction" not in registry.names("losses")
 
 
-def test_what_a_file_offers_besides_its_plugin():
-    assert set(registry.offering("oracles.puzzles", "reference")) >= {"sokoban", "sudoku", "zebra"}
-    assert registry.offering("oracles.puzzles", "sudoku") == ("sudoku",)
-    assert registry.offering("oracles.beliefs", "reference") == ()
+def test_what_the_folder_of_a_plugin_offers_besides_it():
+    assert set(parts.offering("games", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
+    assert parts.offering("games", "solver", "def sudoku(") == ("sudoku",)
+    assert parts.offering("games", "solver", "def nothing(") == parts.offering("rewards", "solver", "") == ()
+    solver = parts.load_part("games", "sudoku", "solver")
+    assert (solver.module.__name__, str(registry.with_options(solver))) == ("sparring.games.sudoku.solver", "solver 'sudoku' (games.N.oracle)")
+    assert parts.load_part("games", "kuhn_rounds", "solver") is parts.load_part("games", "nim", "solver") is None
+    with pytest.raises(UnknownNameError, match=r"option of games\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
+        registry.with_options(solver, {"rigt": "forced"})
 
 
 def test_what_a_module_declares():

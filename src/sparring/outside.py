@@ -76,7 +76,7 @@ def find(slot: str, name: str, what: str) -> Found:
             continue
         declared = _declared(text)
         if declared == slot:
-            return _listed(_imported(module, last, where), last, where)
+            return _listed(imported(module, last, where), last, where)
         seen.append((module, declared))
     if not seen:
         top = name.split(".")[0]
@@ -125,14 +125,14 @@ def from_entry_point(point: metadata.EntryPoint, what: str) -> Found:
         ConfigError: it cannot be imported.
     """
     distribution = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
-    return _imported(
+    return imported(
         point.module,
         point.attr or point.name,
         f"{what} {point.name!r}, an entry point{distribution}",
     )
 
 
-def _imported(module: str, function: str, where: str) -> Found:
+def imported(module: str, function: str, where: str) -> Found:
     """Import a module and return its function.
 
     Raises:

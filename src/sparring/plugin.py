@@ -20,8 +20,6 @@ SLOTS = {
     "samplers": "sampler",
     "agents": "agent",
     "oracles": "oracle",
-    "oracles.beliefs": "belief",
-    "oracles.puzzles": "puzzle",
     "rewards": "reward",
     "columns": "column",
     "credit": "advantage estimator",
@@ -33,14 +31,14 @@ SLOTS = {
     "league.matchmakers": "matchmaker",
     "rollout.plans": "rollout plan",
 }
+PARTS = {"games.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
 KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
     "games": "games.N",
     "render": "renderer",
     "samplers": "sampler",
     "agents": "bots, evaluation.opponents",
     "oracles": "games.N.oracle",
-    "oracles.beliefs": "games.N.oracle",
-    "oracles.puzzles": "games.N.oracle",
+    "games.solver": "games.N.oracle",
     "rewards": "rewards.N",
     "credit": "credit",
     "losses": "losses.N",
@@ -134,9 +132,14 @@ class Bound:
         return named(self.plugin.slot, self.plugin.name)
 
 
+def word(slot: str) -> str:
+    """Return what a plug-in of a slot, or a part of one, is called."""
+    return SLOTS.get(slot) or PARTS[slot]
+
+
 def named(slot: str, name: str) -> str:
     """Return a plug-in in words, with the configuration's key that names it."""
-    return f"{SLOTS[slot]} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
+    return f"{word(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
@@ -148,7 +151,7 @@ def of_base(slot: str, name: str) -> Any:
     and ``RENAMED`` (names in NEEDS of before -> those of now).
     """
     base = f"sparring.{slot}.base"
-    if importlib.util.find_spec(base) is None:
+    if slot in PARTS or importlib.util.find_spec(base) is None:
         return None
     return getattr(importlib.import_module(base), name, None)
 

@@ -3,7 +3,7 @@
 A slot is a package; each module in it with a function of its own name is a plug-in. That function
 is its entry; the function's keyword-only parameters are its options. Adding a plug-in edits no
 existing file. Plug-ins of other packages are found too: names with a dot, and entry points
-(``outside.py``).
+(``outside.py``). A plug-in that is a folder may have further functions (``parts.py``).
 
 A plug-in module may also declare:
     NEEDS      names of what it wants computed, e.g. {"value"}; of an estimator, columns of the turn
@@ -25,12 +25,13 @@ import pkgutil
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.options import check_limits, checked, hints_of, is_float
 from sparring.outside import entry_points, find, from_entry_point, is_outside
-from sparring.plugin import KEYS, SLOTS, Bound, Plugin, named, named_now, of_base
+from sparring.plugin import KEYS, SLOTS, Bound, Plugin, named, named_now, of_base, word
 from sparring.schedule import is_schedule, parse
 
 __all__ = [
@@ -42,17 +43,20 @@ __all__ = [
     "bind",
     "built_in",
     "forget",
+    "forgets",
+    "has_line",
     "known",
     "load",
     "loadable",
     "named",
     "names",
-    "offering",
     "ordered",
     "with_options",
+    "word",
 ]
 
 log = logging.getLogger(__name__)
+_further: list[Any] = []  # caches
 
 
 @cache
@@ -66,8 +70,13 @@ def names(slot: str) -> tuple[str, ...]:
 
 def forget() -> None:
     """Look for plug-ins anew: packages may have come or gone."""
-    for cached in (names, built_in, load):
+    for cached in (names, built_in, load, *_further):
         cached.cache_clear()
+
+
+def forgets(cached: Any) -> None:
+    """Let ``forget`` clear a further cache, of what was found by way of plug-ins."""
+    _further.append(cached)
 
 
 def known(slot: str, name: str) -> bool:
@@ -93,22 +102,18 @@ def built_in(slot: str) -> tuple[str, ...]:
 
 
 def _is_plugin(slot: str, name: str) -> bool:
-    """Return whether a module of a slot has a function of its own name.
+    """Return whether a module of a slot has a function of its own name."""
+    return has_line(importlib.util.find_spec(f"sparring.{slot}.{name}"), f"def {name}(")
+
+
+def has_line(spec: ModuleSpec | None, begins: str) -> bool:
+    """Return whether a line of a module begins so.
 
     This is read from its text, without importing it.
     """
-    spec = importlib.util.find_spec(f"sparring.{slot}.{name}")
     source = getattr(getattr(spec, "loader", None), "get_source", None)
-    text = source(f"sparring.{slot}.{name}") if source else None
-    return re.search(rf"^def {re.escape(name)}\(", text or "", re.MULTILINE) is not None
-
-
-def offering(slot: str, function: str) -> tuple[str, ...]:
-    """Return the names, sorted, of the plug-ins of a slot with such a function.
-
-    Their file has a function of this name too.
-    """
-    return tuple(plugin.name for plugin in loadable(slot) if hasattr(plugin.module, function))
+    text = source(spec.name) if source and spec else None
+    return text is not None and re.search(rf"^{re.escape(begins)}", text, re.MULTILINE) is not None
 
 
 def loadable(slot: str) -> list[Plugin]:

@@ -9,7 +9,7 @@ S training sequences, V vocabulary entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -36,6 +36,17 @@ class Verdict:
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # how far a value may be from the truth, in the game's units
     # of what is hidden given what the seat knows, nats; None where nothing is, or it is unknown
+    entropy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What a game's solver says of a decision; actions in the order of ``State.legal_actions``."""
+
+    values: Sequence[float]  # what each action is worth to the seat that acts, in the game's units
+    best: Sequence[bool] | None = None  # which are the best; None: those of the largest value
+    certainty: float = 1.0  # this and the rest as of Verdict
+    bound: float = 0.0
     entropy: float | None = None
 
 

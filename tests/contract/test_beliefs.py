@@ -1,4 +1,4 @@
-"""What every file of the slot of beliefs must keep: one per game, told nothing that its seat was not, of one shape."""
+"""What every solver that oracle posterior asks must keep: told nothing that its seat was not, of one shape."""
 
 import inspect
 import math
@@ -8,13 +8,19 @@ import pytest
 
 from sparring import registry
 from sparring.games.catalogue import make_game
+from sparring.oracles.solvers import solved_by
+from sparring.parts import load_part
 from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
-NAMES = registry.names("oracles.beliefs")
+NAMES = solved_by("posterior")
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 CASES = [(name, prior) for name in NAMES for prior in ("uniform", "bank")]
 IDS = [f"{name}-{prior}" for name, prior in CASES]
+
+
+def solver(name):
+    return load_part("games", name, "solver")
 
 
 def positions(name, plays=6):
@@ -31,14 +37,15 @@ def positions(name, plays=6):
 
 
 def belief(name, prior):
-    bound = registry.bind("oracles.beliefs", name, {"prior": prior})
+    bound = registry.with_options(solver(name), {"prior": prior})
     return lambda state: bound(state)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_belief_is_about_a_game_and_says_what_it_is(name):
     assert name in registry.names("games")
-    plugin = registry.load("oracles.beliefs", name)
+    plugin = solver(name)
+    assert plugin.module.ORACLE == "posterior"
     assert make_game(name).spiel.get_type().short_name == name
     assert "prior" in plugin.options
     text = inspect.getdoc(plugin.function)
@@ -87,10 +94,10 @@ def test_the_oracle_passes_a_judgement_on(name, prior):
         assert (verdict.certainty, verdict.bound, verdict.entropy) == (found.certainty, found.bound, found.entropy)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(registry.load("oracles.beliefs", name).module, "key")])
+@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(solver(name).module, "key")])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_equal_keys_mean_equal_judgements(name, prior):
-    key, judge, seen = registry.load("oracles.beliefs", name).module.key, belief(name, prior), {}
+    key, judge, seen = solver(name).module.key, belief(name, prior), {}
     for state in positions(name, plays=12):
         found = judge(state)
         assert seen.setdefault(key(state, prior=prior), found) == found

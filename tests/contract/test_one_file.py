@@ -1,4 +1,4 @@
-"""Adding a method is adding one file: an estimator dropped into the folder is found, listed, documented, measured and raced."""
+"""Adding a method is adding one file, an environment one folder: dropped in, it is found, listed, documented, measured, raced or judged."""
 
 import importlib
 import importlib.util
@@ -10,7 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring.credit
+import sparring.games
 from sparring import cli, registry
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.games.catalogue import make_game
+from sparring.measure.oracle_choice import chosen_oracle
+from sparring.oracles.solvers import solved_by
+from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
 MEDIAN = '''"""Credit: the median."""
@@ -47,6 +53,69 @@ def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float 
     middle = float(np.median(returns)) if len(returns) else 0.0
     return Credit(advantages=scale * spread(returns - middle, turns), state=dict(state))
 '''
+WORDING = '''"""Environment: the urns again."""
+
+from sparring.games.base import Game, Style
+from sparring.games.our_urns.rules import made
+
+
+def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
+    """Return the urns under a name of our own.
+
+    Args:
+        draws: most draws.
+        style: of the wording.
+    """
+    return made(draws, style)
+'''
+RULES = '''"""The rules."""
+
+from sparring.games.base import Game, Style
+from sparring.games.urn import urn
+
+
+def made(draws: int, style: Style) -> Game:
+    """Return the game."""
+    return urn(draws=draws, style=style)
+'''
+SOLVER = '''"""Solver: the first is best."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.games.base import State
+from sparring.types import Judgement
+
+ORACLE = "posterior"
+
+
+def our_urns(
+    state: State, *, prior: Literal["uniform", "bank"] = "uniform", most: Annotated[float, Field(ge=0)] = 0.75
+) -> Judgement:
+    """Say that the first action is best.
+
+    Args:
+        prior: is not asked for.
+        most: what the first action is worth.
+    """
+    return Judgement(values=[most, *[0.0] * (len(state.legal_actions()) - 1)])
+'''
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The rooms of games with one more folder in it."""
+    (tmp_path / "our_urns").mkdir()
+    for module, text in {"__init__": WORDING, "rules": RULES, "solver": SOLVER}.items():
+        (tmp_path / "our_urns" / f"{module}.py").write_text(text)
+    monkeypatch.setattr(sparring.games, "__path__", [*sparring.games.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    registry.forget()
+    yield
+    for module in [name for name in sys.modules if name.startswith("sparring.games.our_urns")]:
+        del sys.modules[module]
+    registry.forget()
 
 
 @pytest.fixture
@@ -67,14 +136,38 @@ def call(*arguments):
     return outcome.stdout
 
 
+def page_of(slot, name):
+    """Return the page of a plug-in, as docs/generate.py writes it."""
+    specification = importlib.util.spec_from_file_location("pages_of_docs", ROOT / "docs" / "pages.py")
+    pages = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(pages)
+    return pages.method_page(registry.load(slot, name))
+
+
+def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(folder):
+    assert "our_urns" in registry.names("games") and "our_urns" in solved_by("posterior")
+    assert "our_urns" in call("list", "games")
+    assert "most: what the first action is worth" in call("explain", "our_urns")
+    page = page_of("games", "our_urns")
+    assert "src/sparring/games/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
+    game = make_game("our_urns", options={"draws": 2})
+    oracle, note = chosen_oracle(game)
+    assert (oracle.name, note) == ("posterior", "")
+    state = game.reset(Stream.from_seed(0))
+    assert max(oracle.judge([state])[0].values) == 0.75
+    assert max(registry.bind("oracles", "posterior", {"options": {"most": 0.5}})().judge([state])[0].values) == 0.5
+    with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
+        registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
+    with pytest.raises(ConfigError, match="most"):
+        registry.bind("oracles", "posterior", {"options": {"most": -1.0}})().covers(game)
+    assert registry.bind("oracles", "constraint", {})().covers(game)
+
+
 def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
     assert "median_of_batch" in registry.names("credit")
     assert "median_of_batch" in call("list", "credit")
     assert "A = scale" in call("explain", "median_of_batch")
-    specification = importlib.util.spec_from_file_location("pages_of_docs", ROOT / "docs" / "pages.py")
-    pages = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(pages)
-    page = pages.method_page(registry.load("credit", "median_of_batch"))
+    page = page_of("credit", "median_of_batch")
     assert "doubled" in page and "Never" in page
     lab = call("credit", "compare", "--game", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json")
     rows = {row["estimator"] for row in json.loads(lab)["games"][0]["rows"]}
@@ -87,3 +180,4 @@ def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
 
 def test_and_nothing_is_left_of_it():
     assert "median_of_batch" not in registry.names("credit")
+    assert "our_urns" not in (*registry.names("games"), *solved_by("posterior"))

@@ -1,4 +1,4 @@
-"""What every file of the slot of puzzles must keep: one per game, the same options, judgements of one shape."""
+"""What every solver that oracle constraint asks must keep: the same options, judgements of one shape."""
 
 import inspect
 import math
@@ -9,13 +9,19 @@ import pytest
 from sparring import registry
 from sparring.games.catalogue import make_game
 from sparring.oracles.reference import has_reference, reference_of
+from sparring.oracles.solvers import solved_by
+from sparring.parts import load_part, offering
 from sparring.rng import Stream
 
 ROOT = Path(__file__).parents[2]
-NAMES = registry.names("oracles.puzzles")
+NAMES = solved_by("constraint")
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
 CASES = [(name, options) for name in NAMES for options in ({}, {"right": "forced"}, {"lost": "solution"})]
 IDS = [f"{name}-{'-'.join(options) or 'default'}" for name, options in CASES]
+
+
+def solver(name):
+    return load_part("games", name, "solver")
 
 
 def positions(name, plays=8, most=24):
@@ -33,7 +39,8 @@ def positions(name, plays=8, most=24):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_puzzle_is_a_game_and_says_what_it_is(name):
     assert name in registry.names("games")
-    plugin = registry.load("oracles.puzzles", name)
+    plugin = solver(name)
+    assert plugin.module.ORACLE == "constraint"
     assert make_game(name).spiel.get_type().short_name == name
     assert make_game(name).num_seats == 1
     assert list(plugin.options) == list(registry.load("oracles", "constraint").options)
@@ -45,7 +52,7 @@ def test_a_puzzle_is_a_game_and_says_what_it_is(name):
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 def test_shape_of_a_judgement(name, options):
-    judge, judged = registry.bind("oracles.puzzles", name, options), 0
+    judge, judged = registry.with_options(solver(name), options), 0
     for state in positions(name):
         found = judge(state)
         if found is None:
@@ -61,7 +68,7 @@ def test_shape_of_a_judgement(name, options):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_forced_moves_are_right(name):
-    every, forced = (registry.bind("oracles.puzzles", name, {"right": right}) for right in ("solution", "forced"))
+    every, forced = (registry.with_options(solver(name), {"right": right}) for right in ("solution", "forced"))
     for state in positions(name):
         one, two = every(state), forced(state)
         assert (one is None) == (two is None)
@@ -71,7 +78,7 @@ def test_forced_moves_are_right(name):
             assert two.best is None or all(value == top for value, ok in zip(two.values, two.best, strict=True) if ok)
 
 
-@pytest.mark.parametrize("name", registry.offering("oracles.puzzles", "reference"))
+@pytest.mark.parametrize("name", offering("games", "solver", "def reference("))
 def test_a_reference_solves_the_game_whenever_it_is_asked_for(name):
     game = make_game(name)
     for seed in range(6):

@@ -12,6 +12,7 @@ import pytest
 from loading import ROOT, load
 
 from sparring import config, registry
+from sparring.parts import load_part, offering
 from sparring.report.catalogue import METHOD_SLOTS
 
 FENCE = "`" * 3
@@ -62,6 +63,15 @@ def test_every_option_of_a_method_is_described(slot):
         described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
         options = [name for name, one in plugin.options.items() if one.default is one.empty or not callable(one.default)]
         assert not [name for name in options if not described.get(name)], plugin.name
+
+
+@pytest.mark.parametrize("name", offering("games", "solver", "ORACLE"))
+def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
+    solver = load_part("games", name, "solver")
+    page = pages.method_page(registry.load("games", name)).partition("\n## Solver\n")[2]
+    described = pages.described_options(pages.sections(inspect.getdoc(solver.function))["Args"])
+    assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
+    assert f"(games-{name}.md#solver)" in pages.method_page(registry.load("oracles", solver.module.ORACLE))
 
 
 @pytest.mark.parametrize(

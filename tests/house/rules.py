@@ -3,7 +3,7 @@
 import ast
 
 ORDER = [
-    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "config_parts", "config", "recipe", "system", "ops", "games"),
+    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "games"),
     *("render", "models", "samplers", "agents"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),

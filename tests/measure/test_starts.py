@@ -9,10 +9,10 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.games.catalogue import configured_game, make_game
 from sparring.games.minesweeper import rules
+from sparring.games.sudoku.solver import reference
 from sparring.league.starts import arms, starts
 from sparring.measure.matches import play_matches
 from sparring.measure.starts import Met, columns
-from sparring.oracles.puzzles.sudoku import reference
 from sparring.rng import Stream
 from sparring.run.methods import Methods
 

@@ -1,4 +1,4 @@
-"""The constraint oracle finds a puzzle's file by the game's name, passes on what it says, and refuses the rest."""
+"""The constraint oracle finds a puzzle's solver by the game's name, passes on what it says, and refuses the rest."""
 
 import sys
 
@@ -8,6 +8,8 @@ from positions import played
 from sparring import registry
 from sparring.errors import ConfigError, OracleError
 from sparring.games.catalogue import make_game
+from sparring.oracles.solvers import solved_by
+from sparring.parts import load_part
 from sparring.rng import Stream
 
 OPTIONS = [{}, {"right": "forced"}, {"lost": "solution"}]
@@ -18,10 +20,10 @@ def oracle(**options):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["default", "forced", "lost"])
-@pytest.mark.parametrize("name", registry.names("oracles.puzzles"))
+@pytest.mark.parametrize("name", solved_by("constraint"))
 def test_it_passes_on_what_the_file_of_the_game_says(name, options):
     states, judge, abstained = played(make_game(name), number=6), oracle(**options), 0
-    solve = registry.bind("oracles.puzzles", name, options)
+    solve = registry.with_options(load_part("games", name, "solver"), options)
     for state, found in zip(states, judge.judge(states), strict=True):
         said = solve(state)
         abstained += said is None
@@ -37,7 +39,7 @@ def test_it_passes_on_what_the_file_of_the_game_says(name, options):
 
 
 def test_one_oracle_judges_several_puzzles_in_turn():
-    games = [make_game(name) for name in registry.names("oracles.puzzles")]
+    games = [make_game(name) for name in solved_by("constraint")]
     starts = [game.reset(Stream.from_seed(seed)) for seed in range(3) for game in games]
     judge = oracle()
     assert judge.judge(starts) == [oracle().judge([state])[0] for state in starts] == judge.judge(starts)

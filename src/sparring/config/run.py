@@ -38,6 +38,7 @@ from sparring.config_parts import (
 )
 from sparring.errors import ConfigError
 from sparring.guard import LIMIT
+from sparring.parts import load_part, offering
 from sparring.rng import Stream
 
 
@@ -142,11 +143,15 @@ class RunConfig(Strict):
                 f"and {missing[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
                 "another of `sparring list oracles`."
             )
-        solved = (
-            registry.offering("oracles.puzzles", "reference") if "reference" in plugin.needs else ()
-        )
-        other = [game.known_as for game in self.games if game.weight and game.name not in solved]
-        if "reference" in plugin.needs and other:
+        if "reference" not in plugin.needs:
+            return
+        solved = offering("games", "solver", "def reference(")
+        other = [
+            game.known_as
+            for game in self.games
+            if game.weight and game.name not in solved and not _has_reference(game.name)
+        ]
+        if other:
             raise ConfigError(
                 f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
                 f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
@@ -215,6 +220,12 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
         return RunConfig.model_validate(dict(data)).check_plugins()
     except ValidationError as error:
         raise config_error(error, _keys_at) from None
+
+
+def _has_reference(game: str) -> bool:
+    """Return whether a game has a solver that gives reference solutions; it may be from outside."""
+    solver = load_part("games", game, "solver") if registry.known("games", game) else None
+    return solver is not None and hasattr(solver.module, "reference")
 
 
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:

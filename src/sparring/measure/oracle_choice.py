@@ -6,8 +6,8 @@ The order of those that are tried, with their limits:
 
 1. ``minimax``: two opposed seats, no chance, nothing hidden, if the whole game has at most 50,000
    positions
-2. ``constraint``: puzzles with a file in ``oracles/puzzles``
-3. ``posterior``: hidden worlds with a file in ``oracles/beliefs``
+2. ``constraint``: puzzles whose folder has a solver
+3. ``posterior``: hidden worlds whose folder has a solver
 4. ``cfr``: one seat or two opposed ones, at most 50,000 histories; actions within a thousandth of
    the game's range of payoffs count as equally good, as an equilibrium mixes actions of equal value
    and CFR's is not quite one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from sparring.errors import PluginError
@@ -12,7 +12,7 @@ from sparring.games.base import Game, State
 from sparring.guard import Call
 from sparring.registry import named
 from sparring.rng import Stream
-from sparring.types import Verdict
+from sparring.types import Judgement, Verdict
 
 TIE = 1e-9  # values closer than this, relative to the largest, are equally good
 
@@ -38,23 +38,6 @@ class Oracle(Protocol):
             OracleError: a state is finished, or of a game that is not covered.
         """
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
-    """What the file of one game in a nested slot of oracles says of a decision.
-
-    Actions in the order of ``State.legal_actions``.
-    """
-
-    # what each legal action is worth to the seat that acts, in the game's units
-    values: Sequence[float]
-    # which of them are the best; None: those of the largest value
-    best: Sequence[bool] | None = None
-    certainty: float = 1.0  # in [0, 1]; 1 is exact
-    bound: float = 0.0  # how far a value may be from the truth, in the game's units
-    # exact, of what is hidden given what the seat has seen, nats; None where it is unknown
-    entropy: float | None = None
 
 
 def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from sparring import registry
 from sparring.games.base import Game, State
-from sparring.oracles.base import Judgement, Oracle, verdict_of
+from sparring.games.z3_solver import load_z3
+from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
-from sparring.oracles.puzzles.z3_solver import load_z3
-from sparring.types import Verdict
-
-SLOT = "oracles.puzzles"
+from sparring.oracles.solvers import solved_by, solver_of
+from sparring.types import Judgement, Verdict
 
 
 class ConstraintOracle(CachedOracle):
-    """Judges by what the game's file in the slot of puzzles says."""
+    """Judges by what the game's solver says."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__("constraint")
@@ -25,16 +23,15 @@ class ConstraintOracle(CachedOracle):
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
-        known = registry.names(SLOT)
-        if game.spiel.get_type().short_name in known:
+        if solver_of(game, self.name) is not None:
             return ""
         return (
-            f"it is no puzzle whose constraints are known here; play {', '.join(known)}, or use "
-            "oracle minimax, mcts or cfr."
+            f"it is no puzzle whose constraints are known here; play "
+            f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
     def enter(self, game: Game) -> None:
-        """Turn to a game and its file.
+        """Turn to a game and its solver.
 
         Raises:
             OracleError: the game is not covered.
@@ -42,10 +39,11 @@ class ConstraintOracle(CachedOracle):
         if game is self._game:
             return
         super().enter(game)
-        self._solve = registry.load(SLOT, game.spiel.get_type().short_name).function
+        solver = solver_of(game, self.name)
+        self._solve = None if solver is None else solver.function
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
-        """Return a verdict per state; None where the game's file abstains."""
+        """Return a verdict per state; None where the game's solver abstains."""
         solve = self._solve
         return (
             []
@@ -55,7 +53,7 @@ class ConstraintOracle(CachedOracle):
 
 
 def _verdict(state: State, found: Judgement | None) -> Verdict | None:
-    """Return what the game's file says of a state as a verdict."""
+    """Return what the game's solver says of a state as a verdict."""
     return None if found is None else verdict_of(state.legal_actions(), found)
 
 
@@ -69,15 +67,14 @@ def constraint(
 
     What: a right move is worth what the game pays if all later ones are right too. A wrong one is
     worth what the game can still pay after it. What the moves and the solutions are depends on the
-    game. It is written in the game's file of slot ``oracles.puzzles``, one per game, found by the
-    game's name.
+    game. It is written in the game's folder: its ``solver.py``, shown on the game's page.
     When to use: puzzles: one seat, nothing hidden, a solution to be found.
     Mathematics: a move is right if and only if the position after it has a solution.
     Pitfalls: with "forced", ``best`` are not all the moves of the largest value. What one step of
     deduction is depends on the game.
     Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
     Bjorner, "Z3", 2008.
-    Verified by: tests/oracles/test_constraint.py, tests/oracles/puzzles/test_sudoku.py.
+    Verified by: tests/oracles/test_constraint.py, tests/games/sudoku/test_solver.py.
 
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.
@@ -85,8 +82,8 @@ def constraint(
         lost: what is said of a position without a solution, where only a solved puzzle pays.
             "abstain" (default): nothing. "solution": moves are judged by the puzzle's solution all
             the same.
-        solver: "backtracking" (default): the exact search of the game's file. "z3": the reference,
-            where the file has it. It gives the same verdicts, is much slower, and needs pip install
+        solver: "backtracking" (default): the game's own exact search. "z3": the reference, where
+            the game has it. It gives the same verdicts, is much slower, and needs pip install
             'sparring[oracles]'.
     """
     if solver == "z3":

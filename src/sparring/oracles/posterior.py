@@ -10,14 +10,13 @@ from sparring.errors import ConfigError
 from sparring.games.base import Game, State
 from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
+from sparring.oracles.solvers import solved_by, solver_of
 from sparring.registry import Bound
 from sparring.types import Verdict
 
-SLOT = "oracles.beliefs"
-
 
 class PosteriorOracle(CachedOracle):
-    """Judges by what the game's file in the slot of beliefs says."""
+    """Judges by what the game's solver says."""
 
     def __init__(self, prior: Literal["uniform", "bank"], options: Mapping[str, Any]) -> None:
         super().__init__("posterior")
@@ -29,19 +28,18 @@ class PosteriorOracle(CachedOracle):
         """Return why this game cannot be judged, or "".
 
         Raises:
-            ConfigError: an option that the game's file does not have, or a wrong value.
+            ConfigError: an option that the game's solver does not have, or a wrong value.
         """
-        known = registry.names(SLOT)
-        if game.spiel.get_type().short_name in known:
-            self._bound(game)
+        if self._bound(game) is not None:
             return ""
         return (
-            f"its hidden part is not one that is counted here; play {', '.join(known)}, or use "
+            f"its hidden part is not one that is counted here; play "
+            f"{', '.join(solved_by(self.name))}, or use "
             "oracle cfr."
         )
 
     def enter(self, game: Game) -> None:
-        """Turn to a game and its file.
+        """Turn to a game and its solver.
 
         Raises:
             OracleError: the game is not covered.
@@ -50,10 +48,10 @@ class PosteriorOracle(CachedOracle):
             return
         super().enter(game)
         self._believe = self._bound(game)
-        self._key = getattr(self._believe.plugin.module, "key", None)
+        self._key = self._believe and getattr(self._believe.plugin.module, "key", None)
 
     def key(self, state: State) -> str:
-        """Return what decides the verdict, as the ``key`` of the game's file says.
+        """Return what decides the verdict, as the ``key`` of the game's solver says.
 
         Without one it is all that the seat knows.
         """
@@ -68,11 +66,11 @@ class PosteriorOracle(CachedOracle):
             else [verdict_of(state.legal_actions(), believe(state)) for state in states]
         )
 
-    def _bound(self, game: Game) -> Bound:
-        """Return the game's file with its options."""
-        return registry.bind(
-            SLOT, game.spiel.get_type().short_name, {"prior": self.prior, **self.options}
-        )
+    def _bound(self, game: Game) -> Bound | None:
+        """Return the game's solver with its options; None where there is none."""
+        solver = solver_of(game, self.name)
+        options = {"prior": self.prior, **self.options}
+        return None if solver is None else registry.with_options(solver, options)
 
 
 def posterior(
@@ -83,16 +81,16 @@ def posterior(
     They come from counting the worlds that agree.
 
     What: the posterior over what is hidden, what each legal action is worth under it, and its
-    entropy. What a value is depends on the game. It is written in the game's file of slot
-    ``oracles.beliefs``, one per game, found by the game's name.
+    entropy. What a value is depends on the game. It is written in the game's folder: its
+    ``solver.py``, shown on the game's page.
     When to use: games in which the world is hidden and does not answer back: inference, search,
     tests of hypotheses.
     Mathematics:
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
     summed over all worlds, exactly, and in nats
         entropy = -sum P log P
-    Pitfalls: not every file can value best play exactly; one that cannot says so by ``bound`` or a
-    certainty below 1.
+    Pitfalls: not every solver can value best play exactly; one that cannot says so by ``bound`` or
+    a certainty below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
     Verified by: tests/oracles/test_posterior.py, tests/contract/test_beliefs.py.
@@ -102,7 +100,7 @@ def posterior(
             equally likely. This is the model of the game, which knows nothing of a bank of
             instances. "bank": only the worlds of the bank are possible, as for a player who has
             learned it by heart.
-        options: further options of the game's file, by name, such as ``worlds`` of minesweeper;
+        options: further options of the game's solver, by name, such as ``worlds`` of minesweeper;
             null (default): their defaults.
 
     Raises:

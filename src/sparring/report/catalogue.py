@@ -14,6 +14,7 @@ from sparring.games.catalogue import game_names
 from sparring.games.people import wrapped
 from sparring.measure.suite import load_suite, suite_names
 from sparring.outside import slot_of
+from sparring.parts import load_part
 from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
@@ -60,6 +61,8 @@ def explanation(name: str) -> str:
     outside = slot_of(name)
     slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
+    solver = load_part("games", name, "solver") if "games" in slots else None
+    texts += [describe_plugin(solver)] if solver is not None else []
     if name in game_names():
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
     if name in recipe_names():
@@ -99,7 +102,7 @@ def _nash_conv_of(game: str) -> list[str]:
 def describe_plugin(plugin: registry.Plugin) -> str:
     """Return a plug-in's docstring, options and presets as text."""
     lines = [
-        f"{registry.SLOTS[plugin.slot]} {plugin.name}",
+        f"{registry.word(plugin.slot)} {plugin.name}",
         "",
         inspect.getdoc(plugin.function) or "",
     ]

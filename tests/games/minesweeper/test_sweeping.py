@@ -1,4 +1,4 @@
-"""Layouts against plain filtering, and the search's limit; best play itself is tested in tests/oracles/beliefs/test_minesweeper.py."""
+"""Layouts against plain filtering, and the search's limit; best play itself is tested in tests/games/minesweeper/test_solver.py."""
 
 import itertools
 

@@ -11,7 +11,7 @@ from sparring.errors import ConfigError, GameError
 from sparring.games.catalogue import make_game
 from sparring.games.zebra.deduction import deduced
 from sparring.games.zebra.puzzles import OF_KIND, clues_text, puzzle_of
-from sparring.oracles.puzzles.zebra import by_z3
+from sparring.games.zebra.solver import by_z3
 from sparring.rng import Stream
 
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]

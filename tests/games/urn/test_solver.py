@@ -1,4 +1,4 @@
-"""The belief of urn against all worlds and all plays, closed forms, reductions."""
+"""The solver of urn against all worlds and all plays, closed forms, reductions."""
 
 import importlib.util
 from fractions import Fraction
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.games.catalogue import make_game
-from sparring.oracles.beliefs.urn import Trial
+from sparring.games.urn.solver import Trial
+from sparring.parts import load_part
 from sparring.rng import Stream
 
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parent / "worlds.py")
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
 worlds = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(worlds)
 
@@ -24,7 +25,7 @@ def game(**options):
 
 
 def belief(state, **options):
-    return registry.bind("oracles.beliefs", "urn", options)(state)
+    return registry.with_options(load_part("games", "urn", "solver"), options)(state)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The belief of battleship hunt against all worlds and all plays, by hand, its short cut against exact values, the largest board."""
+"""The solver of battleship hunt against all worlds and all plays, by hand, its short cut against exact values, the largest board."""
 
 import itertools
 from collections import Counter
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.battleship_hunt.rules import Sea, fleet_of
+from sparring.games.battleship_hunt.solver import key, posterior_of
 from sparring.games.catalogue import make_game
-from sparring.oracles.beliefs.battleship_hunt import key, posterior_of
+from sparring.parts import load_part
 from sparring.rng import Stream
 
 
@@ -22,7 +23,7 @@ def game(**options):
 
 
 def belief(state, **options):
-    return registry.bind("oracles.beliefs", "battleship_hunt", options)(state)
+    return registry.with_options(load_part("games", "battleship_hunt", "solver"), options)(state)
 
 
 def every_fleet(opening):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
 
 
 class Filling(Protocol):

@@ -7,7 +7,7 @@ from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
 from sparring.games.sudoku.rules import puzzle_of
-from sparring.oracles.puzzles.sudoku import solution
+from sparring.games.sudoku.solver import solution
 from sparring.rng import Stream
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}

@@ -1,4 +1,4 @@
-"""Belief: which urn is hidden, and what drawing on is worth.
+"""Solver: which urn is hidden, and what drawing on is worth.
 
 It goes by Bayes' rule and dynamic programming over counts.
 """
@@ -11,7 +11,9 @@ from typing import Literal
 
 from sparring.games.base import State
 from sparring.games.urn.rules import Urns
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
+
+ORACLE = "posterior"  # that asks this solver
 
 Counts = tuple[int, ...]
 
@@ -94,7 +96,7 @@ def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judge
     out once per set of urns: 10,626 for 20 draws of 4 colours.
     Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
     Girshick, 1949.
-    Verified by: tests/oracles/beliefs/test_urn.py, tests/contract/test_beliefs.py.
+    Verified by: tests/games/urn/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
         prior: "uniform" (default) and "bank" say the same: the urns are told, and which of them is

@@ -9,12 +9,13 @@ from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
 from sparring.games.minesweeper.rules import Minefield, mines_of, order_of
-from sparring.oracles.beliefs.minesweeper import mine_probabilities
+from sparring.games.minesweeper.solver import mine_probabilities
+from sparring.parts import load_part
 from sparring.rng import Stream
 
 
 def belief(state, prior):
-    return registry.bind("oracles.beliefs", "minesweeper", {"prior": prior})(state)
+    return registry.with_options(load_part("games", "minesweeper", "solver"), {"prior": prior})(state)
 
 
 def near(table, cell):
@@ -104,7 +105,7 @@ AROUND = [near(Minefield(2, 3, 2, 1, 0, flags=False, share=False), cell) for cel
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
     made = make_game("minesweeper", options={**FIELD, "layouts": 30, "pay": pay})
-    judge = registry.bind("oracles.beliefs", "minesweeper", {"prior": prior, "worlds": 100})
+    judge = registry.with_options(load_part("games", "minesweeper", "solver"), {"prior": prior, "worlds": 100})
     cells, seen = frozenset(range(6)), set()
 
     def pays(opened, cleared):
@@ -137,7 +138,7 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
 def test_best_play_is_left_out_where_it_takes_too_long_or_flags_may_be_set():
     def judged(flags=False, **options):
         made = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
-        return registry.bind("oracles.beliefs", "minesweeper", options)(made.reset(Stream.from_seed(0)))
+        return registry.with_options(load_part("games", "minesweeper", "solver"), options)(made.reset(Stream.from_seed(0)))
 
     safest, best = judged(), judged(worlds=55)
     assert set(safest.values) == {1.0} and safest.bound == 1.0

@@ -9,7 +9,7 @@ from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
 from sparring.games.zebra.deduction import deduced
-from sparring.oracles.puzzles.zebra import solution
+from sparring.games.zebra.solver import solution
 from sparring.rng import Stream
 
 MEANING = {

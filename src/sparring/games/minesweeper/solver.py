@@ -1,4 +1,4 @@
-"""Belief: where the mines of minesweeper lie, by counting the layouts that agree with the board."""
+"""Solver: where the mines of minesweeper lie, by counting the layouts that agree with the board."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sparring.games.base import State
 from sparring.games.minesweeper.mines import Constraint, mine_counts
 from sparring.games.minesweeper.rules import Minefield, mines_of, neighbours, order_of
 from sparring.games.minesweeper.sweeping import LongSearchError, Sweeper, layouts_of
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
+
+ORACLE = "posterior"  # that asks this solver
 
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
@@ -59,7 +61,7 @@ def minesweeper(
     play is not worked out for games with flags. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
-    Verified by: tests/oracles/test_posterior.py, tests/oracles/beliefs/test_minesweeper.py,
+    Verified by: tests/oracles/test_posterior.py, tests/games/minesweeper/test_solver.py,
     tests/games/minesweeper/test_mines.py, tests/games/minesweeper/test_sweeping.py.
 
     Args:

@@ -8,7 +8,7 @@ from positions import played
 from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
-from sparring.oracles.puzzles import sokoban as puzzle
+from sparring.games.sokoban import solver as puzzle
 from sparring.rng import Stream
 
 CORRIDOR = "@-$-."

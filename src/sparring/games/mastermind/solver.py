@@ -1,4 +1,4 @@
-"""Belief: which codes agree with all answers, and what each guess is worth.
+"""Solver: which codes agree with all answers, and what each guess is worth.
 
 The worth is found by best play over all sets of codes while they are few.
 """
@@ -15,7 +15,9 @@ from pydantic import Field
 from sparring.errors import OracleError
 from sparring.games.base import State
 from sparring.games.mastermind.rules import Board, bank_of, code_of
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
+
+ORACLE = "posterior"  # that asks this solver
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Priced = tuple[int, int]  # a value, and the work that it takes to find it with nothing remembered
@@ -241,7 +243,7 @@ def mastermind(
     marks an approximation and is no probability.
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
-    Verified by: tests/oracles/beliefs/test_mastermind.py, tests/contract/test_beliefs.py.
+    Verified by: tests/games/mastermind/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
         prior: what is known beforehand. "uniform" (default): every code is equally likely. This is

@@ -1,4 +1,4 @@
-"""Puzzle: zebra, by its only solution, which a solver finds from the clues alone."""
+"""Solver: zebra, by its only solution, which a solver finds from the clues alone."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
+from sparring.games.grid import filling
+from sparring.games.z3_solver import load_z3
 from sparring.games.zebra.deduction import Board, Clue, deduced, solutions
 from sparring.games.zebra.puzzles import clues_text, word_of
 from sparring.games.zebra.rules import ZebraTable
-from sparring.oracles.base import Judgement
-from sparring.oracles.puzzles.grid import filling
-from sparring.oracles.puzzles.z3_solver import load_z3
+from sparring.types import Judgement
+
+ORACLE = "constraint"  # that asks this solver
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
 
@@ -44,7 +46,7 @@ def zebra(
     forced.
     Reference: arXiv 2502.01100 (ZebraLogic); Bacchus, "GAC via unit propagation", 2007; de Moura
     and Bjorner, "Z3", 2008.
-    Verified by: tests/oracles/puzzles/test_zebra.py, tests/games/zebra/test_zebra.py,
+    Verified by: tests/games/zebra/test_solver.py, tests/games/zebra/test_zebra.py,
     tests/games/zebra/test_deduction.py.
 
     Args:

@@ -1,4 +1,4 @@
-"""Puzzle: sokoban, by the length of the shortest solution of every position.
+"""Solver: sokoban, by the length of the shortest solution of every position.
 
 They are found by one search backwards from the goals.
 """
@@ -12,7 +12,9 @@ from sparring.errors import OracleError
 from sparring.games.base import State
 from sparring.games.sokoban.distances import Distances, Floor, distances
 from sparring.games.sokoban.rules import SokobanTable
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
+
+ORACLE = "constraint"  # that asks this solver
 
 MOST_POSITIONS = 1_000_000  # of a room; every room of up to 7 rows, 7 columns and 3 boxes has fewer
 KEPT_ROOMS = 128  # floors whose distances are remembered, at most 10 MB for each number of boxes
@@ -49,7 +51,7 @@ def sokoban(
     1,000,000 positions gets no verdict; the game has none.
     Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
     using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
-    Verified by: tests/oracles/puzzles/test_sokoban.py, tests/games/sokoban/test_sokoban.py.
+    Verified by: tests/games/sokoban/test_solver.py, tests/games/sokoban/test_sokoban.py.
 
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.

@@ -1,4 +1,4 @@
-"""The belief of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
+"""The solver of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
 
 import importlib.util
 from functools import cache
@@ -14,10 +14,11 @@ from sparring import registry
 from sparring.errors import OracleError
 from sparring.games.catalogue import make_game
 from sparring.games.mastermind.rules import answer_of, bank_of, code_of
-from sparring.oracles.beliefs.mastermind import answers, breaker, key
+from sparring.games.mastermind.solver import answers, breaker, key
+from sparring.parts import load_part
 from sparring.rng import Stream
 
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parent / "worlds.py")
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
 worlds = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(worlds)
 
@@ -27,7 +28,7 @@ def game(**options):
 
 
 def belief(state, **options):
-    return registry.bind("oracles.beliefs", "mastermind", options)(state)
+    return registry.with_options(load_part("games", "mastermind", "solver"), options)(state)
 
 
 def random_states(made, plays, seed=0):

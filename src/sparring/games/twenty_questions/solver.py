@@ -1,4 +1,4 @@
-"""Belief: which object is hidden, and what each question is worth.
+"""Solver: which object is hidden, and what each question is worth.
 
 The worth is found by best play over all beliefs while they are few enough.
 """
@@ -14,7 +14,9 @@ from pydantic import Field
 
 from sparring.games.base import State
 from sparring.games.twenty_questions.rules import Inquiry
-from sparring.oracles.base import Judgement
+from sparring.types import Judgement
+
+ORACLE = "posterior"  # that asks this solver
 
 Belief = int | tuple[int, ...]
 Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs after yes and after no
@@ -257,7 +259,7 @@ def twenty_questions(
     noise; later ones look them up. The certainty 0.5 marks an approximation and is no probability.
     Reference: Hyafil and Rivest, 1976: the exact problem is NP-complete; Golovin and Krause,
     "Adaptive submodularity", 2011, on greedy questions.
-    Verified by: tests/oracles/beliefs/test_twenty_questions.py, tests/contract/test_beliefs.py.
+    Verified by: tests/games/twenty_questions/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
         prior: "uniform" (default) and "bank" say the same: the table is told, and its object is

@@ -1,4 +1,4 @@
-"""The belief of twenty questions against all worlds and all plays, by hand, its short cut against exact values, reductions."""
+"""The solver of twenty questions against all worlds and all plays, by hand, its short cut against exact values, reductions."""
 
 import importlib.util
 from math import log
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.games.catalogue import make_game
-from sparring.oracles.beliefs.twenty_questions import Noisy, Truthful, entropy, inquest, reachable
+from sparring.games.twenty_questions.solver import Noisy, Truthful, entropy, inquest, reachable
+from sparring.parts import load_part
 from sparring.rng import Stream
 
-SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parent / "worlds.py")
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
 worlds = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(worlds)
 
@@ -23,7 +24,7 @@ def game(**options):
 
 
 def belief(state, **options):
-    return registry.bind("oracles.beliefs", "twenty_questions", options)(state)
+    return registry.with_options(load_part("games", "twenty_questions", "solver"), options)(state)
 
 
 SMALL = [

@@ -1,4 +1,4 @@
-"""Belief: where the ships of battleship_hunt lie.
+"""Solver: where the ships of battleship_hunt lie.
 
 It counts the layouts that agree, and finds best play while these are few.
 """
@@ -18,8 +18,10 @@ from sparring.errors import OracleError
 from sparring.games.base import State
 from sparring.games.battleship_hunt.fleets import Flags, Floats, Masks, Tally, Waters, waters
 from sparring.games.battleship_hunt.rules import Sea, fleet_of
-from sparring.oracles.base import Judgement
-from sparring.oracles.beliefs.battleship_search import Fleet, LongSearchError, Search
+from sparring.games.battleship_hunt.search import Fleet, LongSearchError, Search
+from sparring.types import Judgement
+
+ORACLE = "posterior"  # that asks this solver
 
 GREEDY = 0.5  # the certainty of a verdict from the probability to hit
 
@@ -187,7 +189,7 @@ def battleship_hunt(
     0.01 s; a search that fails adds up to 0.2 s.
     Reference: Kaelbling et al., "Planning and acting in partially observable stochastic domains",
     1998; Fiat and Shamir, 1989.
-    Verified by: tests/oracles/beliefs/test_battleship_hunt.py,
+    Verified by: tests/games/battleship_hunt/test_solver.py,
     tests/games/battleship_hunt/test_fleets.py, tests/contract/test_beliefs.py.
 
     Args:

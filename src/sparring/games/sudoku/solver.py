@@ -1,4 +1,4 @@
-"""Puzzle: sudoku, by its only solution, which a solver finds from the givens alone."""
+"""Solver: sudoku, by its only solution, which a solver finds from the givens alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Literal
 
 from sparring.errors import OracleError
 from sparring.games.base import State
+from sparring.games.grid import filling
 from sparring.games.sudoku.deduction import Board, frame, hidden_singles, naked_singles, solutions
 from sparring.games.sudoku.rules import SudokuTable, board_text, word_of
-from sparring.oracles.base import Judgement
-from sparring.oracles.puzzles.grid import filling
-from sparring.oracles.puzzles.z3_solver import load_z3
+from sparring.games.z3_solver import load_z3
+from sparring.types import Judgement
+
+ORACLE = "constraint"  # that asks this solver
 
 KEPT_SOLUTIONS = 100_000  # puzzles whose solutions are remembered
 
@@ -41,7 +43,7 @@ def sudoku(
     digit deduction can point at digits that are not the solution's; these never count as forced.
     Reference: arXiv 2605.10325 (the digit of the unique solution is right); de Moura and Bjorner,
     "Z3", 2008.
-    Verified by: tests/oracles/puzzles/test_sudoku.py, tests/games/sudoku/test_sudoku.py.
+    Verified by: tests/games/sudoku/test_solver.py, tests/games/sudoku/test_sudoku.py.
 
     Args:
         right: which digits are best. "solution" (default): every digit of the solution. "forced":

@@ -1,0 +1,40 @@
+"""Solvers of games: the function of a game's name in the module ``solver`` of its folder.
+
+ORACLE of that module says which oracle asks it: ``posterior`` where something is hidden,
+``constraint`` of a puzzle. The module may have further functions that oracle or rewards ask for:
+``key(state, prior=...)`` (see ``posterior``) and ``reference(state)`` (see ``reference.py``).
+"""
+
+from __future__ import annotations
+
+from sparring import registry
+from sparring.games.base import Game
+from sparring.parts import load_part, offering
+from sparring.registry import Plugin
+
+PART = "solver"
+
+
+def solved_by(oracle: str) -> tuple[str, ...]:
+    """Return the names, sorted, of Sparring's own games whose solver is one of this oracle's."""
+    return offering("games", PART, f'ORACLE = "{oracle}"')
+
+
+def solver_of(game: Game, oracle: str = "") -> Plugin | None:
+    """Return the solver of a game, or None.
+
+    It is found by the name that made the game, or else by that of its rules.
+
+    Args:
+        game: the game.
+        oracle: None is returned where it is not one of this oracle's; "": any.
+
+    Raises:
+        ConfigError: a solver from outside cannot be imported.
+    """
+    made_by = str((getattr(game, "made_by", None) or {}).get("name", ""))
+    for name in dict.fromkeys((made_by, game.spiel.get_type().short_name)):
+        found = load_part("games", name, PART) if registry.known("games", name) else None
+        if found is not None and oracle in ("", getattr(found.module, "ORACLE", "")):
+            return found
+    return None

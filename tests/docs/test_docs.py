@@ -175,7 +175,10 @@ def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_
 def test_the_page_of_environments_has_every_one():
     page = generate.environments_page()
     assert all(f"| [`{name}`](methods/games-{name}.md) |" in page for name in registry.built_in("games"))
-    assert "| 2, 3 | yes | zero-sum | `demo`, `kuhn-tiny`" in page
+    assert "| 2, 3 | yes | zero-sum | - | `demo`, `kuhn-tiny`" in page
+    solvers = {name: load_part("games", name, "solver") for name in registry.built_in("games")}
+    linked = {(name, oracle) for oracle, name in re.findall(r"\[`(\w+)`\]\(methods/games-(\w+)\.md#solver\)", page)}
+    assert linked == {(name, solver.module.ORACLE) for name, solver in solvers.items() if solver is not None} != set()
 
 
 def test_links_that_lead_nowhere_are_found(tmp_path):

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,15 @@ def test_no_line_has_more_than_a_hundred_columns():
     files = {str(path.relative_to(SOURCE)): path.read_text().splitlines() for path in FILES}
     wide = [(name, number) for name, lines in files.items() for number, line in enumerate(lines, 1) if len(line) > 100]
     assert wide == []
+
+
+def test_the_readme_draws_every_room_in_order():
+    house = (SOURCE.parents[1] / "README.md").read_text().partition("## The house")[2]
+    drawn = re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in house.splitlines() if line.startswith("| `")))
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
+    data = [name for name in ("recipes", "suites") if (SOURCE / name).is_dir() and name in drawn]
+    assert sorted(drawn) == sorted(there | set(data))
+    assert drawn == [name for name in rules.ORDER if name in drawn]
 
 
 def test_few_functions_exceed_thirty_lines():

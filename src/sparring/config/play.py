@@ -78,7 +78,11 @@ class RolloutConfig(Strict):
         PluginConfig(name="none"),
         description="where the games of a group begin: at the start, or as branches",
     )
-    in_flight: Some = Field(4096, description="games running at the same time")
+    in_flight: Some = Field(
+        4096,
+        description="games running at the same time; another number makes other batches, which may "
+        "move log-probabilities in their 7th digit",
+    )
     max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")

@@ -1,7 +1,8 @@
 """Many games at once: the turns that are due are batched across games, one call per agent and wave.
 
-Every game has streams of its own, so the order in which games finish, and how many are in flight,
-changes nothing.
+Every game has streams of its own, so what is drawn for it does not depend on the order in which
+games finish, nor on how many are in flight. How many are asked at once is the shape of a batch: it
+may move a model's log-probabilities in their 7th digit, and so, rarely, a draw.
 """
 
 from __future__ import annotations

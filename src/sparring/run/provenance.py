@@ -39,6 +39,8 @@ PACKAGES = (
     "pyarrow",
     "peft",
 )
+# of a repository, what a run depends on: its pages and published results are made by runs
+CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
 def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
@@ -97,7 +99,7 @@ def versions() -> dict[str, str]:
 
 def code_commit() -> str | None:
     """Return the commit of the repository that this code is followed in, "-dirty" if a followed
-    file differs, or None.
+    file of its code differs, or None.
     """
     folder = Path(__file__).parent
 
@@ -110,7 +112,7 @@ def code_commit() -> str | None:
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         return git("rev-parse", "HEAD") + (
-            "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
+            "-dirty" if git("status", "--porcelain", "--untracked-files=no", *CODE) else ""
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -88,6 +88,7 @@ def test_a_race_that_is_done_is_read_and_one_that_was_cut_off_goes_on(raced, mon
     assert run_cell(again, "outcome", 0)["curve"][-1][1] == ends["outcome"][0]
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_figures(raced, tmp_path):
     _, result, _ = raced
     rows = race(plan(tmp_path, "outcome", "mars:no_turn_level", workers=2))["rows"]

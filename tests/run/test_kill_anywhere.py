@@ -179,7 +179,7 @@ def old(tmp_path_factory, recipe):
     return path
 
 
-@pytest.mark.parametrize("share", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("share", [31, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, share):
     """After a kill at any call the folder holds the old run whole, or a new one that has a checkpoint; then the end is the same."""
     calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]

@@ -65,7 +65,10 @@ class ArmBook:
         self.arms = tuple(arms)
         try:
             self._records = {
-                arm.name: [Record(*record) for record in (state or {}).get(arm.name, [])]
+                arm.name: [
+                    record if type(record) is Record else Record(*record)  # a list, where restored
+                    for record in (state or {}).get(arm.name, ())
+                ]
                 for arm in self.arms
             }
         except TypeError:
@@ -76,12 +79,8 @@ class ArmBook:
 
     @property
     def state(self) -> dict[str, Any]:
-        """Everything to be saved, as JSON takes it."""
-        return {
-            name: [list(record) for record in records]
-            for name, records in self._records.items()
-            if records
-        }
+        """Everything to be saved, as JSON takes it; what is observed later does not change it."""
+        return {name: tuple(records) for name, records in self._records.items() if records}
 
     def request(self, groups: int, step: int, stream: Stream) -> CurriculumRequest:
         """Return the question for a step."""

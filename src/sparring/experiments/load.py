@@ -9,7 +9,7 @@ from typing import Any
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
-from sparring.errors import CheckpointError, RunError
+from sparring.errors import CheckpointError
 from sparring.games.catalogue import configured_game
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
@@ -51,13 +51,8 @@ def load_run(
         RunError: no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
     """
-    config = resolve(RunFolder.open(path).config())
-    found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
-    if found is None:
-        raise RunError(
-            f"{path} has no checkpoint yet; train it first with `sparring train --run {path} "
-            "--resume`."
-        )
+    run = RunFolder.open(path)
+    config, found = resolve(run.config()), run.checkpoint(step)
     changed = edits(config, found)
     if changed:
         log.warning(

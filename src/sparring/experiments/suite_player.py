@@ -13,7 +13,7 @@ from typing import Any
 
 from sparring.config import GameConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
-from sparring.errors import ConfigError, RunError
+from sparring.errors import ConfigError
 from sparring.experiments.suite_results import without_traffic
 from sparring.games.base import Game
 from sparring.games.catalogue import configured_game
@@ -92,13 +92,8 @@ def run_player(path: Path, step: int | None, temperature: float | None) -> Playe
             f"--temperature {temperature:g} must be above 0; write 1 for the model's own "
             "distribution."
         )
-    config = resolve(RunFolder.open(path).config())
-    found = checkpoint.load_latest(path) if step is None else checkpoint.load_step(path, step)
-    if found is None:
-        raise RunError(
-            f"{path} has no checkpoint yet; train it first with `sparring train --run {path} "
-            "--resume`."
-        )
+    run = RunFolder.open(path)
+    config, found = resolve(run.config()), run.checkpoint(step)
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from sparring.errors import ConfigError, LockedError, RunError
 from sparring.run import checkpoint
 from sparring.run.aside import clear, is_unsettled, put_aside, settle
+from sparring.run.checkpoint import Checkpoint
 from sparring.system.files import (
     TEMPORARY,
     check_plain,
@@ -169,6 +170,23 @@ class RunFolder:
         if not isinstance(data, dict):
             raise RunError(f"{self.path / CONFIG} is damaged: it must be a mapping.")
         return data
+
+    def checkpoint(self, step: int | None = None) -> Checkpoint:
+        """Return the checkpoint of a step, or the newest good one.
+
+        Raises:
+            RunError: there is none yet.
+            CheckpointError: it is damaged, or does not exist.
+        """
+        if step is not None:
+            return checkpoint.load_step(self.path, step)
+        found = checkpoint.load_latest(self.path)
+        if found is None:
+            raise RunError(
+                f"{self.path} has no checkpoint yet; train it first with "
+                f"`sparring train --run {self.path} --resume`."
+            )
+        return found
 
     def __enter__(self) -> RunFolder:
         with disk_errors(self.path):

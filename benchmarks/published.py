@@ -8,7 +8,6 @@ nothing that is published. `--out FILE` writes there in any case.
 import json
 import os
 import shlex
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from sparring.experiments.results_file import INTERVAL, KEYS, faults, row_faults
 from sparring.experiments.study import load
 from sparring.report.result_figures import Results
 from sparring.report.study_tables import charts
+from sparring.run.provenance import code_commit
 
 __all__ = ["INTERVAL", "KEYS", "faults", "row_faults"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ def provenance():
     command = ["python", f"benchmarks/{Path(sys.argv[0]).name}", *portable(sys.argv[1:])]
     return {
         "command": shlex.join(command).replace(str(ROOT) + os.sep, ""),
-        "commit": commit(ROOT),
+        "commit": code_commit(),
         **surroundings(),
         "date": time.strftime("%Y-%m-%d"),
     }
@@ -81,19 +81,6 @@ def portable(words):
             kept.append(word)
         skip = name in PLACES and not value
     return kept
-
-
-def commit(folder):
-    """Return the commit of a folder's repository, `-dirty` if a file that git follows differs."""
-
-    def git(*words):
-        return subprocess.run(
-            ["git", *words], cwd=folder, check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    return git("rev-parse", "HEAD") + (
-        "-dirty" if git("status", "--porcelain", "--untracked-files=no") else ""
-    )
 
 
 def record(name, rows, given, **more):

@@ -1,6 +1,6 @@
 """Results files: one format, the source of the figures on pages, and where they come from.
 
-A file is a JSON object with `command`, `setting`, `commit` (`-dirty` if the tree differs from it),
+A file is a JSON object with `command`, `setting`, `commit` (`-dirty` if code differs from it),
 `versions`, `machine`, `date` and `rows`. A row has its labels and, of a study over seeds,
 `values`: {figure: {seed: value}}; intervals are derived where a page shows them. One run's interval
 over games stands in `intervals`: {figure: [low, high]}. A figure whose values per seed are lost

@@ -123,6 +123,24 @@ def training(
     )
 
 
+def seed_rows(
+    kept: Found, labels: Callable[..., Row], figures: Callable[[Any], Mapping[str, Any]]
+) -> list[Row]:
+    """Return one row for the cells that differ in their seed alone, with each seed's values.
+
+    Args:
+        kept: of all cells; the last part of a key is the seed.
+        labels: gives a row's labels from the other parts of the key.
+        figures: gives the figures of what was measured of a cell; its seconds are added.
+    """
+    found: dict[tuple[Any, ...], Row] = {}
+    for (*key, seed), one in kept.items():
+        row = found.setdefault(tuple(key), {**labels(*key), "values": {}})
+        for name, value in {**figures(one["found"]), "seconds": one["seconds"]}.items():
+            row["values"].setdefault(name, {})[str(seed)] = value
+    return list(found.values())
+
+
 def by_seed(found: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return {figure: {seed: value}} of figures by seed."""
     return {name: {str(seed): one[name] for seed, one in enumerate(found)} for name in found[0]}

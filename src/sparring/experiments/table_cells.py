@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparring.experiments.study import Ask, Cell, Found, Row, by_seed
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed
 from sparring.system.files import parse_json
 
 MODULE = "sparring.experiments.table_learner"
@@ -20,6 +20,8 @@ Labels = dict[str, Any]
 Lesson = dict[str, Any]
 """Arguments of ``table_learner.run``, but for the seed."""
 
+Labelled = Sequence[tuple[Labels, Lesson]]
+
 
 def lesson(
     task: str, variant: str, size: int, steps: int, oracle: Mapping[str, Any] | None = None
@@ -29,7 +31,22 @@ def lesson(
     return {"task": task, "variant": variant, **shape, "oracle": oracle}
 
 
-def cells(labelled: Sequence[tuple[Labels, Lesson]], seeds: int) -> list[Cell]:
+def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
+    """Return the study of what a table learns, with seeds.
+
+    Args:
+        lessons: what is learnt in a setting, each with its labels.
+        fields: the other fields of the study; see ``Study``.
+    """
+    return Study(
+        page="docs/reproduction/vpr.md",
+        cells=lambda setting: cells(lessons(setting), setting["seeds"]),
+        rows=lambda setting, kept: rows(lessons(setting), setting["seeds"], kept),
+        **fields,
+    )
+
+
+def cells(labelled: Labelled, seeds: int) -> list[Cell]:
     """Return the cells of lessons, seeds outermost."""
     return [cell(labels, one, seed) for seed in range(seeds) for labels, one in labelled]
 
@@ -51,7 +68,7 @@ def measured(folder: Path, said: str, ask: Ask) -> Any:
     return parse_json((folder / FILE).read_bytes())
 
 
-def rows(labelled: Sequence[tuple[Labels, Lesson]], seeds: int, kept: Found) -> list[Row]:
+def rows(labelled: Labelled, seeds: int, kept: Found) -> list[Row]:
     """Return the rows of all lessons."""
     found = []
     for labels, _ in labelled:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.experiments.cells import metrics
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, training
+from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
 
 LEVELS = {"demo": 0.10, "leduc-tiny": 1.0}  # the NashConv that every seed should end at or below
 LEVEL = 0.10  # of other recipes
@@ -55,14 +55,11 @@ def measured(run: Path, said: str, ask: Ask, *, level: float) -> dict[str, Any]:
 
 def rows(setting: Setting, kept: Found) -> list[Row]:
     """Return one row per recipe, with the value of each seed."""
-    found: dict[str, Row] = {}
-    for (recipe, seed), one in kept.items():
-        level = LEVELS.get(recipe, LEVEL)
-        labels = {"recipe": recipe, "level": level, "starts": "all", "values": {}}
-        row = found.setdefault(recipe, labels)
-        for name, value in {**one["found"], "seconds": one["seconds"]}.items():
-            row["values"].setdefault(name, {})[str(seed)] = value
-    return list(found.values())
+
+    def labels(recipe: str) -> Row:
+        return {"recipe": recipe, "level": LEVELS.get(recipe, LEVEL), "starts": "all"}
+
+    return seed_rows(kept, labels, dict)
 
 
 STUDY = Study(

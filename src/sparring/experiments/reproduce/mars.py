@@ -16,7 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from sparring.experiments.cells import metrics
-from sparring.experiments.study import Ask, Cell, Found, Measure, Row, Setting, Study, training
+from sparring.experiments.study import (
+    Ask,
+    Cell,
+    Found,
+    Measure,
+    Row,
+    Setting,
+    Study,
+    seed_rows,
+    training,
+)
 from sparring.system.files import parse_json
 
 VARIANTS = ("full", "no-turn-level", "no-agent-specific", "fixed-opponent", "rae", "grpo")
@@ -95,13 +105,11 @@ def figure(row: Mapping[str, Any]) -> float:
 
 def rows(setting: Setting, kept: Found) -> list[Row]:
     """Return one row per training set and variant, with the value of each seed."""
-    found: dict[tuple[str, str], Row] = {}
-    for (trained_on, variant, seed), one in kept.items():
-        labels = {"trained on": trained_on, "variant": variant, "starts": "all", "values": {}}
-        row = found.setdefault((trained_on, variant), labels)
-        for name, value in {**figures(one["found"]), "seconds": one["seconds"]}.items():
-            row["values"].setdefault(name, {})[str(seed)] = value
-    return list(found.values())
+
+    def labels(trained_on: str, variant: str) -> Row:
+        return {"trained on": trained_on, "variant": variant, "starts": "all"}
+
+    return seed_rows(kept, labels, figures)
 
 
 STUDY = Study(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparring.experiments import table_cells
-from sparring.experiments.study import Cell, Found, Row, Setting, Study
+from sparring.experiments.study import Setting
 from sparring.experiments.table_cells import Labels, Lesson
 
 TASK = "sudoku4"
@@ -35,23 +35,11 @@ def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
     return [*found, ({"learns by": "outcome"}, outcome)]
 
 
-def cells(setting: Setting) -> list[Cell]:
-    """Return the cells."""
-    return table_cells.cells(lessons(setting), setting["seeds"])
-
-
-def rows(setting: Setting, kept: Found) -> list[Row]:
-    """Return the rows."""
-    return table_cells.rows(lessons(setting), setting["seeds"], kept)
-
-
-STUDY = Study(
+STUDY = table_cells.study(
+    lessons,
     summary="what is learnt from an oracle that errs, by its rates",
-    page="docs/reproduction/vpr.md",
     hours=0.2,
     results="vpr-noise",
     setting={"rates": [list(pair) for pair in RATES], "steps": 100, "seeds": 3},
     quick={"rates": [[1.0, 0.2]], "steps": 2, "seeds": 1},
-    cells=cells,
-    rows=rows,
 )

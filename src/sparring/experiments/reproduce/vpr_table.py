@@ -6,7 +6,7 @@ Everything else is equal: games, rollout, oracles, rewards and step size.
 from __future__ import annotations
 
 from sparring.experiments import table_cells
-from sparring.experiments.study import Cell, Found, Row, Setting, Study
+from sparring.experiments.study import Setting
 from sparring.experiments.table_cells import Labels, Lesson
 
 COMPARED = ("sudoku4", "minesweeper3", "minesweeper3-best", "tictactoe")
@@ -41,23 +41,11 @@ def lessons(setting: Setting) -> list[tuple[Labels, Lesson]]:
     ]
 
 
-def cells(setting: Setting) -> list[Cell]:
-    """Return the cells."""
-    return table_cells.cells(lessons(setting), setting["seeds"])
-
-
-def rows(setting: Setting, kept: Found) -> list[Row]:
-    """Return the rows."""
-    return table_cells.rows(lessons(setting), setting["seeds"], kept)
-
-
-STUDY = Study(
+STUDY = table_cells.study(
+    lessons,
     summary="credit by turn, by outcome and by both, learnt by a table of logits",
-    page="docs/reproduction/vpr.md",
     hours=0.4,
     results="vpr_table",
     setting={"axes": list(PLAN), "steps": 100, "seeds": 3},
     quick={"axes": ["kind of game"], "tasks": ["minesweeper3-best"], "steps": 2, "seeds": 1},
-    cells=cells,
-    rows=rows,
 )

@@ -46,11 +46,11 @@ def measure(recipe):
     changes = [
         f"rollout.games_per_step={GAMES}",
         "evaluation.exact=false",
-        "games.0.illegal={rule: random}",
+        "environments.0.illegal={rule: random}",
     ]
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
-    specs = self_play_specs(engine.games[0][0], GAMES, "learner")
+    specs = self_play_specs(engine.environments[0][0], GAMES, "learner")
     episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
     after_play = peak_gib()
     sampler = engine.agents["learner"].sampler

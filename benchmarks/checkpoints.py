@@ -44,7 +44,7 @@ def run(model, members, folder):
     style = {"options": {"style": "full"}} if "name" in model else {}
     config = resolve(
         {
-            "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, **style}],
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, **style}],
             "steps": 2,
             "threads": 2,
             "rollout": {"games_per_step": 4, "max_new_tokens": 4},

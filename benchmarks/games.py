@@ -7,8 +7,8 @@ import argparse
 from common import ask_peer, median_seconds, self_play_specs
 from published import record, settings
 
-from sparring.agents.random import random
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.players.random import random
 from sparring.rollout.play import play
 
 GAMES = {"tic_tac_toe": "TicTacToe-v0", "kuhn_poker": "KuhnPoker-v0"}

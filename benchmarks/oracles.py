@@ -22,8 +22,8 @@ from published import record, settings
 from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.games.base import Game, State
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game, State
 from sparring.oracles.base import Oracle
 from sparring.parts import load_part
 from sparring.recipe import apply_overrides, load_recipe
@@ -79,8 +79,8 @@ SHARE = 0.25  # of a training step, at most
 
 def oracle_of(name: str, options: dict[str, Any]) -> Oracle:
     """Return a new oracle, with empty caches of its own; those of solvers are emptied too."""
-    for game in registry.built_in("games"):
-        solver = load_part("games", game, "solver")
+    for game in registry.built_in("environments"):
+        solver = load_part("environments", game, "solver")
         for thing in vars(solver.module).values() if solver else ():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()
@@ -210,7 +210,8 @@ def judging_share(recipe: str, small: bool) -> Row:
         )
     )
     engine = LocalEngine(config)
-    methods, state, shares = Methods.of(config, [game for game, _ in engine.games]), RunState(), []
+    games = [game for game, _ in engine.environments]
+    methods, state, shares = Methods.of(config, games), RunState(), []
     warm_up(config, engine)
     for _ in range(5 if small else 40):
         outcome = play_round(config, engine, methods, state)

@@ -23,7 +23,7 @@ from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
 from sparring.errors import SparringError
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.parts import load_part
 from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS
@@ -91,8 +91,8 @@ def files(found: set[str]) -> str:
 def environments_page() -> str:
     """Return the page of all environments."""
     rows = [("environment", "seats", "hidden information", "payoffs", "solver", "recipes", "tests")]
-    trained = {name: {game["name"] for game in load_recipe(name)["games"]} for name in recipe_names()}
-    for name in registry.built_in("games"):
+    trained = {name: {game["name"] for game in load_recipe(name)["environments"]} for name in recipe_names()}
+    for name in registry.built_in("environments"):
         game = make_game(name)
         kind = game.spiel.get_type()
         hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"
@@ -100,8 +100,8 @@ def environments_page() -> str:
         golden = ", golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else ""
         using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))
         recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else "")
-        tested = status(registry.load("games", name), test_texts()) + golden
-        rows.append((f"[`{name}`](methods/games-{name}.md)", seats(name), hidden, payoffs, solver_of(name), recipes or "-", tested))
+        tested = status(registry.load("environments", name), test_texts()) + golden
+        rows.append((f"[`{name}`](methods/environments-{name}.md)", seats(name), hidden, payoffs, solver_of(name), recipes or "-", tested))
     intro = [
         "Generated from the code; names in code say *game*. Each name leads to a page with the rules, exact values, the options",
         "and a sample play; `sparring explain NAME` prints the same. *Solver* names the oracle that asks the environment's own solver.",
@@ -114,13 +114,13 @@ def environments_page() -> str:
 
 def solver_of(name: str) -> str:
     """Return the oracle that asks an environment's solver, with a link to what the solver does."""
-    solver = load_part("games", name, "solver")
-    return "-" if solver is None else f"[`{solver.module.ORACLE}`](methods/games-{name}.md#solver)"
+    solver = load_part("environments", name, "solver")
+    return "-" if solver is None else f"[`{solver.module.ORACLE}`](methods/environments-{name}.md#solver)"
 
 
 def seats(name: str) -> str:
     """Return the numbers of seats a game can be played with."""
-    if "players" not in registry.load("games", name).options:
+    if "players" not in registry.load("environments", name).options:
         return str(make_game(name).num_seats)
     found = []
     for players in range(2, 6):
@@ -136,7 +136,7 @@ def pages() -> dict[Path, str]:
     found = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
     found |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
     found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
-    for slot in ("games", *METHOD_SLOTS):
+    for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
             found[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
     for page in written_pages():

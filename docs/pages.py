@@ -35,8 +35,8 @@ SLOT_OF = {
     "replay": "selection.replay",
     "plan": "rollout.plans",
     "losses": "losses",
-    "opponents": "agents",
-    "bots": "agents",
+    "opponents": "players",
+    "bots": "players",
     "oracle": "oracles",
 }
 BOUNDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
@@ -103,9 +103,9 @@ def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
     place = f"src/sparring/{plugin.slot.replace('.', '/')}/{plugin.name}{'' if hasattr(plugin.module, '__path__') else '.py'}"
     head = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", ""]
-    between = [*exact_bias(plugin), *(game_section(plugin.name) if plugin.slot == "games" else []), *solved_games(plugin)]
+    between = [*exact_bias(plugin), *(game_section(plugin.name) if plugin.slot == "environments" else []), *solved_games(plugin)]
     lines = [*head, *described_lines(plugin, between)]
-    lines += solver_section(plugin.name) if plugin.slot == "games" else []
+    lines += solver_section(plugin.name) if plugin.slot == "environments" else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -138,10 +138,10 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
 
 def solver_section(name: str) -> list[str]:
     """Return what a game's solver says of itself; nothing where the game has none."""
-    solver = load_part("games", name, "solver")
+    solver = load_part("environments", name, "solver")
     if solver is None:
         return []
-    place, oracle = f"src/sparring/games/{name}/solver.py", solver.module.ORACLE
+    place, oracle = f"src/sparring/environments/{name}/solver.py", solver.module.ORACLE
     told = f"[`{place}`](../../{place}), asked by oracle [`{oracle}`](oracles-{oracle}.md)."
     return ["", "## Solver", "", told, "", *described_lines(solver, [])]
 
@@ -149,7 +149,7 @@ def solver_section(name: str) -> list[str]:
 def solved_games(plugin: registry.Plugin) -> list[str]:
     """Return a line on the games whose solvers an oracle asks; nothing for other plug-ins."""
     names = solved_by(plugin.name) if plugin.slot == "oracles" else ()
-    links = ", ".join(f"[`{name}`](games-{name}.md#solver)" for name in names)
+    links = ", ".join(f"[`{name}`](environments-{name}.md#solver)" for name in names)
     return ["", f"**Games with a solver.** {links}."] if names else []
 
 

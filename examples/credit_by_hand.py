@@ -3,7 +3,7 @@ the same turns.
 """
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.table import ordered_turns, turn_table
@@ -21,7 +21,7 @@ specs = [
     )
     for number in range(64)
 ]
-episodes = play(specs, {"random": registry.bind("agents", "random")()})
+episodes = play(specs, {"random": registry.bind("players", "random")()})
 turns = turn_table(episodes)
 credits = {
     name: registry.bind("credit", name)(turns, {}).advantages

@@ -1,7 +1,7 @@
 """Judge a random game of tic-tac-toe with an exact oracle, and print what each move lost."""
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.oracles.judge import judge_episodes, regret
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
@@ -16,7 +16,7 @@ spec = EpisodeSpec(
     seats=("random", "random"),
     trained=(True, True),
 )
-episodes = play([spec], {"random": registry.bind("agents", "random")()})
+episodes = play([spec], {"random": registry.bind("players", "random")()})
 # for another game: another of `sparring list oracles`
 oracle = registry.bind("oracles", "minimax")()
 (episode,) = judge_episodes(episodes, {game.name: game}, {game.name: oracle})

@@ -9,7 +9,7 @@ from sparring.run.step import play_round
 
 config = resolve(
     {
-        "games": [{"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}],
+        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}],
         "steps": 60,
         "rollout": {"games_per_step": 256},
         "credit": {"name": "mars"},
@@ -18,7 +18,7 @@ config = resolve(
     }
 )
 engine, methods = LocalEngine(config), Methods.of(config)
-evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
 state = RunState()
 while state.step < config.steps:
     outcome = play_round(config, engine, methods, state)

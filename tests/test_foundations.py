@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sparring import config, recipe, registry, rng, schedule
 from sparring.config import resolve
+from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError, UnknownNameError, nearest
-from sparring.games.catalogue import configured_game
 from sparring.rng import Stream
 
 KEYS = st.integers(0, 2**64 - 1)
@@ -39,19 +39,19 @@ def test_a_seed_that_would_be_another_one_is_refused(seed):
     with pytest.raises(ConfigError, match="is no number of 64 bits"):
         Stream.from_seed(seed)
     with pytest.raises(ConfigError, match=r"^seed: "):
-        resolve({"games": [{"name": "kuhn_poker"}], "seed": seed})
+        resolve({"environments": [{"name": "kuhn_poker"}], "seed": seed})
 
 
 def test_the_largest_seed_is_taken():
-    assert resolve({"games": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
+    assert resolve({"environments": [{"name": "kuhn_poker"}], "seed": 2**64 - 1}).seed == 2**64 - 1
     assert Stream.from_seed(2**64 - 1).key != Stream.from_seed(0).key
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
     with pytest.raises(ConfigError, match=f"the tiny model runs on the CPU and not on device='{device}'"):
-        resolve({"games": [{"name": "kuhn_poker"}], "model": {"device": device}})
-    resolve({"games": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
+        resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": device}})
+    resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
 
 
 def test_seeds_and_numbers_give_unrelated_streams():
@@ -147,7 +147,7 @@ def test_helpers_are_not_plugins():
         (lambda: registry.bind("credit", "mars", {"gamma": "x"}), "option 'gamma'"),
         (lambda: registry.bind("credit", "mars", {"gamma": float("nan")}), "option 'gamma'"),
         (lambda: registry.bind("credit", "mars", {"scale": "max"}), "option 'scale'"),
-        (lambda: registry.bind("agents", "policy", {}), "option 'sampler'"),
+        (lambda: registry.bind("players", "policy", {}), "option 'sampler'"),
     ],
 )
 def test_wrong_names_and_values(call, message):
@@ -173,7 +173,7 @@ def test_the_nearest_name_never_fails(text):
 
 # -- configuration
 
-SMALL = {"games": [{"name": "kuhn_poker"}]}
+SMALL = {"environments": [{"name": "kuhn_poker"}]}
 
 
 def test_every_recipe_resolves_and_reads_back_equal():
@@ -190,12 +190,12 @@ def test_every_recipe_resolves_and_reads_back_equal():
     [
         ({"sede": 1}, "Did you mean 'seed'"),
         ({"learner": {"epoch": 1}}, "Did you mean 'epochs'"),
-        ({"games": [{"name": "kuhn_poker", "ilegal": {}}]}, "Did you mean 'illegal'"),
-        ({"games": []}, "games"),
-        ({"games": [{"name": "kuhn_poker"}] * 2}, "listed twice.*label"),
-        ({"games": [{"name": "kuhn_poker"}, {"name": "leduc_poker", "label": "kuhn_poker"}]}, "listed twice"),
-        ({"games": [{"name": "kuhn_poker", "weight": 0}]}, "holds it out"),
-        ({"games": [{"name": "kuhn_poker", "weight": -1}]}, "weight"),
+        ({"environments": [{"name": "kuhn_poker", "ilegal": {}}]}, "Did you mean 'illegal'"),
+        ({"environments": []}, "environments"),
+        ({"environments": [{"name": "kuhn_poker"}] * 2}, "listed twice.*label"),
+        ({"environments": [{"name": "kuhn_poker"}, {"name": "leduc_poker", "label": "kuhn_poker"}]}, "listed twice"),
+        ({"environments": [{"name": "kuhn_poker", "weight": 0}]}, "holds it out"),
+        ({"environments": [{"name": "kuhn_poker", "weight": -1}]}, "weight"),
         ({"steps": 0}, "steps"),
         ({"steps": "many"}, "steps"),
         ({"losses": [{"name": "ppo_clap"}]}, "Did you mean 'ppo_clip'"),
@@ -245,7 +245,7 @@ def test_published_settings_of_spiral(name):
     """Every turn a sample of its own, 128 samples an update, and a forfeiture (-1.5) that is worse than any loss (-1)."""
     resolved = config.resolve(recipe.load_recipe(name))
     assert resolved.renderer.options["history"] == "strip" and resolved.learner.reduction == "constant"
-    games = [configured_game(section) for section in resolved.games]
+    games = [configured_game(section) for section in resolved.environments]
     assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
     turns = {"tic_tac_toe": 7.75, "kuhn_rounds": 11.2, "simple_negotiation": 10}  # of random play
     assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
@@ -278,11 +278,11 @@ def test_a_recipe_may_extend_several(tmp_path):
     (tmp_path / "both.yaml").write_text("extends: [mars/ablations/rae, mars/ablations/_tictactoe]\nsteps: 7\n")
     read = recipe.load_recipe(str(tmp_path / "both.yaml"))
     assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
-    assert [game.get("weight", 1) for game in read["games"]] == [1, 0, 0, 0, 0, 0]
+    assert [game.get("weight", 1) for game in read["environments"]] == [1, 0, 0, 0, 0, 0]
 
 
 def test_the_fixed_opponent_of_mars_can_be_mcts():
     resolved = config.resolve(recipe.load_recipe("mars/ablations/fixed-opponent-mcts"))
-    assert resolved.bots["mcts100"].bind("agents")().simulations == 100
-    assert [game.name for game in resolved.games if game.weight] == ["tic_tac_toe"]
+    assert resolved.bots["mcts100"].bind("players")().simulations == 100
+    assert [game.name for game in resolved.environments if game.weight] == ["tic_tac_toe"]
     assert resolved.matchmaker.options["bots"] == {"mcts100": 1.0}

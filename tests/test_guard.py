@@ -24,8 +24,8 @@ def spin():
 @pytest.mark.parametrize("hang", [spin, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()])
 def test_a_call_that_does_not_come_back_is_interrupted(hang):
     began = time.monotonic()
-    said = r"The oracle 'slow' \(games.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
-    with Watch(**FAST), pytest.raises(HungError, match=said), Call("oracle 'slow' (games.N.oracle)"):
+    said = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
+    with Watch(**FAST), pytest.raises(HungError, match=said), Call("oracle 'slow' (environments.N.oracle)"):
         hang()
     assert time.monotonic() - began < 20
     assert guard._calls == []

@@ -33,8 +33,8 @@ def test_a_bot_whose_name_breaks_metrics_is_refused(name):
 
 @pytest.mark.parametrize("label", ["kuhn/3", "/", "[/b]", "[bold]x", "a\x1b[31m", "a\nb", "", " "])
 def test_a_label_that_breaks_metrics_and_tables_is_refused(label):
-    with pytest.raises(ConfigError, match=r"games\.0\.label: a name in metrics and tables"):
-        resolve({**load_recipe("kuhn-tiny"), "games": [{"name": "kuhn_poker", "label": label}]})
+    with pytest.raises(ConfigError, match=r"environments\.0\.label: a name in metrics and tables"):
+        resolve({**load_recipe("kuhn-tiny"), "environments": [{"name": "kuhn_poker", "label": label}]})
 
 
 def test_names_in_use_are_taken():

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from sparring import outside, registry
 from sparring.cli import app
 from sparring.config import resolve
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.oracles.reference import has_reference, reference_of
 from sparring.oracles.solvers import solver_of
 from sparring.recipe import load_recipe
@@ -63,12 +63,12 @@ def selfish(*args, **options):
     return mirror(*args)
 '''
 GAME = '''
-SLOT = "games"
+SLOT = "environments"
 
 
 def our_kuhn():
     """Kuhn poker under another name."""
-    from sparring.games.kuhn_poker import kuhn_poker
+    from sparring.environments.kuhn_poker import kuhn_poker
 
     return kuhn_poker()
 '''
@@ -156,17 +156,17 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
     name = package()
     folder = tmp_path / "path" / name / "our_urn"
     folder.mkdir()
-    (folder / "__init__.py").write_text('SLOT = "games"\n\n\ndef our_urn():\n    from sparring.games.urn import urn\n\n    return urn()\n')
+    (folder / "__init__.py").write_text('SLOT = "environments"\n\n\ndef our_urn():\n    from sparring.environments.urn import urn\n\n    return urn()\n')
     game = make_game(f"{name}.our_urn")
-    assert solver_of(game, "posterior").module.__name__ == "sparring.games.urn.solver"  # by the name of the rules
+    assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"  # by the name of the rules
     (folder / "solver.py").write_text(SOLVER)
     registry.forget()
     game = make_game(f"{name}.our_urn")
     oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
     assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
     assert f"{name}.our_urn.solver" in outside.loaded()
-    rewarded = {"games": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
-    assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).games[0].name == f"{name}.our_urn"
+    rewarded = {"environments": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
+    assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).environments[0].name == f"{name}.our_urn"
     with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
         registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
 
@@ -305,7 +305,7 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
         "extends": "kuhn-tiny",
         "name": "own",
         "steps": 2,
-        "games": [{"name": f"{name}.our_kuhn"}],
+        "environments": [{"name": f"{name}.our_kuhn"}],
         "rewards": [{"name": f"{name}.short_replies", "most": 4}],
         "credit": {"name": f"{name}.ours", "scale": 0.5},
         "matchmaker": {"name": f"{name}.selfish"},
@@ -327,7 +327,7 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
     call("export", "run", "exported")
     explained = call("explain", f"{name}.short_replies")
     assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
-    assert f"{name}.ours" in call("credit", "compare", "--game", "kuhn_poker", "--estimators", f"{name}.ours,{name}.ours scale=2", "--episodes", "256", "--no-time")
+    assert f"{name}.ours" in call("credit", "compare", "--environment", "kuhn_poker", "--estimators", f"{name}.ours,{name}.ours scale=2", "--episodes", "256", "--no-time")
     start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
     assert set(start["plugins"]) == {f"{name}.{module}" for module in ("short_replies", "ours", "selfish", "our_kuhn")}
     assert all(len(found["sha256"]) == 64 for found in start["plugins"].values())

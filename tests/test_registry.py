@@ -76,13 +76,13 @@ def test_helpers_are_not_plugins():
 
 
 def test_what_the_folder_of_a_plugin_offers_besides_it():
-    assert set(parts.offering("games", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
-    assert parts.offering("games", "solver", "def sudoku(") == ("sudoku",)
-    assert parts.offering("games", "solver", "def nothing(") == parts.offering("rewards", "solver", "") == ()
-    solver = parts.load_part("games", "sudoku", "solver")
-    assert (solver.module.__name__, str(registry.with_options(solver))) == ("sparring.games.sudoku.solver", "solver 'sudoku' (games.N.oracle)")
-    assert parts.load_part("games", "kuhn_rounds", "solver") is parts.load_part("games", "nim", "solver") is None
-    with pytest.raises(UnknownNameError, match=r"option of games\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
+    assert set(parts.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
+    assert parts.offering("environments", "solver", "def sudoku(") == ("sudoku",)
+    assert parts.offering("environments", "solver", "def nothing(") == parts.offering("rewards", "solver", "") == ()
+    solver = parts.load_part("environments", "sudoku", "solver")
+    assert (solver.module.__name__, str(registry.with_options(solver))) == ("sparring.environments.sudoku.solver", "solver 'sudoku' (environments.N.oracle)")
+    assert parts.load_part("environments", "kuhn_rounds", "solver") is parts.load_part("environments", "nim", "solver") is None
+    with pytest.raises(UnknownNameError, match=r"option of environments\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
         registry.with_options(solver, {"rigt": "forced"})
 
 

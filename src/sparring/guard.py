@@ -52,8 +52,8 @@ class Call:
     ``now`` is what it works on; setting it to another object starts its time anew.
 
     Args:
-        who: what is called; its text names it, such as "oracle 'minimax' (games.N.oracle)". A
-            function is asked for it, given ``now``.
+        who: what is called; its text names it, such as "oracle 'minimax' (environments.N.oracle)".
+            A function is asked for it, given ``now``.
 
     Raises:
         PluginError: on leaving, in place of an exception that is none of Sparring's.

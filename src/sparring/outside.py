@@ -36,6 +36,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from sparring import spelling
 from sparring.errors import DEBUG, ConfigError, quoted
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -74,7 +75,7 @@ def find(slot: str, name: str, what: str) -> Found:
         text = _text(module, where)
         if text is None:
             continue
-        declared = _declared(text)
+        declared = spelling.slot(_declared(text))
         if declared == slot:
             return _listed(imported(module, last, where), last, where)
         seen.append((module, declared))
@@ -103,15 +104,17 @@ def slot_of(name: str) -> str | None:
     """
     modules = (name, name.rpartition(".")[0]) if is_outside(name) else ()
     texts = (_text(module, f"plug-in {quoted(name)}") for module in modules)
-    return next((slot for text in texts if text is not None and (slot := _declared(text))), None)
+    found = (_declared(text) for text in texts if text is not None)
+    return next((spelling.slot(slot) for slot in found if slot), None)
 
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a slot by name."""
-    points = metadata.entry_points(group=f"sparring.{slot}")
+    groups = [f"sparring.{name}" for name in reversed(spelling.slots(slot))]
     return {
         point.name: point
-        for point in points
+        for group in groups
+        for point in metadata.entry_points(group=group)
         if point.name.isidentifier() and point.pattern.match(point.value)
     }
 

@@ -15,10 +15,10 @@ from sparring.guard import Call
 from sparring.schedule import Schedule
 
 SLOTS = {
-    "games": "game",
+    "environments": "environment",
     "render": "renderer",
     "samplers": "sampler",
-    "agents": "agent",
+    "players": "player",
     "oracles": "oracle",
     "rewards": "reward",
     "columns": "column",
@@ -31,14 +31,14 @@ SLOTS = {
     "league.matchmakers": "matchmaker",
     "rollout.plans": "rollout plan",
 }
-PARTS = {"games.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
+PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
 KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
-    "games": "games.N",
+    "environments": "environments.N",
     "render": "renderer",
     "samplers": "sampler",
-    "agents": "bots, evaluation.opponents",
-    "oracles": "games.N.oracle",
-    "games.solver": "games.N.oracle",
+    "players": "bots, evaluation.opponents",
+    "oracles": "environments.N.oracle",
+    "environments.solver": "environments.N.oracle",
     "rewards": "rewards.N",
     "credit": "credit",
     "losses": "losses.N",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sparring import spelling
 from sparring.config import RunConfig
 from sparring.errors import ConfigError, UnknownNameError, nearest, quoted
 from sparring.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
@@ -88,7 +89,7 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
     """
     if not isinstance(data, Mapping):
         raise ConfigError(f"{what} must be a mapping of keys to values, got {type(data).__name__}.")
-    data = dict(data)
+    data = spelling.keys(data, what)
     bases = data.pop("extends", [])
     bases = [bases] if isinstance(bases, str) else bases
     if not isinstance(bases, list) or not all(isinstance(base, str) for base in bases):
@@ -144,7 +145,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     Raises:
         ConfigError: an override without '=', or a path through something that has no parts.
     """
-    result = copy.deepcopy(dict(data))
+    result = copy.deepcopy(spelling.keys(data, "The configuration"))
     for override in overrides:
         path, separator, text = override.partition("=")
         what = f"Override {quoted(override, 80)}"
@@ -153,7 +154,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         value = parse_value(text, what, path)
         if path.count(".") >= MAX_DEPTH:
             raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
-        _assign(result, path.split("."), value, what)
+        _assign(result, spelling.path(path).split("."), value, what)
     return result
 
 

@@ -173,7 +173,8 @@ class TurnTable:
     seat: IntArray
     agent: IntArray  # index into agent_names
     turn_index: IntArray
-    # sum of the turn's reward components, in the game's units times its scale (games.N.scale)
+    # sum of the turn's reward components, in the game's units times its scale
+    # (environments.N.scale)
     reward: FloatArray
     done: BoolArray  # last turn of its trajectory
     state_key: IntArray  # equal exactly when the information states are equal, within a game

@@ -12,7 +12,7 @@ from sparring.models.language_model import load_language_model
 
 CONFIG = """
 steps: 2
-games: [{name: kuhn_poker, options: {style: full}, illegal: {penalty: 1.0}}]
+environments: [{name: kuhn_poker, options: {style: full}, illegal: {penalty: 1.0}}]
 model: {name: FOLDER, lora: {rank: 4}, gradient_checkpointing: RECOMPUTE}
 renderer: {name: chat, answer: boxed}
 rollout: {games_per_step: 8, max_new_tokens: 6}

@@ -82,15 +82,15 @@ def test_resume_without_a_recipe_goes_on(trained):
         (["train", "kuhn-tiny", "losses.5.weight=1"], "not an index"),
         (["train", "kuhn-tiny", "seed"], "must look like"),
         (["train", "kuhn-tiny", "rollout.group_size=5"], "must divide"),
-        (["train", "kuhn-tiny", "games.0.name=khun_poker", "--run", "{tmp}/x"], "kuhn_poker"),
-        (["train", "kuhn-tiny", "games.0.illegal.rule=forfiet", "--run", "{tmp}/x"], "forfeit"),
+        (["train", "kuhn-tiny", "environments.0.name=khun_poker", "--run", "{tmp}/x"], "kuhn_poker"),
+        (["train", "kuhn-tiny", "environments.0.illegal.rule=forfiet", "--run", "{tmp}/x"], "forfeit"),
         (["train", "kuhn-tiny", "model.name={tmp}", "--run", "{tmp}/x"], "no config.json"),
         (["train", "--resume", "--run", "{tmp}/nowhere"], "no run folder"),
         (["evaluate", "{tmp}/nowhere"], "no run folder"),
         (["evaluate", "{tmp}"], "not a run folder"),
         (["report", "{tmp}"], "not a run folder"),
         (["play", "{tmp}/nowhere"], "no run folder"),
-        (["list", "gmes"], "Did you mean 'games'"),
+        (["list", "enviroments"], "Did you mean 'environments'"),
         (["explain", "grpoo"], "Did you mean 'grpo'"),
     ],
 )
@@ -159,7 +159,7 @@ def test_export_loads_with_transformers(trained, tmp_path):
     assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
 
 
-@pytest.mark.parametrize("what", ["games", "methods", "recipes", "suites", "credit", "losses"])
+@pytest.mark.parametrize("what", ["environments", "methods", "recipes", "suites", "credit", "losses"])
 def test_lists(what):
     rows = json.loads(call("list", what, "--json").stdout)
     assert rows and all(row["summary"] for row in rows), rows
@@ -208,7 +208,7 @@ def test_the_version_is_that_of_the_package_and_the_citation():
     assert "Apache License" in (root / "LICENSE").read_text()
 
 
-@pytest.mark.parametrize("what", ["recipes", "games", "credit"])
+@pytest.mark.parametrize("what", ["recipes", "environments", "credit"])
 def test_a_piped_list_has_a_line_each_with_whole_names(what):
     rows = json.loads(call("list", what, "--json").stdout)
     lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sparring import cli, registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import SparringError
-from sparring.games.catalogue import make_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import parse_named
 
@@ -35,7 +35,7 @@ def figures(outcome):
 
 
 def test_every_estimator_is_in_the_json_and_two_calls_agree():
-    first, again = (figures(call("--game", "kuhn_poker", *FEW, "--json")) for _ in range(2))
+    first, again = (figures(call("--environment", "kuhn_poker", *FEW, "--json")) for _ in range(2))
     assert first == again
     (game,) = first["games"]
     assert {row["estimator"].partition(":")[0] for row in game["rows"]} == set(registry.names("credit"))
@@ -44,11 +44,11 @@ def test_every_estimator_is_in_the_json_and_two_calls_agree():
         if "refused" not in row:
             assert row["bias"]["low"] <= row["bias"]["mean"] <= row["bias"]["high"]
             assert set(row["seats"]) == {"first", "second"}
-    assert figures(call("--game", "kuhn_poker", *FEW, "--json", "--seed", 1)) != first
+    assert figures(call("--environment", "kuhn_poker", *FEW, "--json", "--seed", 1)) != first
 
 
 def test_the_table_says_what_was_played_and_what_was_refused():
-    outcome = call("--game", "kuhn_poker", *FEW, *SOME)
+    outcome = call("--environment", "kuhn_poker", *FEW, *SOME)
     assert outcome.exit_code == 0, outcome.output
     text = " ".join(outcome.stdout.split())
     assert re.search(r"grpo:dr_grpo 0\.125 \[0\.125, 0\.125\]", text)
@@ -59,7 +59,7 @@ def test_the_table_says_what_was_played_and_what_was_refused():
 
 def test_bias_cosine_and_both_variances_come_with_their_intervals(tmp_path):
     """The first five figures of a row, and no others; on the page as on the terminal."""
-    outcome = call("--game", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md")
+    outcome = call("--environment", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md")
     assert outcome.exit_code == 0, outcome.output
     interval, plain = r"-?[\d.e+]+ \[-?[\d.e+]+, -?[\d.e+]+\]", r"(-|-?[\d.e+]+)"
     (row,) = (line for line in (tmp_path / "lab.md").read_text().splitlines() if line.startswith("| [`grpo`]"))
@@ -71,7 +71,7 @@ def test_the_command_that_makes_the_page_names_games_that_are_small_enough():
     """`make credit-lab`: every game of it can be enumerated, three positions of tic-tac-toe among them."""
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "credit-lab.json"
     words = shlex.split(json.loads(results.read_text(encoding="utf-8"))["command"])
-    named = [word for flag, word in itertools.pairwise(words) if flag == "--game"]
+    named = [word for flag, word in itertools.pairwise(words) if flag == "--environment"]
     assert len(named) == 9 and sum(name.startswith("tic_tac_toe start=") for name in named) == 3
     for text in named:
         name, options = parse_named(text, "Game", "")
@@ -80,7 +80,7 @@ def test_the_command_that_makes_the_page_names_games_that_are_small_enough():
 
 @pytest.mark.parametrize("policy", ["uniform", "tiny"])
 def test_other_policies_play(policy):
-    result = figures(call("--game", "tiny_hanabi", "--policy", policy, *FEW, *SOME, "--json"))
+    result = figures(call("--environment", "tiny_hanabi", "--policy", policy, *FEW, *SOME, "--json"))
     assert result["settings"]["policy"] == policy
     assert result["games"][0]["gradient_norm"] > 0
 
@@ -89,19 +89,19 @@ def test_a_run_is_measured_on_its_own_games(tmp_path):
     quick = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
     trained = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *quick, "--run", str(tmp_path / "run")])
     assert trained.exit_code == 0, trained.output
-    every, named = (figures(call("--policy", tmp_path / "run", *FEW, *SOME, *games, "--json")) for games in ((), ("--game", "kuhn_poker")))
+    every, named = (figures(call("--policy", tmp_path / "run", *FEW, *SOME, *games, "--json")) for games in ((), ("--environment", "kuhn_poker")))
     assert every == named
     assert [game["game"] for game in every["games"]] == ["kuhn_poker"]
-    other = call("--policy", tmp_path / "run", "--game", "leduc_poker", *FEW)
+    other = call("--policy", tmp_path / "run", "--environment", "leduc_poker", *FEW)
     assert "Unknown game of the run" in str(other.exception)
 
 
 def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
     page = tmp_path / "docs" / "lab.md"
-    outcome = call("--game", "kuhn_poker", "--game", "leduc_poker style=full", *FEW, *SOME, "--page", page)
+    outcome = call("--environment", "kuhn_poker", "--environment", "leduc_poker style=full", *FEW, *SOME, "--page", page)
     assert outcome.exit_code == 0, outcome.output
     text = page.read_text()
-    assert f"sparring credit compare --game kuhn_poker --game 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'" in text
+    assert f"sparring credit compare --environment kuhn_poker --environment 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'" in text
     assert text.count("| [`rloo`](methods/credit-rloo.md) | 0.000 ") == 2
     assert text.count("[`gae lam=0.5`](methods/credit-gae.md)") == 2
     assert text.count("[`ppr process=steps`](methods/credit-ppr.md): not measured.") == 2
@@ -114,7 +114,7 @@ def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
 
 
 def test_seconds_are_measured_unless_told_not_to():
-    arguments = ["--game", "kuhn_poker", "--estimators", "outcome", "--episodes", 320, "--batch", 32, "--json"]
+    arguments = ["--environment", "kuhn_poker", "--estimators", "outcome", "--episodes", 320, "--batch", 32, "--json"]
     timed, untimed = (json.loads(call(*arguments, *more).stdout)["games"][0]["rows"][0] for more in ((), ("--no-time",)))
     assert timed.pop("seconds") > 0
     assert untimed.pop("seconds") is None
@@ -122,7 +122,7 @@ def test_seconds_are_measured_unless_told_not_to():
 
 
 def test_a_plot_is_written(tmp_path):
-    outcome = call("--game", "kuhn_poker", *FEW, *SOME, "--plot", tmp_path / "plot.svg")
+    outcome = call("--environment", "kuhn_poker", *FEW, *SOME, "--plot", tmp_path / "plot.svg")
     assert outcome.exit_code == 0, outcome.output
     marks = ElementTree.fromstring((tmp_path / "plot.svg").read_text()).findall("{http://www.w3.org/2000/svg}circle")
     assert len(marks) > 4  # one per estimator in the legend, and the marks themselves
@@ -132,20 +132,20 @@ def test_a_plot_is_written(tmp_path):
     ("arguments", "message"),
     [
         ([], "Name a game"),
-        (["--game", "khun_poker"], "Did you mean 'kuhn_poker'"),
-        (["--game", "kuhn_poker player=3"], "Did you mean 'players'"),
-        (["--game", "connect_four"], "too large for exact evaluation"),
-        (["--game", "leduc_poker", "--max-states", "100"], "too large for exact evaluation"),
-        (["--game", "kuhn_poker", "--estimators", "grppo"], "Did you mean 'grpo'"),
-        (["--game", "kuhn_poker", "--estimators", "grpo:dr"], "preset"),
-        (["--game", "kuhn_poker", "--policy", "{tmp}/nowhere"], "run folder"),
-        (["--game", "kuhn_poker", "--policy", "{tmp}"], "not a run folder"),
-        (["--game", "kuhn_poker", "--policy", "randm"], "Did you mean 'random'"),
-        (["--game", "kuhn_poker", "--episodes", "10"], "write --episodes 256"),
-        (["--game", "kuhn_poker", "--group-size", "7"], "whole groups"),
-        (["--game", "kuhn_poker", "--game", "tiny_hanabi", *map(str, FEW), *SOME, "--plot", "{tmp}/x.svg"], "use --page"),
-        (["--game", "kuhn_poker", *map(str, FEW), *SOME, "--plot", "{tmp}/no/x.svg"], "cannot be written"),
-        (["--game", "kuhn_poker", *map(str, FEW), *SOME, "--page", "{tmp}/something/x.md"], "cannot be written"),
+        (["--environment", "khun_poker"], "Did you mean 'kuhn_poker'"),
+        (["--environment", "kuhn_poker player=3"], "Did you mean 'players'"),
+        (["--environment", "connect_four"], "too large for exact evaluation"),
+        (["--environment", "leduc_poker", "--max-states", "100"], "too large for exact evaluation"),
+        (["--environment", "kuhn_poker", "--estimators", "grppo"], "Did you mean 'grpo'"),
+        (["--environment", "kuhn_poker", "--estimators", "grpo:dr"], "preset"),
+        (["--environment", "kuhn_poker", "--policy", "{tmp}/nowhere"], "run folder"),
+        (["--environment", "kuhn_poker", "--policy", "{tmp}"], "not a run folder"),
+        (["--environment", "kuhn_poker", "--policy", "randm"], "Did you mean 'random'"),
+        (["--environment", "kuhn_poker", "--episodes", "10"], "write --episodes 256"),
+        (["--environment", "kuhn_poker", "--group-size", "7"], "whole groups"),
+        (["--environment", "kuhn_poker", "--environment", "tiny_hanabi", *map(str, FEW), *SOME, "--plot", "{tmp}/x.svg"], "use --page"),
+        (["--environment", "kuhn_poker", *map(str, FEW), *SOME, "--plot", "{tmp}/no/x.svg"], "cannot be written"),
+        (["--environment", "kuhn_poker", *map(str, FEW), *SOME, "--page", "{tmp}/something/x.md"], "cannot be written"),
     ],
 )
 def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):

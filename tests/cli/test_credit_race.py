@@ -16,7 +16,7 @@ def call(*arguments):
 
 
 def test_a_race_with_the_lab_beside_it_and_its_page(tmp_path):
-    lab = call("compare", "--game", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--estimators", "mars,grpo,rae", "--json")
+    lab = call("compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--estimators", "mars,grpo,rae", "--json")
     (tmp_path / "lab.json").write_text(lab.stdout)
     options = ["--estimators", "mars,grpo,rae,ppr", "--seeds", 2, "--folder", tmp_path / "runs", "--workers", 1]
     page = ["--lab", tmp_path / "lab.json", "--page", tmp_path / "race.md"]

@@ -25,14 +25,14 @@ def result(*arguments):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("evaluate") / "run"
-    games = "games=[{name: tic_tac_toe, oracle: {name: mcts, simulations: 20}}, {name: kuhn_poker, weight: 0}]"
+    games = "environments=[{name: tic_tac_toe, oracle: {name: mcts, simulations: 20}}, {name: kuhn_poker, weight: 0}]"
     outcome = call("train", "kuhn-tiny", *QUICK, games, "evaluation.exact=false", "--run", path, "--json")
     assert outcome.exit_code == 0, outcome.output
     return path
 
 
 def test_any_agent_on_any_game():
-    found = result("--agent", "minimax", "--game", "tic_tac_toe", "--game", NIM, "--games", 4)
+    found = result("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
     assert found["agent"] == "minimax" and found["figures"] == {}
     rows = {(row["game"], row["opponent"], row["role"]): row for row in found["matches"]}
     assert set(rows) == {(game, "random", role) for game, roles in (("tic_tac_toe", "XO"), ("nim", ("first", "second"))) for role in roles}
@@ -45,13 +45,13 @@ def test_any_agent_on_any_game():
 
 def test_a_game_of_one_seat_is_played_alone_and_says_success():
     found = result(
-        "--agent", "random", "--game", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2"
+        "--agent", "random", "--environment", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2"
     )
     (row,) = found["matches"]
     assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")
     assert row["starts"] == "unseen"
     assert set(row["intervals"]) == {"success", "return", "illegal", "regret", "optimal"}
-    shown = call("evaluate", "--agent", "random", "--game", "sudoku blanks=2", "--games", 5).stdout
+    shown = call("evaluate", "--agent", "random", "--environment", "sudoku blanks=2", "--games", 5).stdout
     assert "success" in shown and "optimal moves" in shown and "constraint" in shown and " win " not in shown
 
 
@@ -66,7 +66,7 @@ def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
 
 
 def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
-    bank = "games=[{name: sudoku, options: {blanks: 1, puzzles: 3}}]"
+    bank = "environments=[{name: sudoku, options: {blanks: 1, puzzles: 3}}]"
     small = [*QUICK, "model.context=96", bank, "evaluation.opponents=[]", "evaluation.exact=false"]
     assert call("train", "kuhn-tiny", *small, "--run", tmp_path / "run").exit_code == 0
     found = result(tmp_path / "run", "--games", 3, "--league")
@@ -84,18 +84,18 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
 
 
 def test_a_run_is_measured_on_games_it_has_not_seen_and_words_it_lacks_are_told(run):
-    found = result(run, "--game", NIM, "--game", "nim pile_sizes=2;2", "--games", 2)
+    found = result(run, "--environment", NIM, "--environment", "nim pile_sizes=2;2", "--games", 2)
     assert {row["game"] for row in found["matches"]} == {"nim(is_misere=False,pile_sizes=1_2)", "nim(pile_sizes=2_2)"}
     assert any("are unknown to the model" in note for note in found["notes"])
 
 
 def test_seeds_bind():
-    command = ["--agent", "random", "--game", NIM, "--games", 20]
+    command = ["--agent", "random", "--environment", NIM, "--games", 20]
     assert result(*command) == result(*command, "--seed", 0) != result(*command, "--seed", 1)
 
 
 def test_what_cannot_be_judged_is_a_note():
-    found = result("--agent", "random", "--game", "tiny_hanabi", "--games", 2)
+    found = result("--agent", "random", "--environment", "tiny_hanabi", "--games", 2)
     assert "tiny_hanabi: no regret, as no exact oracle can judge it (minimax: something is hidden" in found["notes"][0]
     assert all("regret" not in row["intervals"] for row in found["matches"])
 
@@ -103,15 +103,15 @@ def test_what_cannot_be_judged_is_a_note():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "minimax"], "--oracle minimax can judge none of the games"),
-        (["--agent", "random", "--game", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
-        (["--agent", "random", "--game", "kuhn_pokr"], "Did you mean 'kuhn_poker'"),
-        (["--agent", "random", "--game", "kuhn_poker", "--game", "kuhn_poker"], "Game 'kuhn_poker' is named twice"),
-        (["--agent", "random", "--game", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
-        (["--agent", "random", "--game", "kuhn_poker", "--league"], "--league rates"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minimax"], "--oracle minimax can judge none of the games"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
+        (["--agent", "random", "--environment", "kuhn_pokr"], "Did you mean 'kuhn_poker'"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"], "Game 'kuhn_poker' is named twice"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--league"], "--league rates"),
         (["--agent", "random"], "--agent belongs to a suite or to games"),
-        (["--agent", "random", "--game", "kuhn_poker", "--suite", "mars"], "do not go with --suite"),
+        (["--agent", "random", "--environment", "kuhn_poker", "--suite", "mars"], "do not go with --suite"),
         (["--agent", "random", "--suite", "mars", "--oracle-turns", "9"], "do not go with --suite"),
     ],
 )

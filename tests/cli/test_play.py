@@ -19,7 +19,7 @@ def call(*arguments, text=None):
 @pytest.fixture(scope="module")
 def poker(tmp_path_factory):
     path = tmp_path_factory.mktemp("play") / "run"
-    outcome = call("train", "kuhn-tiny", *SMALL, "games.0.options.style=brief", "--run", path)
+    outcome = call("train", "kuhn-tiny", *SMALL, "environments.0.options.style=brief", "--run", path)
     assert outcome.exit_code == 0, outcome.output
     return path
 

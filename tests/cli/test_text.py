@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
-from sparring.agents.base import Reply
 from sparring.cli.text import PlainFormatter, fitted, say, shown
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.players.base import Reply
 from sparring.recipe import load_recipe
 from sparring.report.progress import Watcher
 from sparring.report.terminal import PlainConsole

@@ -28,7 +28,7 @@ def written(tmp_path_factory):
 @pytest.mark.parametrize("name", [name for name in RECIPES if not name.rpartition("/")[2].startswith("_")])
 def test_an_old_recipe_resolves_on_top_of_old_ones(written, monkeypatch, name):
     monkeypatch.setattr(recipe, "FOLDER", written / "recipes")
-    assert resolve(recipe.load_recipe(name)).games
+    assert resolve(recipe.load_recipe(name)).environments
 
 
 @pytest.mark.parametrize("name", SUITES)

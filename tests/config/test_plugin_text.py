@@ -33,10 +33,10 @@ def test_a_loss_has_its_weight_in_the_text():
 
 def test_a_recipe_may_name_every_plug_in_by_text():
     changes = ["credit=grpo:dr_grpo", "losses=[ppo_clip, entropy_bonus weight=0.1]", "selection=variance_filter", "rollout.group_size=8"]
-    changes += ["evaluation.opponents=[random games_per_seat=5]", "games.0.oracle='cfr iterations=50'", "bots.b=random"]
+    changes += ["evaluation.opponents=[random games_per_seat=5]", "environments.0.oracle='cfr iterations=50'", "bots.b=random"]
     long = ["credit={name: grpo, preset: dr_grpo}", "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]"]
     long += ["selection={name: variance_filter}", "rollout.group_size=8", "evaluation.opponents=[{name: random, games_per_seat: 5}]"]
-    long += ["games.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
+    long += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
     short, written = (resolve(apply_overrides(load_recipe("kuhn-tiny"), found)) for found in (changes, long))
     assert short == written
 
@@ -57,14 +57,14 @@ def test_a_recipe_may_name_every_plug_in_by_text():
 )
 def test_a_text_that_names_nothing_is_one_line(text, said):
     with pytest.raises(ConfigError) as caught:
-        resolve({"games": [{"name": "kuhn_poker"}], "credit": text})
+        resolve({"environments": [{"name": "kuhn_poker"}], "credit": text})
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_plug_in_or_one_line(text):
     try:
-        resolve({"games": [{"name": "kuhn_poker"}], "credit": text})
+        resolve({"environments": [{"name": "kuhn_poker"}], "credit": text})
     except ConfigError as error:
         assert "\n" not in str(error)
 

@@ -5,18 +5,18 @@ import inspect
 import pytest
 
 from sparring import registry
-from sparring.agents.base import PendingTurn, Reply
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.players.base import PendingTurn, Reply
 from sparring.rng import Stream
 
 OPTIONS = {"human": {"ask": lambda text: text.rsplit("Legal actions: ", 1)[1].split()[0].strip(",.\n")}}
 NEEDS_MORE = [
     name
-    for name in registry.names("agents")
-    if any(option.default is inspect.Parameter.empty for option in registry.load("agents", name).options.values())
+    for name in registry.names("players")
+    if any(option.default is inspect.Parameter.empty for option in registry.load("players", name).options.values())
 ]
-NOT_TIC_TAC_TOE = {"cfr"}  # see tests/agents/test_cfr.py
-NAMES = [name for name in registry.names("agents") if name not in {*NEEDS_MORE, *NOT_TIC_TAC_TOE}]
+NOT_TIC_TAC_TOE = {"cfr"}  # see tests/players/test_cfr.py
+NAMES = [name for name in registry.names("players") if name not in {*NEEDS_MORE, *NOT_TIC_TAC_TOE}]
 
 
 def turns(number=12):
@@ -32,7 +32,7 @@ def turns(number=12):
 
 
 def made(name):
-    return registry.bind("agents", name, OPTIONS.get(name, {}))()
+    return registry.bind("players", name, OPTIONS.get(name, {}))()
 
 
 def test_agents_that_need_options_are_known():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part
 from sparring.rng import Stream
@@ -20,7 +20,7 @@ IDS = [f"{name}-{prior}" for name, prior in CASES]
 
 
 def solver(name):
-    return load_part("games", name, "solver")
+    return load_part("environments", name, "solver")
 
 
 def positions(name, plays=6):
@@ -43,7 +43,7 @@ def belief(name, prior):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_belief_is_about_a_game_and_says_what_it_is(name):
-    assert name in registry.names("games")
+    assert name in registry.names("environments")
     plugin = solver(name)
     assert plugin.module.ORACLE == "posterior"
     assert make_game(name).spiel.get_type().short_name == name

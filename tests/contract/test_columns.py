@@ -145,7 +145,7 @@ def test_a_component_that_no_reward_gives_is_refused(name, option):
     with pytest.raises(ConfigError, match=rf"'{name}' reads the reward component 'best_action' \(its option {option}\)"):
         configured(f"credit={{name: {name}}}")
     configured(f"credit={{name: {name}, {option}: game}}")
-    configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "games.0.oracle={name: cfr}")
+    configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "environments.0.oracle={name: cfr}")
 
 
 @pytest.mark.parametrize("name", recipe_names())

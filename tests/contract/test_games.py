@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import GameError
-from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 from sparring.testing import check_environment
 from sparring.types import Observation
@@ -38,7 +38,7 @@ MORE = {
 WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [
     (name, options)
-    for name in registry.names("games")
+    for name in registry.names("environments")
     for options in [*({"players": seats} for seats in SEATS.get(name, ())), *MORE.get(name, ()), *([] if name in SEATS else [{}])]
 ]
 ADAPTED = [
@@ -85,7 +85,7 @@ def test_shape_of_a_game(name, options, style):
 
 @pytest.mark.parametrize(("name", "options"), WRITTEN)
 def test_the_public_check_passes(name, options):
-    check_environment(registry.bind("games", name, options), plays=3)
+    check_environment(registry.bind("environments", name, options), plays=3)
 
 
 @pytest.mark.parametrize(("name", "options"), ALL)

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sparring.credit
-import sparring.games
+import sparring.environments
 from sparring import cli, registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.solvers import solved_by
 from sparring.rng import Stream
@@ -55,8 +55,8 @@ def median_of_batch(turns: TurnTable, state: Mapping[str, Any], *, scale: float 
 '''
 WORDING = '''"""Environment: the urns again."""
 
-from sparring.games.base import Game, Style
-from sparring.games.our_urns.rules import made
+from sparring.environments.openspiel.base import Game, Style
+from sparring.environments.our_urns.rules import made
 
 
 def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
@@ -70,8 +70,8 @@ def our_urns(*, draws: int = 3, style: Style = "brief") -> Game:
 '''
 RULES = '''"""The rules."""
 
-from sparring.games.base import Game, Style
-from sparring.games.urn import urn
+from sparring.environments.openspiel.base import Game, Style
+from sparring.environments.urn import urn
 
 
 def made(draws: int, style: Style) -> Game:
@@ -84,7 +84,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.games.base import State
+from sparring.environments.openspiel.base import State
 from sparring.types import Judgement
 
 ORACLE = "posterior"
@@ -109,11 +109,11 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "our_urns").mkdir()
     for module, text in {"__init__": WORDING, "rules": RULES, "solver": SOLVER}.items():
         (tmp_path / "our_urns" / f"{module}.py").write_text(text)
-    monkeypatch.setattr(sparring.games, "__path__", [*sparring.games.__path__, str(tmp_path)])
+    monkeypatch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(tmp_path)])
     importlib.invalidate_caches()
     registry.forget()
     yield
-    for module in [name for name in sys.modules if name.startswith("sparring.games.our_urns")]:
+    for module in [name for name in sys.modules if name.startswith("sparring.environments.our_urns")]:
         del sys.modules[module]
     registry.forget()
 
@@ -145,11 +145,11 @@ def page_of(slot, name):
 
 
 def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(folder):
-    assert "our_urns" in registry.names("games") and "our_urns" in solved_by("posterior")
-    assert "our_urns" in call("list", "games")
+    assert "our_urns" in registry.names("environments") and "our_urns" in solved_by("posterior")
+    assert "our_urns" in call("list", "environments")
     assert "most: what the first action is worth" in call("explain", "our_urns")
-    page = page_of("games", "our_urns")
-    assert "src/sparring/games/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
+    page = page_of("environments", "our_urns")
+    assert "src/sparring/environments/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
     game = make_game("our_urns", options={"draws": 2})
     oracle, note = chosen_oracle(game)
     assert (oracle.name, note) == ("posterior", "")
@@ -169,7 +169,7 @@ def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
     assert "A = scale" in call("explain", "median_of_batch")
     page = page_of("credit", "median_of_batch")
     assert "doubled" in page and "Never" in page
-    lab = call("credit", "compare", "--game", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json")
+    lab = call("credit", "compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json")
     rows = {row["estimator"] for row in json.loads(lab)["games"][0]["rows"]}
     assert {"median_of_batch", "median_of_batch:doubled"} <= rows
     small = ("steps=1", "rollout.games_per_step=8", "evaluation.every=1", "model.hidden_size=8", "model.heads=1")
@@ -180,4 +180,4 @@ def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
 
 def test_and_nothing_is_left_of_it():
     assert "median_of_batch" not in registry.names("credit")
-    assert "our_urns" not in (*registry.names("games"), *solved_by("posterior"))
+    assert "our_urns" not in (*registry.names("environments"), *solved_by("posterior"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.oracles.reference import has_reference, reference_of
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part, offering
@@ -21,7 +21,7 @@ IDS = [f"{name}-{'-'.join(options) or 'default'}" for name, options in CASES]
 
 
 def solver(name):
-    return load_part("games", name, "solver")
+    return load_part("environments", name, "solver")
 
 
 def positions(name, plays=8, most=24):
@@ -38,7 +38,7 @@ def positions(name, plays=8, most=24):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_puzzle_is_a_game_and_says_what_it_is(name):
-    assert name in registry.names("games")
+    assert name in registry.names("environments")
     plugin = solver(name)
     assert plugin.module.ORACLE == "constraint"
     assert make_game(name).spiel.get_type().short_name == name
@@ -78,7 +78,7 @@ def test_forced_moves_are_right(name):
             assert two.best is None or all(value == top for value, ok in zip(two.values, two.best, strict=True) if ok)
 
 
-@pytest.mark.parametrize("name", offering("games", "solver", "def reference("))
+@pytest.mark.parametrize("name", offering("environments", "solver", "def reference("))
 def test_a_reference_solves_the_game_whenever_it_is_asked_for(name):
     game = make_game(name)
     for seed in range(6):

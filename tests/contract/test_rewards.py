@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.rewards.bounds import UNSHAPED
 from sparring.testing import check_reward
 from sparring.testing.rewards import check_reward_of

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import table
 
-from sparring.agents.random import random
 from sparring.credit.bi_level_gae import bi_level_gae
 from sparring.credit.gae import gae
 from sparring.credit.hiper import hiper
 from sparring.credit.vtrace import vtrace
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.players.random import random
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.table import turn_table

@@ -190,7 +190,7 @@ def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(
 def test_a_fork_runs_the_command_line_with_its_status(shop):
     rows = [
         {"command": "sparring list slots-that-are-none", "status": 2},
-        {"command": "sparring list agents", "expect": "mcts"},
+        {"command": "sparring list players", "expect": "mcts"},
     ]
     assert tried(shop, "docs/a.md", *rows) == []
     assert tried(shop, "docs/b.md", {"command": "sparring explain no-such-name"}) != []

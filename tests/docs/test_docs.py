@@ -57,7 +57,7 @@ def test_a_single_entry_of_several_lines_is_whole():
     assert pages.described_options(parts["Raises"]) == {"KeyError": "never, or once."}
 
 
-@pytest.mark.parametrize("slot", [slot for slot in registry.SLOTS if slot != "games"])
+@pytest.mark.parametrize("slot", [slot for slot in registry.SLOTS if slot != "environments"])
 def test_every_option_of_a_method_is_described(slot):
     for plugin in registry.loadable(slot):
         described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
@@ -65,10 +65,10 @@ def test_every_option_of_a_method_is_described(slot):
         assert not [name for name in options if not described.get(name)], plugin.name
 
 
-@pytest.mark.parametrize("name", offering("games", "solver", "ORACLE"))
+@pytest.mark.parametrize("name", offering("environments", "solver", "ORACLE"))
 def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
-    solver = load_part("games", name, "solver")
-    page = pages.method_page(registry.load("games", name)).partition("\n## Solver\n")[2]
+    solver = load_part("environments", name, "solver")
+    page = pages.method_page(registry.load("environments", name)).partition("\n## Solver\n")[2]
     described = pages.described_options(pages.sections(inspect.getdoc(solver.function))["Args"])
     assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
     assert f"(games-{name}.md#solver)" in pages.method_page(registry.load("oracles", solver.module.ORACLE))
@@ -104,7 +104,7 @@ def test_types_are_written_as_people_read_them():
 # -- pages
 
 
-@pytest.mark.parametrize("slot", ["games", *METHOD_SLOTS])
+@pytest.mark.parametrize("slot", ["environments", *METHOD_SLOTS])
 def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
     for name in registry.names(slot):
         plugin = registry.load(slot, name)
@@ -139,7 +139,7 @@ def test_the_reference_has_every_key():
     page = pages.config_page()
     for section in (
         config.RunConfig,
-        config.GameConfig,
+        config.EnvironmentConfig,
         config.RolloutConfig,
         config.LearnerConfig,
         config.LossConfig,
@@ -174,10 +174,10 @@ def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_
 
 def test_the_page_of_environments_has_every_one():
     page = generate.environments_page()
-    assert all(f"| [`{name}`](methods/games-{name}.md) |" in page for name in registry.built_in("games"))
+    assert all(f"| [`{name}`](methods/environments-{name}.md) |" in page for name in registry.built_in("environments"))
     assert "| 2, 3 | yes | zero-sum | - | `demo`, `kuhn-tiny`" in page
-    solvers = {name: load_part("games", name, "solver") for name in registry.built_in("games")}
-    linked = {(name, oracle) for oracle, name in re.findall(r"\[`(\w+)`\]\(methods/games-(\w+)\.md#solver\)", page)}
+    solvers = {name: load_part("environments", name, "solver") for name in registry.built_in("environments")}
+    linked = {(name, oracle) for oracle, name in re.findall(r"\[`(\w+)`\]\(methods/environments-(\w+)\.md#solver\)", page)}
     assert linked == {(name, solver.module.ORACLE) for name, solver in solvers.items() if solver is not None} != set()
 
 

@@ -10,7 +10,7 @@ from sparring import config, registry
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "finding-methods.md").read_text(encoding="utf-8")
-BASE = {"games": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], "rollout": {"games_per_step": 64}}
+BASE = {"environments": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], "rollout": {"games_per_step": 64}}
 HEAD = ["the field's name", "where it is here", "lines to paste", "what differs"]
 
 

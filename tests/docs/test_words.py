@@ -72,7 +72,7 @@ def test_the_places_of_a_word_exist(row):
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        ("key `games.N.orakel`", ["games.N.orakel"]),
+        ("key `environments.N.orakel`", ["environments.N.orakel"]),
         ("key `rollout.starts.more`", ["rollout.starts.more"]),
         ("metric `nash`", ["nash"]),
         ("slot `games`; slot `players`", ["players"]),

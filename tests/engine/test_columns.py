@@ -21,7 +21,7 @@ KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
 def engine_that_needs(*needs, game=KUHN, **changes):
     """Return an engine whose estimator is taken to need these columns."""
-    config = resolve({"games": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes})
+    config = resolve({"environments": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes})
     plugin = config.credit.bind("credit").plugin.module
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin, "NEEDS", set(needs), raising=False)
@@ -31,7 +31,7 @@ def engine_that_needs(*needs, game=KUHN, **changes):
 def batch(run):
     specs = starts(
         0,
-        games=run.games,
+        games=run.environments,
         rollout=run.config.rollout,
         matchmaker=run.config.matchmaker.bind("league.matchmakers"),
         members=(),
@@ -84,7 +84,7 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
 def test_action_values_are_those_of_the_policy_that_plays():
     run = engine_that_needs("action_value", "state_value", "default_value")
     episodes, turns = batch(run)
-    game = run.games[0][0]
+    game = run.environments[0][0]
     states = enumerate_info_states(game)
     values = exact_values(states, ask(run.agent("learner"), states)[0])
     number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}

@@ -12,7 +12,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError
 from sparring.rng import Stream
 
-BASE = {"games": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
+BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,10 @@ def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
     for number, engine in enumerate((tiny, adapted)):
         folder = tmp_path / str(number)
         export(engine, folder, step=3)
-        prompt = first_prompt(engine, engine.games[0][0])
+        prompt = first_prompt(engine, engine.environments[0][0])
         assert all(f"    {line}" in (folder / CARD).read_text() for line in prompt.splitlines())
         ids = AutoTokenizer.from_pretrained(folder)(prompt, add_special_tokens=False)["input_ids"]
-        state = engine.games[0][0].reset(Stream.from_seed(0).child("card"))
+        state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
         assert tuple(ids) == tuple(engine.renderer.initial(state.observe(0).text))
 
 

@@ -15,7 +15,7 @@ def engine(folder, **model):
         resolve(
             {
                 "threads": 1,
-                "games": [{"name": "kuhn_poker", "options": {"style": "full"}}],
+                "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}],
                 "model": {"name": str(folder), **model},
                 "renderer": {"name": "chat"},
                 "rollout": {"max_new_tokens": 6},

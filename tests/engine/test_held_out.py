@@ -16,7 +16,7 @@ MINI, SIMPLE = {"name": "hanabi", "options": {"size": "mini"}}, {"name": "hanabi
 
 def engine(*games, **changes):
     sizes = {"model": {"hidden_size": 16, "heads": 2, "context": 160}, "rollout": {"games_per_step": 16}}
-    return LocalEngine(resolve({"games": games, **sizes, **changes}))
+    return LocalEngine(resolve({"environments": games, **sizes, **changes}))
 
 
 def test_a_held_out_game_is_known_and_measured_but_never_played():
@@ -35,7 +35,7 @@ def test_a_held_out_game_is_known_and_measured_but_never_played():
     assert set(seen[1]) == {"kuhn_poker"}
     assert "legal_rate/kuhn_poker" in metrics
     assert "legal_rate/tic_tac_toe" not in metrics
-    measured = Evaluator([game for game, _ in run.games], run.config.evaluation).measure(run.agent("policy"), run.root)
+    measured = Evaluator([game for game, _ in run.environments], run.config.evaluation).measure(run.agent("policy"), run.root)
     assert "match/tic_tac_toe/random/X/return" in measured
     plan = describe(run.config)
     assert (plan["games"], plan["held_out"]) == (["kuhn_poker"], ["leduc_poker", "tic_tac_toe"])
@@ -45,7 +45,7 @@ def test_a_held_out_last_game_is_not_the_fallback_of_rounding(monkeypatch):
     run = engine({"name": "kuhn_poker"}, {"name": "tic_tac_toe", "weight": 0})
     monkeypatch.setattr(type(run.root), "uniform", lambda self, index: 1.0)
     request = {"rollout": run.config.rollout, "matchmaker": Methods.of(run.config).matchmaker, "members": (), "root": run.root}
-    assert {spec.game.name for spec in starts(0, games=run.games, progress=0.0, **request)} == {"kuhn_poker"}
+    assert {spec.game.name for spec in starts(0, games=run.environments, progress=0.0, **request)} == {"kuhn_poker"}
 
 
 def test_labels_tell_two_sizes_of_a_game_apart():
@@ -57,7 +57,7 @@ def test_labels_tell_two_sizes_of_a_game_apart():
 def test_a_suite_counts_a_held_out_game_as_held_out():
     from sparring.measure.suite import load_suite
 
-    config = resolve({"games": [{**MINI, "weight": 0}, {"name": "kuhn_poker"}]})
+    config = resolve({"environments": [{**MINI, "weight": 0}, {"name": "kuhn_poker"}]})
     player = Player.__new__(Player)
     object.__setattr__(player, "config", config)
     rows = {row.name: row for row in load_suite("mars")[1].rows}

@@ -19,7 +19,7 @@ SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 
 
 def config(**changes):
-    base = {"games": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 8}, "model": SMALL}
+    base = {"environments": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 8}, "model": SMALL}
     return resolve({**base, "credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], **changes})
 
 
@@ -127,7 +127,7 @@ def test_agents_play_with_the_weights_of_now():
     setting = engine.config
     specs = starts(
         0,
-        games=engine.games,
+        games=engine.environments,
         rollout=setting.rollout,
         matchmaker=setting.matchmaker.bind("league.matchmakers"),
         members=(),
@@ -147,7 +147,7 @@ def test_agents_play_with_the_weights_of_now():
 def test_bots_with_options_are_seated_by_their_name():
     config = resolve(
         {
-            "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
             "threads": 1,
             "rollout": {"games_per_step": 4},
             "model": {"hidden_size": 8, "layers": 1, "heads": 1},
@@ -160,7 +160,7 @@ def test_bots_with_options_are_seated_by_their_name():
     assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot-weak"}
     assert run.agent("bot-weak").random_moves == 0.5
     with pytest.raises(ConfigError, match="random_moves"):
-        resolve({"games": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})
+        resolve({"environments": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})
 
 
 def test_a_tiny_model_beyond_the_memory_is_refused_before_it_is_made():

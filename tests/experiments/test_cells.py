@@ -117,7 +117,7 @@ def test_without_git_the_version_stands_for_the_commit(monkeypatch, tmp_path):
 
 def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_path):
     place, lines = Workplace(tmp_path), []
-    good, bad = cell("good", "list", "agents"), cell("bad", "list", "slots-that-are-none")
+    good, bad = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
     with pytest.raises(RunError) as raised:
         run(place, bad, good, watch=lines.append, workers=2)
     said = str(raised.value)
@@ -159,7 +159,7 @@ def sleeper(monkeypatch, tmp_path):
 
 
 def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
-    place, done = Workplace(tmp_path), cell("a", "list", "agents")
+    place, done = Workplace(tmp_path), cell("a", "list", "players")
     endless = Cell(key=("b",), folder="b", command=sleeper, place=("{}",), measure=nothing)
 
     def watch(line):

@@ -52,7 +52,7 @@ def test_estimators_of_judged_turns_are_given_a_judge_and_run(estimator, tmp_pat
     one = plan(tmp_path, estimator, "outcome", seeds=1)
     config = cell_config(one, estimator, 0)
     assert [reward.name for reward in config.rewards] == ["best_action"]
-    assert [game.oracle.name for game in config.games] == ["cfr"]
+    assert [game.oracle.name for game in config.environments] == ["cfr"]
     assert config.reorder_outcomes
     assert not cell_config(one, "outcome", 0).rewards
     assert len(run_cell(one, estimator, 0)["curve"]) == 3
@@ -65,12 +65,12 @@ def test_a_process_model_is_trained_in_the_race(tmp_path):
 
 
 def test_a_recipe_with_its_own_judge_keeps_it(tmp_path):
-    own = ("rewards=[{name: best_action, weight: 0.5}]", "games=[{name: kuhn_poker, oracle: {name: best_response}}]")
+    own = ("rewards=[{name: best_action, weight: 0.5}]", "environments=[{name: kuhn_poker, oracle: {name: best_response}}]")
     config = cell_config(plan(tmp_path, "vpr", overrides=(*SMALL, *own)), "vpr", 0)
     assert [(reward.name, reward.weight) for reward in config.rewards] == [("best_action", 0.5)]
     assert not config.reorder_outcomes
     judged = cell_config(plan(tmp_path, "vpr", overrides=(*SMALL, own[1])), "vpr", 0)
-    assert [game.oracle.name for game in judged.games] == ["best_response"]
+    assert [game.oracle.name for game in judged.environments] == ["best_response"]
     assert judged.reorder_outcomes
 
 
@@ -170,7 +170,7 @@ def test_fewer_than_three_seeds_decide_nothing(gains, difference):
 def test_the_page_says_how_it_was_made_and_joins_the_lab(tmp_path):
     result = result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.3, 0.4], grpo=[0.3, 0.4, 0.5])
     figures = {name: {"mean": value} for name, value in (("bias_scaled", 0.1), ("variance_scaled", 2.0), ("cosine", 0.9))}
-    lab = lab_rows({"games": [{"rows": [{"estimator": "mars", **figures}, {"estimator": "x", "refused": "no"}]}]})
+    lab = lab_rows({"environments": [{"rows": [{"estimator": "mars", **figures}, {"estimator": "x", "refused": "no"}]}]})
     files = write_page(result, tmp_path / "race.md", "sparring credit race", lab)
     text = files[0].read_text()
     assert "Made by `sparring credit race`" in text
@@ -207,7 +207,7 @@ def test_the_chart_shows_the_best_and_the_worst():
 
 
 def test_losses_and_rewards_of_a_recipe_may_be_texts(tmp_path):
-    texts = (*SMALL, "losses=[ppo_clip, value_loss weight=0.5]", "rewards=[format_bonus bonus=0.1]", "games.0.oracle=cfr", "reorder_outcomes=true")
+    texts = (*SMALL, "losses=[ppo_clip, value_loss weight=0.5]", "rewards=[format_bonus bonus=0.1]", "environments.0.oracle=cfr", "reorder_outcomes=true")
     config = cell_config(plan(tmp_path, "gae", overrides=texts), "gae", 0)
     assert [(loss.name, loss.weight) for loss in config.losses] == [("ppo_clip", 1.0), ("value_loss", 0.5)]
     config = cell_config(plan(tmp_path, "vpr", overrides=texts[:-3]), "gae lam=0.5", 0)

@@ -14,7 +14,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
 CONFIG = {
-    "games": [{"name": "kuhn_poker"}],
+    "environments": [{"name": "kuhn_poker"}],
     "steps": 3,
     "threads": 1,
     "rollout": {"games_per_step": 8},

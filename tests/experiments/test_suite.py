@@ -7,12 +7,12 @@ import yaml
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import CheckpointError, ConfigError, RunError
 from sparring.experiments import suite_bench
 from sparring.experiments.load import load_run
 from sparring.experiments.suite import SuiteEvaluation
 from sparring.experiments.suite_player import agent_player, run_player
-from sparring.games.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.opponents import AgentSpec, parse_agent
@@ -68,7 +68,7 @@ def run(tmp_path_factory):
     """Return a run with checkpoints of steps 1 and 2 that has seen random play of Kuhn poker and tiny Hanabi."""
     games = [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}]
     model, warmup = {"hidden_size": 16, "layers": 1, "heads": 1}, {"updates": 15, "games": 64, "learning_rate": 0.01}
-    config = resolve({"games": games, "model": model, "warmup": warmup, "threads": 1})
+    config = resolve({"environments": games, "model": model, "warmup": warmup, "threads": 1})
     path = tmp_path_factory.mktemp("suite") / "run"
     with RunFolder.create(path, to_yaml(config)):
         engine = LocalEngine(config)
@@ -140,7 +140,7 @@ def test_what_cannot_be_measured_says_why_and_stays_out_of_the_totals(run, suite
 
 
 def test_a_conversation_that_outgrows_the_model_is_noted(suite, tmp_path):
-    config = resolve({"games": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 4}, "threads": 1})
+    config = resolve({"environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 4}, "threads": 1})
     with RunFolder.create(tmp_path / "run", to_yaml(config)):
         checkpoint.save(tmp_path / "run", 1, written(LocalEngine(config)), keep=1)
     report = SuiteEvaluation(suite, run_player(tmp_path / "run", None, None), folder=tmp_path).run(workers=1)

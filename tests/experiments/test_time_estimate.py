@@ -4,7 +4,7 @@ from sparring.config import resolve
 from sparring.experiments import time_estimate
 from sparring.experiments.time_estimate import estimate, in_words, reckoned_minutes, timed_minutes
 
-TINY = {"games": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1}
+TINY = {"environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1}
 
 
 @pytest.mark.parametrize(

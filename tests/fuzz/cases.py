@@ -95,7 +95,7 @@ PLACES = {
     "rollout.plan": "rollout.plans",
     "renderer": "render",
     "sampler": "samplers",
-    "games.0.oracle": "oracles",
+    "environments.0.oracle": "oracles",
     "evaluation.opponents": "agents",
     "bots.b": "agents",
 }
@@ -138,17 +138,17 @@ def game(draw, hostile):
     """Put a game with options of its own into the recipe."""
     from sparring import registry
 
-    name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("games"))
+    name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
     parts = []
-    if name in registry.names("games"):
-        found = registry.load("games", name)
+    if name in registry.names("environments"):
+        found = registry.load("environments", name)
         hints = typing.get_type_hints(found.function, include_extras=True)
         for key in draw.sample(sorted(found.options), min(len(found.options), draw.choice((0, 0, 1, 2)))):
             parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
     judge = draw.choice(registry.names("oracles"))
     budget = "".join(f", {key}: 2000" for key in ("max_histories", "max_states") if key in registry.load("oracles", judge).options)
     oracle = f", oracle: {{name: {judge}{budget}}}" if draw.random() < 0.2 else ""
-    return f"games=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
+    return f"environments=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
 
 
 def illegal(draw, hostile):
@@ -156,7 +156,7 @@ def illegal(draw, hostile):
     key = draw.choice(("rule", "penalty", "retries", "payoff"))
     fits = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
     text = draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
-    return f"games.0.illegal.{key}={text}"
+    return f"environments.0.illegal.{key}={text}"
 
 
 def weights(draw, hostile):
@@ -174,14 +174,14 @@ def whole_list(draw, hostile):
     """Replace a list of plug-ins or games by several."""
     from sparring import registry
 
-    place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "agents"), ("games", "games")))
+    place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "players"), ("environments", "environments")))
     names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
     return f"{place}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
 
 
 def unknown(draw, hostile):
     """Give a key that there is not, or a path through what has no parts."""
-    start = draw.choice(("", "games.", "games.0.", "losses.9.", "seed.", "credit.", "learner.", "model.lora.", "health.rules.0.", "bots.", "1.", ".", "rollout.plan."))
+    start = draw.choice(("", "games.", "environments.0.", "losses.9.", "seed.", "credit.", "learner.", "model.lora.", "health.rules.0.", "bots.", "1.", ".", "rollout.plan."))
     return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={value(draw, str, True)}"
 
 

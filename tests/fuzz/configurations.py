@@ -84,11 +84,11 @@ def outcome(recipe, overrides, folder, *, train):
 
 def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
-    from sparring.agents.cfr import fits
-    from sparring.games.catalogue import configured_game
+    from sparring.environments.catalogue import configured_game
+    from sparring.players.cfr import fits
 
-    asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.games if game.oracle is not None)]
-    games = (configured_game(section).spiel for section in config.games)
+    asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
+    games = (configured_game(section).spiel for section in config.environments)
     return any(one.name in SOLVERS for one in asked) and not all(fits(spiel, HISTORIES) for spiel in games)
 
 

@@ -46,7 +46,7 @@ def test_what_was_found_is_refused_with_one_line(name, tmp_path):
 @pytest.mark.parametrize("field", ["retries", "penalty", "rule", "payoff"])
 @pytest.mark.parametrize("value", [5000 * "x", 2500 * "x "])
 def test_a_very_long_value_is_quoted_shortly(field, value, tmp_path):
-    assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, f"games.0.illegal.{field}={value}"], tmp_path, train=True) == "refused"
+    assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, f"environments.0.illegal.{field}={value}"], tmp_path, train=True) == "refused"
 
 
 def test_cases_depend_on_seed_and_number_alone():
@@ -68,7 +68,7 @@ def test_a_small_case_trains_a_step(tmp_path):
 
 def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
     """CFR+ on Leduc poker with three players: within its limit of histories, and minutes of work that was asked for."""
-    changes = [*fuzz.QUICK, "games=[{name: leduc_poker, options: {players: 3}}]", "evaluation.opponents=[{name: cfr}]"]
+    changes = [*fuzz.QUICK, "environments=[{name: leduc_poker, options: {players: 3}}]", "evaluation.opponents=[{name: cfr}]"]
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "planned"
     changes[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "trained"

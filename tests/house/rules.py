@@ -3,8 +3,8 @@
 import ast
 
 ORDER = [
-    *("errors", "types", "guard", "names", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "games"),
-    *("render", "models", "samplers", "agents"),
+    *("errors", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
+    *("render", "models", "samplers", "players"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
 ]
@@ -13,8 +13,8 @@ MATHEMATICS_OWN = ("sparring.ops", "sparring.types", "sparring.rng")
 TORCH_ROOMS = {"models", "samplers", "features", "losses", "learn", "engine", "interop"}
 SEPARATE = {  # room -> rooms before it that it must not know
     "report": {"engine", "learn", "samplers"},
-    "credit": {"games", "models", "samplers"},
-    "losses": {"games", "models", "samplers", "rollout"},
+    "credit": {"environments", "models", "samplers"},
+    "losses": {"environments", "models", "samplers", "rollout"},
 }
 TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
 IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}

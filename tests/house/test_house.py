@@ -78,14 +78,14 @@ def test_the_loop_names_no_method():
 @pytest.mark.parametrize(
     ("where", "source"),
     [
-        ("games", "import torch"),
-        ("games", "from sparring.learn.learner import Learner"),
+        ("environments", "import torch"),
+        ("environments", "from sparring.learn.learner import Learner"),
         ("rollout", "from sparring.run import loop"),
         ("rollout", "from sparring import engine"),
-        ("credit", "from sparring.games.base import Game"),
-        ("losses", "import sparring.games.base"),
-        ("credit", "from ..games import base"),
-        ("games", "from .. import engine"),
+        ("credit", "from sparring.environments.openspiel.base import Game"),
+        ("losses", "import sparring.environments.openspiel.base"),
+        ("credit", "from ..environments import base"),
+        ("environments", "from .. import engine"),
         ("engine", "from sparring.run.loop import train"),
         ("ops", "def late():\n    import torch.nn"),
     ],
@@ -96,7 +96,7 @@ def test_layering_notices(where, source):
 
 def test_layering_allows_what_is_above_and_type_checking():
     assert rules.layering("learn", "import torch\nfrom sparring.credit.base import check") == []
-    assert rules.layering("games", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
+    assert rules.layering("environments", "if TYPE_CHECKING:\n    from sparring.run.loop import train") == []
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_no_sin():
     assert rules.sins("cli", "print(1)") == []
     assert rules.sins("models", "torch.rand(3, generator=g)\nweight.normal_(generator=g)") == []
     assert rules.sins("rng", "import numpy as np\nnp.random.Generator(np.random.Philox(key=1))") == []
-    assert rules.sins("agents", "self.random.choose(x)\nstream.uniform(0)") == []
+    assert rules.sins("players", "self.random.choose(x)\nstream.uniform(0)") == []
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.matchmakers.mixed import mixed
@@ -51,7 +51,7 @@ def test_shares_must_be_shares(options):
 
 
 def test_starts_are_a_function_of_the_step_and_groups_share_their_start():
-    config = resolve({"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 12, "group_size": 4}})
+    config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 12, "group_size": 4}})
     games = [(make_game("kuhn_poker"), 1.0), (make_game("tic_tac_toe"), 3.0)]
 
     def at(step):
@@ -72,7 +72,7 @@ def test_starts_are_a_function_of_the_step_and_groups_share_their_start():
 
 
 def test_beyond_its_size_the_middle_of_the_history_thins_out():
-    engine = LocalEngine(resolve({"games": [{"name": "kuhn_poker"}], "threads": 1, "model": {"hidden_size": 8, "layers": 1, "heads": 1}}))
+    engine = LocalEngine(resolve({"environments": [{"name": "kuhn_poker"}], "threads": 1, "model": {"hidden_size": 8, "layers": 1, "heads": 1}}))
     for step in range(10, 100, 10):
         engine.take_member(f"past-{step:06d}", 4)
     assert len(engine.members) == 4

@@ -20,7 +20,7 @@ from sparring.run.loop import train
 CONFIG = {
     "steps": 6,
     "threads": 1,
-    "games": [{"name": "kuhn_poker"}],
+    "environments": [{"name": "kuhn_poker"}],
     "rollout": {"games_per_step": 8, "group_size": 4},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"exact": False},
@@ -49,7 +49,7 @@ def schedule(first, then):
         {},
         {"learner": {"average": 0.9}, "matchmaker": {"name": "mixed", "past": 0.5}, "league": {"every": 1}},
         {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
-        {"credit": {"name": "oprl", "beta": 0.5}, "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]},
+        {"credit": {"name": "oprl", "beta": 0.5}, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]},
     ],
     ids=["plain", "average and league", "critic", "reward model"],
 )

@@ -21,7 +21,7 @@ from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
 
-SETTING = {"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
+SETTING = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "steps": 4, "threads": 1}
 LORA = {"rank": 2, "targets": ["c_attn"]}
 TINY = {"hidden_size": 16, "heads": 2}
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss", "weight": 0.5}]}

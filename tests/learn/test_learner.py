@@ -23,7 +23,7 @@ from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.schedule import parse
 
-BASE = {"games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
+BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
 
 
 def engine(**changes):
@@ -41,7 +41,7 @@ def batch(run, seed=0):
 
     specs = starts(
         seed,
-        games=run.games,
+        games=run.environments,
         rollout=run.config.rollout,
         matchmaker=bind("league.matchmakers", "mirror"),
         members=(),
@@ -243,7 +243,7 @@ def test_imitation_lowers_the_loss():
 def batch_of_demonstrations(run):
     from sparring.rollout.play import EpisodeSpec
 
-    root, game = Stream.from_seed(5), run.games[0][0]
+    root, game = Stream.from_seed(5), run.environments[0][0]
     specs = [
         EpisodeSpec(
             game=game,

@@ -26,14 +26,14 @@ from sparring.run.warmup import warm_up
 BASE = {
     "steps": 4,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 32, "group_size": 8},
     "model": {"hidden_size": 16, "layers": 1, "heads": 2},
     "credit": {"name": "oprl"},
     "learner": {"learning_rate": 0.01},
 }
 CHAIN = {
-    "games": [{"name": "needle_chain", "options": {"length": 4, "needle": 2}, "illegal": {"rule": "random"}}],
+    "environments": [{"name": "needle_chain", "options": {"length": 4, "needle": 2}, "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 64, "group_size": 64},
     "warmup": {"updates": 150, "games": 16, "learning_rate": 0.005},
 }
@@ -46,7 +46,7 @@ def engine(**changes):
 def batch(run, step=0):
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     rollout = run.config.rollout
-    specs = starts(step, games=run.games, rollout=rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    specs = starts(step, games=run.environments, rollout=rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     return run.play(specs, RolloutCounts())
 
 
@@ -231,7 +231,7 @@ def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brin
     changes = {
         "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}},
         "renderer": {"name": "chat"},
-        "games": [{"name": "needle_chain", "options": {"length": 2, "needle": 1}, "illegal": {"rule": "random"}}],
+        "environments": [{"name": "needle_chain", "options": {"length": 2, "needle": 1}, "illegal": {"rule": "random"}}],
         "rollout": {"games_per_step": 8, "group_size": 8, "max_new_tokens": 2},
     }
     run = engine(**changes)

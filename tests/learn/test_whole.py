@@ -34,12 +34,12 @@ from sparring.schedule import parse
 def played():
     run = LocalEngine(
         resolve(
-            {"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}}
+            {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}}
         )
     )
     warm_up(run.config, run)
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     episodes = run.play(specs, RolloutCounts())
     return run, pack(episodes, LegalReplies(run.renderer.reply)), turn_table(episodes)
 
@@ -208,10 +208,10 @@ def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
 
 
 def test_one_turn_games_are_trained_as_they_always_are():
-    config = {"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "threads": 1, "model": {"hidden_size": 16, "heads": 2}}
+    config = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "threads": 1, "model": {"hidden_size": 16, "heads": 2}}
     run = LocalEngine(resolve(config))
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     episodes = run.play(specs, RolloutCounts())
     for episode in episodes:  # cut every game after each seat's first turn
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))

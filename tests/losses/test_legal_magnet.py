@@ -100,7 +100,7 @@ def learner_of(**changes):
     from sparring.engine.local import LocalEngine
 
     base = {
-        "games": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}],
+        "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}],
         "rollout": {"games_per_step": 32},
         "threads": 1,
         "model": {"hidden_size": 16, "layers": 1, "heads": 2},
@@ -114,17 +114,17 @@ def learner_of(**changes):
 def test_by_itself_it_teaches_uniform_legal_play(rollout):
     import numpy as np
 
-    from sparring.agents.policy import PolicyAgent
     from sparring.league.starts import starts
     from sparring.measure.exploitability import ask
     from sparring.measure.info_states import enumerate_info_states
+    from sparring.players.policy import PolicyAgent
     from sparring.registry import bind
     from sparring.rollout.play import RolloutCounts
     from sparring.types import Credit
 
     run = learner_of(rollout={"games_per_step": 64, **rollout})
     for step in range(40):
-        specs = starts(step, games=run.games, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
+        specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
                        members=(), root=run.root, progress=0.0)  # fmt: skip
         batch = run.batch(run.play(specs, RolloutCounts()), progress=0.0)
         nothing = Credit(advantages=np.zeros(len(batch.turns.reward)))
@@ -132,7 +132,7 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
     assert metrics["legal_magnet/divergence"] < 0.05
     player = run.agents["learner"]
     assert isinstance(player, PolicyAgent)
-    policy, illegal = ask(player, enumerate_info_states(run.games[0][0]))
+    policy, illegal = ask(player, enumerate_info_states(run.environments[0][0]))
     assert illegal.max() < 0.05
     assert max(abs(row - 0.5).max() for row in policy) < 0.15
 

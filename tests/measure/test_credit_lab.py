@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, SparringError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.measure.credit_lab import CreditLab, judgements_of, per_turn
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import cut, tiled

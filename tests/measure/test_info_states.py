@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.agents.base import Reply
+from sparring.environments.catalogue import make_game
+from sparring.environments.kuhn_poker import KuhnPoker
 from sparring.errors import GameError, TooLargeError
-from sparring.games.catalogue import make_game
-from sparring.games.kuhn_poker import KuhnPoker
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
+from sparring.players.base import Reply
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sparring.agents.base import TextAgent
-from sparring.agents.policy import policy
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.statistics import wilson_interval
+from sparring.players.base import TextAgent
+from sparring.players.policy import policy
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play

@@ -5,11 +5,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from sparring.agents.base import TextAgent
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.measure.matches import illegal_share, outcome, play_matches
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 

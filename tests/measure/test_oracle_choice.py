@@ -3,8 +3,8 @@
 import pytest
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.measure import oracle_choice
 from sparring.measure.oracle_choice import OracleSpec, chosen_oracle, oracles_for, parse_oracle
 

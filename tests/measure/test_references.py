@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.policies import UniformScorer

@@ -5,11 +5,11 @@ from functools import lru_cache
 import pytest
 
 from sparring import registry
-from sparring.agents.base import TextAgent
+from sparring.environments.catalogue import make_game
 from sparring.errors import OracleError
-from sparring.games.catalogue import make_game
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import BUDGET, Judge, measured_regret, without_faults
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 
 
@@ -34,7 +34,7 @@ def nim(*sizes, **illegal):
 
 def measured(game, agent, opponent=None, *, oracle=None, games=5, budget=BUDGET, seed=0, level=0.95):
     judge = Judge(oracle=oracle or bound("oracles", "minimax"), budget=budget)
-    opponent = opponent or bound("agents", "random")
+    opponent = opponent or bound("players", "random")
     stream = Stream.from_seed(seed)
     return play_matches(game, agent, opponent, games_per_seat=games, stream=stream, level=level, judge=judge).seats
 
@@ -67,7 +67,7 @@ def test_a_game_worked_out_by_hand():
 
 
 def test_a_perfect_player_loses_nothing_and_the_share_keeps_an_interval():
-    for seat in measured(nim(2, 3), bound("agents", "minimax"), games=20):
+    for seat in measured(nim(2, 3), bound("players", "minimax"), games=20):
         assert (seat.regret.regret.mean, seat.regret.optimal.mean) == (0.0, 1.0)
         assert seat.regret.optimal.low < 0.9
 
@@ -95,7 +95,7 @@ def uniform(piles, mine):
 @pytest.mark.parametrize("seat", [0, 1])
 def test_uniform_play_has_the_regret_that_enumeration_says(seat):
     lost, best, turns = uniform((2, 3), seat == 0)
-    player, oracle = bound("agents", "random"), bound("oracles", "minimax")
+    player, oracle = bound("players", "random"), bound("oracles", "minimax")
     inside = 0
     for seed in range(12):
         found = measured(nim(2, 3), player, oracle=oracle, games=150, seed=seed)[seat].regret
@@ -127,7 +127,7 @@ def test_abstentions_are_counted_and_left_out():
 
 def test_nothing_judged_is_nothing_known_and_not_0():
     oracle = bound("oracles", "minimax", max_states=1)
-    found = measured(nim(3, 4), bound("agents", "random"), oracle=oracle, games=2)[0].regret
+    found = measured(nim(3, 4), bound("players", "random"), oracle=oracle, games=2)[0].regret
     assert found.judged < found.turns
     blind = measured(nim(1, 2), Scripted("a1", "b1"), Scripted("b1"), oracle=Blind())[0].regret
     assert (blind.judged, blind.judged_share, blind.regret, blind.optimal) == (0, 0.0, None, None)
@@ -152,7 +152,7 @@ def test_the_budget_bounds_what_is_asked_by_whole_games(budget, asked):
 
 
 def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
-    player = bound("agents", "random")
+    player = bound("players", "random")
     first, again, other = (measured(nim(2, 3), player, games=30, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
     short = measured(nim(2, 3), player, games=30, seed=1, budget=20)[0].regret
@@ -161,7 +161,7 @@ def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
 
 
 def test_no_interval_of_regret_reaches_below_0():
-    found = [measured(nim(2, 3), bound("agents", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    found = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
     assert min(interval.low for interval in found) == 0.0
     assert any(interval.low == 0.0 < interval.mean for interval in found)
 
@@ -169,7 +169,7 @@ def test_no_interval_of_regret_reaches_below_0():
 def test_games_of_one_seat_say_whether_they_succeeded():
     game = make_game("sudoku", options={"size": 4})
     oracle = bound("oracles", "constraint")
-    (random,) = measured(game, bound("agents", "random"), oracle=oracle, games=20)
+    (random,) = measured(game, bound("players", "random"), oracle=oracle, games=20)
     assert random.success.mean < 1 and random.success.count == 20
     (right,) = measured(game, Solving(oracle), oracle=oracle, games=4)
     assert (right.success.mean, right.regret.optimal.mean, right.regret.regret.mean) == (1.0, 1.0, 0.0)
@@ -196,7 +196,7 @@ def test_what_measures_has_no_faults():
 
 def test_an_oracle_that_does_not_cover_the_game_is_refused():
     with pytest.raises(OracleError, match="cannot judge"):
-        measured(make_game("kuhn_poker"), bound("agents", "random"), games=2)
+        measured(make_game("kuhn_poker"), bound("players", "random"), games=2)
 
 
 def test_no_games_have_no_regret():

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.agents.base import TextAgent
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.games.catalogue import configured_game, make_game
-from sparring.games.minesweeper import rules
-from sparring.games.sudoku.solver import reference
+from sparring.environments.catalogue import configured_game, make_game
+from sparring.environments.minesweeper import rules
+from sparring.environments.sudoku.solver import reference
 from sparring.league.starts import arms, starts
 from sparring.measure.matches import play_matches
 from sparring.measure.starts import Met, columns
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 from sparring.run.methods import Methods
 
@@ -29,8 +29,8 @@ SMALL = {
 
 
 def run(*games, **changes):
-    config = resolve({"games": [{"name": game} if isinstance(game, str) else game for game in games], **changes})
-    return config, [configured_game(section) for section in config.games]
+    config = resolve({"environments": [{"name": game} if isinstance(game, str) else game for game in games], **changes})
+    return config, [configured_game(section) for section in config.environments]
 
 
 def met(*games, **changes):
@@ -105,14 +105,14 @@ def test_a_game_of_weight_0_is_seen_only_if_warm_up_met_it():
 @pytest.mark.parametrize("updates", [0, 1])
 def test_fixed_deals_are_left_out_and_those_of_warm_up_too(updates):
     small = {"model": {"hidden_size": 8, "layers": 1, "heads": 1}, "warmup": {"updates": updates, "games": 4}}
-    config = resolve({"games": [{"name": "leduc_poker"}], "rollout": {"starts": 5, "games_per_step": 16, "group_size": 4}, **small})
+    config = resolve({"environments": [{"name": "leduc_poker"}], "rollout": {"starts": 5, "games_per_step": 16, "group_size": 4}, **small})
     engine = LocalEngine(config)
-    game, training = engine.games[0][0], Met(config, [engine.games[0][0]])
+    game, training = engine.environments[0][0], Met(config, [engine.environments[0][0]])
     unseen, seen = columns(game, training)
     request = {"rollout": config.rollout, "matchmaker": Methods.of(config).matchmaker, "members": (), "root": engine.root}
-    specs = [spec for step in range(8) for spec in starts(step, games=engine.games, progress=0.0, **request)]
+    specs = [spec for step in range(8) for spec in starts(step, games=engine.environments, progress=0.0, **request)]
     dealt = {game.start_of(game.reset(spec.deal)) for spec in specs}
-    assert len(arms(engine.games, 5)) == 5
+    assert len(arms(engine.environments, 5)) == 5
     assert set(drawn(seen)) == dealt
     assert dealt <= training.of(game)
     assert (dealt < training.of(game)) == (updates > 0)

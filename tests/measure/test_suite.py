@@ -50,7 +50,7 @@ def test_vpr_measures_what_its_recipes_train_on_and_other_games_and_sizes():
     trained = [row for row in suite.rows if row.role == "trained"]
     for row, kind in zip(trained, ("tictactoe", "sudoku", "minesweeper"), strict=True):
         recipe = load_recipe(f"vpr/{kind}-tiny")
-        (game,) = recipe["games"]
+        (game,) = recipe["environments"]
         judge = {key: value for key, value in game["oracle"].items() if key != "name"}
         assert rules_of(row.game, row.options) == rules_of(game["name"], game.get("options", {}))
         assert (row.oracle.name, row.oracle.options) == (game["oracle"]["name"], judge)

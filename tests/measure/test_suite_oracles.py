@@ -5,9 +5,6 @@ import math
 
 import pytest
 
-from sparring.agents.base import TextAgent
-from sparring.agents.minimax import minimax
-from sparring.agents.random import random
 from sparring.measure.matches import play_matches
 from sparring.measure.regret import Judge, added_turns
 from sparring.measure.suite import SuiteRow
@@ -15,6 +12,9 @@ from sparring.measure.suite_figures import added, figures
 from sparring.measure.suite_rows import PIECE, pieces_of, play_piece
 from sparring.oracles.minimax import minimax as minimax_oracle
 from sparring.oracles.posterior import posterior
+from sparring.players.base import TextAgent
+from sparring.players.minimax import minimax
+from sparring.players.random import random
 from sparring.rng import Stream
 
 PUZZLE = {"role": "trained", "kind": "solo", "oracle": {"name": "constraint", "options": {"lost": "solution"}}, "normalise": (0, 1)}

@@ -4,13 +4,13 @@ import math
 
 import pytest
 
-from sparring.agents.cfr import cfr
-from sparring.agents.random import random
 from sparring.measure.matches import illegal_share, play_matches
 from sparring.measure.suite import SuiteRow
 from sparring.measure.suite_figures import added, figures, mean_of_means, score, total
 from sparring.measure.suite_rows import PIECE, pieces_of, play_piece
 from sparring.ops.statistics import wilson_interval
+from sparring.players.cfr import cfr
+from sparring.players.random import random
 from sparring.rng import Stream
 from sparring.types import Interval
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.measure.exact_values import exact_values
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import play_table

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sparring.agents.random import random
 from sparring.config import resolve
+from sparring.environments.catalogue import make_game
 from sparring.experiments.measuring import evaluate_policy
-from sparring.games.catalogue import make_game
 from sparring.measure.opponents import parse_agent
 from sparring.measure.policies import UniformScorer
 from sparring.measure.verdicts import run_verdicts
+from sparring.players.random import random
 from sparring.recipe import load_recipe
 from sparring.report.figure_tables import legend
 from sparring.report.progress import Watcher
@@ -58,7 +58,7 @@ def test_every_figure_is_explained_in_a_line():
 
 
 def test_a_report_says_how_far_the_last_figure_is():
-    config = {"games": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
+    config = {"environments": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
     lines = [{"step": 1, "nash_conv/kuhn_poker": 1.0}, {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4}]
     (told,) = run_verdicts(config, lines)
     assert "NashConv at step 9 0.500: uniform play has 0.917" in told and "40% of those in play" in told

@@ -64,7 +64,7 @@ def engine(folder, renderer=None, **model):
     """Return the engine of a run with this model."""
     rollout = {"games_per_step": 2, "max_new_tokens": 3}
     game = {"name": "kuhn_poker", "options": {"style": "full"}}
-    settings = {"games": [game], "threads": 1, "rollout": rollout, "renderer": renderer or {"name": "chat", "answer": "exact"}}
+    settings = {"environments": [game], "threads": 1, "rollout": rollout, "renderer": renderer or {"name": "chat", "answer": "exact"}}
     return LocalEngine(resolve({**settings, "model": {"name": str(folder), **model}}))
 
 

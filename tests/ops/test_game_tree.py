@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import best_response_values
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree, best_response, policy_values

@@ -8,8 +8,8 @@ import pytest
 from positions import played
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
-from sparring.games.catalogue import make_game
 from sparring.oracles.walked import walk
 
 KUHN = make_game("kuhn_poker")

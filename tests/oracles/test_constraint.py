@@ -6,8 +6,8 @@ import pytest
 from positions import played
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
-from sparring.games.catalogue import make_game
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part
 from sparring.rng import Stream
@@ -23,7 +23,7 @@ def oracle(**options):
 @pytest.mark.parametrize("name", solved_by("constraint"))
 def test_it_passes_on_what_the_file_of_the_game_says(name, options):
     states, judge, abstained = played(make_game(name), number=6), oracle(**options), 0
-    solve = registry.with_options(load_part("games", name, "solver"), options)
+    solve = registry.with_options(load_part("environments", name, "solver"), options)
     for state, found in zip(states, judge.judge(states), strict=True):
         said = solve(state)
         abstained += said is None

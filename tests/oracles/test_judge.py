@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from sparring import registry
-from sparring.config import GameConfig
+from sparring.config import EnvironmentConfig
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.oracles.judge import configured_oracles, is_best, judge_episodes, regret
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
@@ -20,7 +20,7 @@ MINIMAX = registry.bind("oracles", "minimax")()
 
 def episodes(game, number=10, trained=(True, True)):
     root = Stream.from_seed(1)
-    agents = {"random": registry.bind("agents", "random")()}
+    agents = {"random": registry.bind("players", "random")()}
     specs = [
         EpisodeSpec(
             game=game,
@@ -92,7 +92,7 @@ def test_what_a_turn_lost(action, event, right, lost):
 
 
 def test_an_oracle_that_cannot_judge_its_game_is_refused_before_anything_runs():
-    sections = [GameConfig(name="tic_tac_toe", oracle={"name": "minimax"}), GameConfig(name="kuhn_poker")]
+    sections = [EnvironmentConfig(name="tic_tac_toe", oracle={"name": "minimax"}), EnvironmentConfig(name="kuhn_poker")]
     assert list(configured_oracles(sections, [TIC, NIM])) == ["tic_tac_toe"]
     with pytest.raises(ConfigError, match="'kuhn_poker' has the oracle 'minimax', which cannot judge it"):
-        configured_oracles([GameConfig(name="kuhn_poker", oracle={"name": "minimax"})], [NIM])
+        configured_oracles([EnvironmentConfig(name="kuhn_poker", oracle={"name": "minimax"})], [NIM])

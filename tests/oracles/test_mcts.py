@@ -4,8 +4,8 @@ import pytest
 from positions import after, played, solved_actions
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError
-from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from positions import after, played, solved_actions
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.generic import openspiel_game
 from sparring.errors import ConfigError, OracleError
-from sparring.games.catalogue import make_game
-from sparring.games.generic import openspiel_game
 from sparring.rng import Stream
 
 

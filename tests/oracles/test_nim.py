@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from positions import played, solved_actions
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 
 
 def made(sizes, misere):

@@ -4,8 +4,8 @@ import pytest
 from positions import after, played
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, OracleError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.oracles.base import verdict
 from sparring.oracles.cached import CachedOracle, hides
 from sparring.oracles.noisy import NoisyOracle

@@ -12,8 +12,8 @@ import pytest
 from positions import played
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import OracleError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 
 SEARCH = {"simulations": 20}
@@ -151,7 +151,7 @@ def test_wrong_names_fail_before_anything_starts():
 PROGRAM = """
 import multiprocessing
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
 
 def main():

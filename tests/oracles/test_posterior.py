@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.minesweeper.rules import mines_of, order_of
 from sparring.errors import ConfigError, OracleError, UnknownNameError
-from sparring.games.catalogue import make_game
-from sparring.games.minesweeper.rules import mines_of, order_of
 from sparring.rng import Stream
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.render.answers import answer_format
 from sparring.rng import Stream
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sparring.agents.base import Reply
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError
-from sparring.games.catalogue import make_game
+from sparring.players.base import Reply
 from sparring.render.chat import chat
 from sparring.render.templates import CHATML
 from sparring.rng import Stream

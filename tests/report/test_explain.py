@@ -29,7 +29,7 @@ def test_poker_has_its_rules_values_and_both_wordings():
 
 def test_a_game_of_openspiel_is_explained_too():
     text = explanation("breakthrough")
-    assert "In OpenSpiel it is 'Breakthrough'" in text and "games.0.name=breakthrough" in text
+    assert "In OpenSpiel it is 'Breakthrough'" in text and "environments.0.name=breakthrough" in text
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -73,13 +73,13 @@ def test_metrics_are_explained_with_and_without_their_placeholders(name, text):
 
 
 def test_every_summary_is_for_people_who_do_not_read_code():
-    for kind in ("methods", "games"):
+    for kind in ("methods", "environments"):
         for entry in entries(kind):
             assert not entry["summary"].startswith(("Return", "Render", "Sit ")), entry
             assert "[N]" not in entry["summary"] and "[M" not in entry["summary"], entry
 
 
-@pytest.mark.parametrize("slot", ["credit", "losses", "games"])
+@pytest.mark.parametrize("slot", ["credit", "losses", "environments"])
 def test_an_unknown_name_is_answered_by_the_nearest_and_by_all(slot):
     names = registry.names(slot)
     with pytest.raises(UnknownNameError) as caught:

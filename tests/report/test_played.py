@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sparring.agents.base import Reply
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.players.base import Reply
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play

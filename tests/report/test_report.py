@@ -110,10 +110,10 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.run.step import play_round
 
     losses = [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}]
-    config = resolve({"games": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1})
+    config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1})
     engine = LocalEngine(config)
     outcome = play_round(config, engine, Methods.of(config), RunState())
-    measured = Evaluator([game for game, _ in engine.games], config.evaluation).measure(engine.agent("policy"), engine.root)
+    measured = Evaluator([game for game, _ in engine.environments], config.evaluation).measure(engine.agent("policy"), engine.root)
     known = glossary()
     for name in {**outcome.metrics, **outcome.timing, **measured}:
         pattern = next((pattern for pattern in known if matches(pattern, name)), None)
@@ -122,7 +122,7 @@ def test_every_metric_of_a_real_step_is_documented():
             assert name.split("/")[1] in known[pattern], name
 
 
-@pytest.mark.parametrize("kind", ["games", "methods", "recipes"])
+@pytest.mark.parametrize("kind", ["environments", "methods", "recipes"])
 def test_everything_listed_can_be_explained(kind):
     for entry in entries(kind):
         assert entry["summary"]

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import RewardError
-from sparring.games.catalogue import make_game
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
 from sparring.rewards.bounds import BOUND, batch_gaps
 from sparring.schedule import parse
@@ -200,7 +200,7 @@ def test_the_gap_of_a_game(name, options, illegal, gap):
     assert outcome_gap(make_game(name, options=options, illegal=illegal)) == gap
 
 
-@pytest.mark.parametrize("name", registry.names("games"))
+@pytest.mark.parametrize("name", registry.names("environments"))
 @pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
 def test_every_game_has_a_gap(name, payoff):
     assert 0.0 < outcome_gap(make_game(name, illegal={"payoff": payoff})) <= 1.0

@@ -36,7 +36,7 @@ def test_right_wrong_illegal_and_abstained(make_episode):
 CONFIG = {
     "steps": 2,
     "threads": 1,
-    "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 2, "exact": False},
@@ -64,8 +64,8 @@ def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
 def test_without_an_oracle_it_is_refused():
     games = [{"name": "tic_tac_toe"}]
     with pytest.raises(ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"):
-        resolve({**CONFIG, "games": games})
-    held_out = [*CONFIG["games"], {"name": "kuhn_poker", "weight": 0}]
-    assert resolve({**CONFIG, "games": held_out}).games[1].oracle is None
+        resolve({**CONFIG, "environments": games})
+    held_out = [*CONFIG["environments"], {"name": "kuhn_poker", "weight": 0}]
+    assert resolve({**CONFIG, "environments": held_out}).environments[1].oracle is None
     with pytest.raises(ConfigError, match="reorder_outcomes: true"):
         resolve({**CONFIG, "reorder_outcomes": False})

@@ -40,7 +40,7 @@ def test_gains_sum_to_what_was_found_out(judged, entropies):
 CONFIG = {
     "steps": 1,
     "threads": 1,
-    "games": [
+    "environments": [
         {
             "name": "minesweeper",
             "options": {"rows": 3, "columns": 3, "mines": 1},
@@ -58,7 +58,7 @@ CONFIG = {
 def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
     config = resolve(CONFIG)
     engine = LocalEngine(config)
-    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState())
+    played = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
     paid, last = [], 0
     for episode in played.episodes:
         assert episode.turns[0].verdict.entropy <= math.log(9) + 1e-9

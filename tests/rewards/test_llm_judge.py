@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
-from sparring.agents.endpoint_cache import Answer
-from sparring.agents.endpoint_trust import FILES
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, RolloutError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.oracles.base import verdict
+from sparring.players.endpoint_cache import Answer
+from sparring.players.endpoint_trust import FILES
 from sparring.rewards.base import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream
@@ -242,7 +242,7 @@ def test_a_budget_that_cannot_be_kept_stops_the_run(serve):
 CONFIG = {
     "steps": 1,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 400},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "reorder_outcomes": True,
@@ -253,7 +253,7 @@ def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
     url, requests = serve(lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish"))
     config = resolve({**CONFIG, "rewards": [{"name": "llm_judge", "model": "m", "base_url": url}]})
     engine = LocalEngine(config)
-    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState())
+    outcome = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState())
     turns = [turn for episode in outcome.episodes for turn in episode.turns]
     given_scores = [turn.rewards["llm_judge"] for turn in turns if "llm_judge" in turn.rewards]
     assert set(given_scores) == {0.6, 0.0} and requests

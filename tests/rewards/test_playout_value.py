@@ -15,7 +15,7 @@ from sparring.run.step import play_round
 CONFIG = {
     "steps": 2,
     "threads": 1,
-    "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 8, "group_size": 4, "playouts": 2},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "rewards": [{"name": "playout_value"}],

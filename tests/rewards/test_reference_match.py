@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.rewards import reference_match as module
 from sparring.rewards.best_action import best_action
 from sparring.rewards.reference_match import reference_match
@@ -154,7 +154,7 @@ def test_in_sudoku_it_is_best_action_squeezed():
 CONFIG = {
     "steps": 1,
     "threads": 1,
-    "games": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
+    "environments": [{"name": "sokoban", "options": {"rooms": 4, "blocked": "waits"}, "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 16, "group_size": 4},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "warmup": {"updates": 25, "games": 16, "learning_rate": 0.03},
@@ -168,7 +168,7 @@ def test_a_run_learns_from_it():
     config = resolve(CONFIG)
     engine = LocalEngine(config)
     warm_up(config, engine)  # some legal replies
-    ((game, _),) = engine.games
+    ((game, _),) = engine.environments
     played = play_round(config, engine, Methods.of(config, [game]), RunState())
     paid = [[turn.rewards["reference_match"] for turn in episode.turns] for episode in played.episodes]
     assert paid == [list(reference_match(episode, game)) for episode in played.episodes]
@@ -178,6 +178,6 @@ def test_a_run_learns_from_it():
 
 def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
     with pytest.raises(ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"):
-        resolve({**CONFIG, "games": [*CONFIG["games"], {"name": "tic_tac_toe"}]})
-    resolve({**CONFIG, "games": [*CONFIG["games"], {"name": "tic_tac_toe", "weight": 0}]})  # held out
+        resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe"}]})
+    resolve({**CONFIG, "environments": [*CONFIG["environments"], {"name": "tic_tac_toe", "weight": 0}]})  # held out
     assert reference_match(make_episode([(0, "ok", 2, 0.0)]), make_game("tic_tac_toe")) == (None,)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.rewards.regret import regret
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -64,7 +64,7 @@ def test_a_run_pays_what_it_reports():
         {
             "steps": 1,
             "threads": 1,
-            "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
             "rollout": {"games_per_step": 8},
             "model": {"hidden_size": 8, "layers": 1, "heads": 1},
             "rewards": [{"name": "regret", "scale": "game"}],
@@ -72,7 +72,7 @@ def test_a_run_pays_what_it_reports():
         }
     )
     engine = LocalEngine(config)
-    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState()).metrics
+    metrics = play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState()).metrics
     assert metrics["reward/regret"] == pytest.approx(-metrics["regret/tic_tac_toe"] / 2)
     assert metrics["reward/regret"] < 0
 

@@ -1,9 +1,9 @@
 """Games that tests of rollouts share."""
 
 from sparring import registry
-from sparring.agents.policy import policy
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
+from sparring.players.policy import policy
 from sparring.render.plain import plain
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
@@ -48,4 +48,4 @@ def specs(game, count, seed=0, name="learner", group_size=1):
 
 def played(game, number=20, agent="random", seed=3, **options):
     """Return games of an agent against itself."""
-    return play(specs(game, number, seed, agent), {agent: registry.bind("agents", agent, options)()})
+    return play(specs(game, number, seed, agent), {agent: registry.bind("players", agent, options)()})

@@ -12,10 +12,9 @@ import pytest
 from plays import specs
 
 from sparring import registry
-from sparring.agents.random import random
-from sparring.agents.scripted import scripted
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import (
     GameError,
     HungError,
@@ -24,11 +23,12 @@ from sparring.errors import (
     RolloutError,
     SparringError,
 )
-from sparring.games.catalogue import make_game
 from sparring.guard import Watch
 from sparring.league.matchmakers.base import Seating
 from sparring.oracles.base import verdict, verdicts
 from sparring.oracles.parallel import ParallelOracle
+from sparring.players.random import random
+from sparring.players.scripted import scripted
 from sparring.recipe import to_yaml
 from sparring.rewards.base import WeightedReward
 from sparring.rollout.play import RolloutCounts, play
@@ -41,7 +41,7 @@ from sparring.types import Credit
 CONFIG = {
     "steps": 3,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "rollout": {"games_per_step": 4, "group_size": 2},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"exact": False},
@@ -173,7 +173,7 @@ def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
         episodes = play(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0, counts=counts)
     assert {episode.group_id for episode in episodes} == {1, 2, 3}
     assert counts.dropped_groups == {0}
-    assert ("KeyError('board')" if fault is crash else "game 'kuhn_poker' (games.N) has not come back") in caplog.text
+    assert ("KeyError('board')" if fault is crash else "game 'kuhn_poker' (environments.N) has not come back") in caplog.text
 
 
 def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
@@ -208,10 +208,10 @@ def test_a_faulty_agent_is_named(act, said):
 
 
 def test_a_game_that_cannot_be_made_is_named(monkeypatch):
-    plugin = registry.load("games", "kuhn_poker")
+    plugin = registry.load("environments", "kuhn_poker")
     broken = replace(plugin, function=lambda **options: crash())
     monkeypatch.setattr(registry, "load", lambda slot, name: broken)
-    with pytest.raises(PluginError, match=r"game 'kuhn_poker' \(games.N\) failed in .*KeyError: 'board'"):
+    with pytest.raises(PluginError, match=r"game 'kuhn_poker' \(environments.N\) failed in .*KeyError: 'board'"):
         make_game("kuhn_poker")
 
 
@@ -222,7 +222,7 @@ def test_an_oracle_that_gives_no_numbers_is_named(value):
     said = {"mine": replace(good, values=(value,) + (0.0,) * 8), "short": replace(good, values=(0.0,))}
     for name, given in said.items():
         oracle = SimpleNamespace(name=name, judge=lambda states, streams=None, given=given: [given])
-        with pytest.raises(PluginError, match=rf"oracle '{name}' \(games.N.oracle\) must give one finite value per legal action"):
+        with pytest.raises(PluginError, match=rf"oracle '{name}' \(environments.N.oracle\) must give one finite value per legal action"):
             verdicts(oracle, [state])
     for fault, wrong in (("failed in", lambda *args: 1 // 0), ("one verdict per state, 1 here; it gave 0", lambda *args: [])):
         with pytest.raises(PluginError, match=fault):

@@ -7,8 +7,8 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import OracleError
-from sparring.games.catalogue import make_game
 from sparring.oracles.base import verdicts
 from sparring.oracles.judge import judge_episodes
 from sparring.registry import bind
@@ -45,7 +45,7 @@ def specs(game, count=6, trained=None):
 def both(name, oracle, options, rule="random", **changes):
     """Return episodes judged in play, and the same ones judged by replaying."""
     game = make_game(name, illegal={"rule": rule})
-    judge, agents = bind("oracles", oracle, options)(), {"random": bind("agents", "random")()}
+    judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
     asked = specs(game, **changes)
     judges = {game.name: partial(verdicts, judge)}
     return play(asked, agents, judges=judges, in_flight=4), judge_episodes(play(asked, agents), {game.name: game}, {game.name: judge})
@@ -70,7 +70,7 @@ def test_only_trained_seats_are_judged():
 
 def test_without_a_judge_nothing_is_judged_and_a_game_without_one_is_left_alone():
     game = make_game("kuhn_poker")
-    agents = {"random": bind("agents", "random")()}
+    agents = {"random": bind("players", "random")()}
     for judges in (None, {}, {"another": None}):
         assert all(turn.verdict is None for episode in play(specs(game), agents, judges=judges) for turn in episode.turns)
 
@@ -81,7 +81,7 @@ def test_an_oracle_that_refuses_stops_the_play():
 
     game = make_game("kuhn_poker")
     with pytest.raises(OracleError, match="no"):
-        play(specs(game), {"random": bind("agents", "random")()}, judges={"kuhn_poker": refuses})
+        play(specs(game), {"random": bind("players", "random")()}, judges={"kuhn_poker": refuses})
 
 
 def test_an_oracle_that_plays_with_the_state_changes_no_play():
@@ -90,7 +90,7 @@ def test_an_oracle_that_plays_with_the_state_changes_no_play():
             state.apply(state.legal_actions()[0])
         return [None] * len(states)
 
-    game, agents = make_game("tic_tac_toe"), {"random": bind("agents", "random")()}
+    game, agents = make_game("tic_tac_toe"), {"random": bind("players", "random")()}
     assert play(specs(game), agents, judges={"tic_tac_toe": careless}) == play(specs(game), agents)
 
 
@@ -98,7 +98,7 @@ def test_an_oracle_that_plays_with_the_state_changes_no_play():
 def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
     config = resolve(
         {
-            "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}],
             "steps": 1,
             "threads": 1,
             "rollout": {"games_per_step": 16, "group_size": 8, "plan": plan},
@@ -106,7 +106,7 @@ def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
         }
     )
     engine = LocalEngine(config)
-    games = [game for game, _ in engine.games]
+    games = [game for game, _ in engine.environments]
     methods = Methods.of(config, games)
     found = play_round(config, engine, methods, RunState()).episodes
     bare = [replace(e, turns=tuple(t._replace(verdict=None) for t in e.turns)) for e in found]

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plays import learner, specs
 
-from sparring.agents.base import Reply
-from sparring.agents.random import random
-from sparring.agents.scripted import scripted
+from sparring.environments.catalogue import make_game
 from sparring.errors import GameError, RolloutError
-from sparring.games.catalogue import make_game
+from sparring.players.base import Reply
+from sparring.players.random import random
+from sparring.players.scripted import scripted
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.table import ordered_turns, turn_table
 

@@ -7,13 +7,13 @@ from plays import learner, specs
 from plays import played as random_games
 
 from sparring import registry
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.playouts import with_playouts
 from sparring.types import Episode
 
-RANDOM = {"random": registry.bind("agents", "random")()}
+RANDOM = {"random": registry.bind("players", "random")()}
 
 
 def played_on(game, episodes, agents=RANDOM, **options):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from plays import played
 
+from sparring.environments.catalogue import make_game
 from sparring.errors import RolloutError
-from sparring.games.catalogue import make_game
 from sparring.rollout.replay import replay
 
 

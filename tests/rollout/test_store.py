@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparring.agents.base import Reply
-from sparring.agents.random import random
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import from_spec, make_game
 from sparring.errors import RunError
-from sparring.games.catalogue import from_spec, make_game
 from sparring.league.starts import starts
+from sparring.players.base import Reply
+from sparring.players.random import random
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.episode_columns import COLUMNS
@@ -30,10 +30,10 @@ from sparring.types import EnvironmentSpec, Segment
 
 def episodes(step=0, **rollout):
     games = [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}]
-    config = resolve({"games": games, "rollout": {"games_per_step": 20, **rollout}, "threads": 1})
+    config = resolve({"environments": games, "rollout": {"games_per_step": 20, **rollout}, "threads": 1})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mixed", {"bots": {"random": 0.5}})
-    specs = starts(step, games=engine.games, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
+    specs = starts(step, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
     return engine.play(specs, RolloutCounts())
 
 

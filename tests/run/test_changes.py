@@ -17,7 +17,7 @@ from sparring.system import files
 CONFIG = {
     "steps": 2,
     "threads": 1,
-    "games": [{"name": "kuhn_poker"}],
+    "environments": [{"name": "kuhn_poker"}],
     "rollout": {"games_per_step": 4},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"exact": False},

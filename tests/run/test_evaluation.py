@@ -18,21 +18,21 @@ PARTS = ("win", "win_or_draw", "return")
 def engine(*games, **evaluation):
     config = resolve(
         {
-            "games": [{"name": game} if isinstance(game, str) else game for game in games],
+            "environments": [{"name": game} if isinstance(game, str) else game for game in games],
             "threads": 1,
             "model": {"hidden_size": 8, "layers": 1, "heads": 1},
             "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
     made = LocalEngine(config)
-    known = [game for game, _ in made.games]
-    return made, Evaluator(known, config.evaluation, configured_oracles(config.games, known), Met(config, known))
+    known = [game for game, _ in made.environments]
+    return made, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), Met(config, known))
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
     made, evaluator = engine("kuhn_poker")
     metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
-    game = made.games[0][0]
+    game = made.environments[0][0]
     report = nash_conv(game, enumerate_info_states(game), made.agent("policy"))
     assert metrics["nash_conv/kuhn_poker"] == report.nash_conv == pytest.approx(sum(report.gains))
     assert metrics["exploitability/kuhn_poker/first"] == report.gains[0]
@@ -131,7 +131,7 @@ def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them()
     agent = made.agent("policy")
     agent.act = lambda turns: played.extend(turn.state.spiel.table.start for turn in turns) or play(turns)
     metrics = evaluator.measure(agent, Stream.from_seed(0))
-    game = made.games[0][0]
+    game = made.environments[0][0]
     seen = [start for start in played if start in game.starts()]
     assert len(seen) == len(played) - len(seen) == 20
     for part in ("success", "return", "illegal"):

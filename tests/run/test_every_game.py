@@ -17,7 +17,7 @@ BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 def rounds(game, options, *, illegal=None, steps=2, **changes):
     config = resolve(
         {
-            "games": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
+            "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
             "steps": steps,
             "threads": 1,
             "rollout": {"games_per_step": 8},
@@ -32,14 +32,14 @@ def rounds(game, options, *, illegal=None, steps=2, **changes):
         state = outcome.state
         assert outcome.metrics.get("logprob_difference_max", 0.0) < 1e-4  # absent where nothing was left to learn from
         assert outcome.metrics["retried_games"] == 0
-    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+    evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
     return outcome, evaluator.measure(engine.agent("policy"), engine.root), engine
 
 
-@pytest.mark.parametrize(("game", "options"), [*((name, {}) for name in registry.names("games")), *SEATS, *BY_NAME])
+@pytest.mark.parametrize(("game", "options"), [*((name, {}) for name in registry.names("environments")), *SEATS, *BY_NAME])
 def test_it_trains_and_is_measured(game, options):
     outcome, measured, engine = rounds(game, options)
-    seats = engine.games[0][0].num_seats
+    seats = engine.environments[0][0].num_seats
     assert len(outcome.episodes[0].returns) == seats
     assert sum(name.startswith("match/") and name.endswith("/return") for name in measured) == seats
 
@@ -75,7 +75,7 @@ def test_every_estimator_runs_in_the_loop(name):
 
 def test_several_games_in_one_run_and_dropping_dull_groups():
     config = {
-        "games": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
+        "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
         "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 24, "group_size": 4},
     }

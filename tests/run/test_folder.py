@@ -135,7 +135,7 @@ def test_a_run_goes_on_only_as_itself(tmp_path):
 
 
 def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
-    now = resolve({"games": [{"name": "kuhn_poker"}]}).model_dump(mode="json")
+    now = resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump(mode="json")
     before = {key: value for key, value in now.items() if key != "process"}
     before["rollout"] = {key: value for key, value in now["rollout"].items() if key != "plan"}
     folder = RunFolder.create(tmp_path, yaml.safe_dump(before))
@@ -146,7 +146,7 @@ def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
 
 def test_every_key_that_differs_is_named_with_both_values(tmp_path):
     folder = RunFolder.create(tmp_path, "learner: {epochs: 2, clip: 1.0}\ngames: [{name: kuhn_poker}]\nseed: 0\n")
-    now = {"learner": {"epochs": 4, "clip": 1.0, "extra": None}, "games": [{"name": "x" * 200}], "seed": 0}
+    now = {"learner": {"epochs": 4, "clip": 1.0, "extra": None}, "environments": [{"name": "x" * 200}], "seed": 0}
     with pytest.raises(RunError) as caught:
         check_same(folder, now)
     message = str(caught.value)

@@ -19,7 +19,7 @@ from sparring.run.loop import train
 CONFIG = {
     "steps": 6,
     "threads": 1,
-    "games": [{"name": "kuhn_poker"}],
+    "environments": [{"name": "kuhn_poker"}],
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 6, "exact": False},

@@ -28,7 +28,7 @@ RECIPE = {
     "name": "killed",
     "steps": 3,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "matchmaker": {"name": "mixed", "past": 0.4},

@@ -16,7 +16,7 @@ def test_kuhn_poker_from_random_weights():
     changes = ["steps=180", "rollout.games_per_step=512", "learner.average=0.98", "threads=1"]
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), changes))
     engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
-    evaluator = Evaluator([game for game, _ in engine.games], config.evaluation)
+    evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
     first = evaluator.measure(engine.agent("policy"), engine.root)
     difference = 0.0
     while state.step < config.steps:

@@ -24,7 +24,7 @@ CONFIG = {
     "name": "test",
     "steps": 6,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
     "rollout": {"games_per_step": 16},
     "model": {"hidden_size": 16, "layers": 1, "heads": 2},
     "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},

@@ -4,7 +4,7 @@ tests/data/run_v0 was written at 54ba71c by
 
     sparring train kuhn-tiny threads=1 steps=2 rollout.games_per_step=4 rollout.in_flight=8 model.hidden_size=8 model.layers=1
         model.heads=2 evaluation.every=2 warmup.updates=1 warmup.games=4 store.every=1 checkpoint.every=1 checkpoint.keep=1
-        'games.0.oracle={name: cfr}' rollout.playouts=1 rollout.top_p=0.9 'replay={name: r3}' games.0.illegal.rule=retry
+        'environments.0.oracle={name: cfr}' rollout.playouts=1 rollout.top_p=0.9 'replay={name: r3}' environments.0.illegal.rule=retry
 
 less what tells of the machine (provenance, timing, tensorboard).
 """

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sparring.agents.base import Reply
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError
@@ -16,6 +15,7 @@ from sparring.learn.pack import pack
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
+from sparring.players.base import Reply
 from sparring.rollout import store
 from sparring.rollout.ledger import Ledger
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
@@ -31,7 +31,7 @@ CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
 
 def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
     base = {
-        "games": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}],
+        "environments": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}],
         "model": {"hidden_size": 16, "heads": 2, "context": context},
         "rollout": {"games_per_step": 24},
         "threads": 1,
@@ -41,7 +41,7 @@ def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
 
 def batch(run):
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.games, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     return run.play(specs, RolloutCounts())
 
 
@@ -91,7 +91,7 @@ def test_a_step_learns_from_what_was_said(sections):
     run = engine(**sections)
     warm_up(run.config, run)
     before = [p.detach().clone() for p in run.model.parameters()]
-    done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.games]), RunState())
+    done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.environments]), RunState())
     assert done.metrics["overlong_rate"] > 0.2
     assert all(math.isfinite(value) for value in done.metrics.values())
     assert any(not np.array_equal(a.numpy(), b.detach().numpy()) for a, b in zip(before, run.model.parameters(), strict=True))
@@ -117,7 +117,7 @@ def test_a_game_that_is_taken_up_again_is_told_as_it_was():
     run = engine()
     first = next(episode for episode in batch(run) if sum(not sampled(turn) for turn in episode.turns) > 2)
     place = next(number for number, turn in enumerate(first.turns) if not sampled(turn)) + 1
-    game = run.games[0][0]
+    game = run.environments[0][0]
     root = run.root.child("again")
     spec = EpisodeSpec(
         game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=first.agents, trained=first.trained, prefix=first.turns[:place]
@@ -136,10 +136,10 @@ def test_a_run_in_which_nothing_fits_says_so():
 def test_what_cannot_be_said_has_no_probability():
     whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=8)
     for run in (whole, cut):
-        game = run.games[0][0]
+        game = run.environments[0][0]
         found = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
         assert math.isfinite(found.nash_conv)
-    states = enumerate_info_states(whole.games[0][0])
+    states = enumerate_info_states(whole.environments[0][0])
     agent = cut.agent("policy")
     late = [len(agent._conversation(query.observations, query.actions)) + agent.params.max_new_tokens > 8 for query in states.queries]
     assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == late
@@ -153,7 +153,7 @@ def test_a_pretrained_model_s_conversations_are_bounded_too():
     assert LanguageModel(network, tokenizer, longest=32).context == 32
     assert LanguageModel(network, tokenizer, longest=32).clone().context == 32
     assert LanguageModel(network, tokenizer, longest=1000).context == 64
-    assert resolve({"games": [{"name": "kuhn_poker"}]}).model.context is None
+    assert resolve({"environments": [{"name": "kuhn_poker"}]}).model.context is None
     assert engine(context=None).model.context == 128
 
 

@@ -15,7 +15,7 @@ from sparring.run.signals import GracefulStop
 BASE = {
     "steps": 4,
     "threads": 1,
-    "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
     "rollout": {"games_per_step": 8, "group_size": 2},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "evaluation": {"every": 2, "exact": False},
@@ -23,7 +23,7 @@ BASE = {
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
 CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
-RANDOM = {"games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}  # so that games differ from the first step on
+RANDOM = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}  # so that games differ from the first step on
 RUNS = {
     "all losses": {"credit": {"name": "gae"}, "losses": [{"name": name, "weight": 0.5} for name in registry.names("losses")]},
     "schedules": {"learner": {"learning_rate": {"schedule": "linear", "start": 0.01, "end": 0.0}, "epochs": 2, "minibatches": 2}},
@@ -73,7 +73,7 @@ RUNS = {
     "reverse turns": {"learner": {"order": "reverse_turns"}},
     "dropped groups": {"selection": {"name": "equal_groups", "policy": "drop"}, "credit": {"name": "grpo"}},
     "all rewards": {
-        "games": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}, "oracle": {"name": "noisy", "oracle": "cfr", "per": "turn"}}],
+        "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}, "oracle": {"name": "noisy", "oracle": "cfr", "per": "turn"}}],
         "rollout": {"games_per_step": 8, "group_size": 2, "playouts": 1},
         "rewards": [
             {"name": name, "weight": {"schedule": "cosine", "start": 1, "end": 0}}
@@ -84,7 +84,7 @@ RUNS = {
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
     "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
     "search, two games": {
-        "games": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],
+        "environments": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],
         "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"mcts": 0.7}},
         "evaluation": {"every": 2, "exact": False, "opponents": [{"name": "mcts", "games_per_seat": 2, "simulations": 4}]},
     },

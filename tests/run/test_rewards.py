@@ -9,8 +9,8 @@ import pytest
 from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import configured_game
 from sparring.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.report.catalogue import glossary
 from sparring.rollout.store import EpisodeStore
@@ -30,7 +30,7 @@ EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in N
 BASE = {
     "steps": 2,
     "threads": 1,
-    "games": [
+    "environments": [
         {"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}},
         {"name": "kuhn_poker", "illegal": {"payoff": "spiral"}, "oracle": {"name": "cfr", "iterations": 10}},
     ],
@@ -109,10 +109,10 @@ def test_exact_values_are_scaled_with_the_payoffs():
 
 def test_the_paper_s_games_pay_at_most_four():
     config = resolve(load_recipe("mars/multi-game-paper"))
-    largest = [configured_game(section).max_utility * section.scale for section in config.games]
+    largest = [configured_game(section).max_utility * section.scale for section in config.environments]
     assert largest == [4.0, 4.0, 4.0]
-    with pytest.raises(ConfigError, match=r"games\.0\.scale"):
-        resolve({"games": [{"name": "kuhn_poker", "scale": 0}]})
+    with pytest.raises(ConfigError, match=r"environments\.0\.scale"):
+        resolve({"environments": [{"name": "kuhn_poker", "scale": 0}]})
 
 
 def total(episode, seat):
@@ -124,14 +124,14 @@ def total(episode, seat):
     [
         ({}, 0.49),
         ({"reorder_outcomes": True}, 50.0),
-        ({"games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "outcome_gap": 0.1}]}, 0.049),
-        ({"games": [{"name": "tic_tac_toe", "illegal": {"rule": "forfeit", "payoff": "spiral"}}]}, 0.245),
+        ({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "outcome_gap": 0.1}]}, 0.049),
+        ({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "forfeit", "payoff": "spiral"}}]}, 0.245),
     ],
 )
 def test_the_bound_comes_from_the_game_unless_it_is_given_or_lifted(changes, largest):
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}]
     penal = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
-    outcome, _ = one_round(**{"games": games, "rewards": penal, **changes})
+    outcome, _ = one_round(**{"environments": games, "rewards": penal, **changes})
     totals = [abs(total(episode, seat)) for episode in outcome.episodes for seat in (0, 1) if any(t.seat == seat for t in episode.turns)]
     if "reorder_outcomes" in changes:
         assert outcome.metrics["bounded_share"] == 0.0 and all(value % 10.0 == 0.0 for value in totals)
@@ -168,7 +168,7 @@ def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, messag
 @pytest.mark.parametrize("gap", [0, -1])
 def test_a_gap_is_positive(gap):
     with pytest.raises(ConfigError, match="outcome_gap"):
-        resolve(apply_overrides(BASE, [f"games.0.outcome_gap={gap}"]))
+        resolve(apply_overrides(BASE, [f"environments.0.outcome_gap={gap}"]))
 
 
 def test_the_resolved_configuration_reads_back():

@@ -12,7 +12,7 @@ from sparring.run.state import FILED, RunState
 from sparring.run.step import play_round
 
 BASE = {
-    "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
     "steps": 4,
     "threads": 1,
     "rollout": {"games_per_step": 16, "group_size": 4, "starts": 4},

@@ -21,7 +21,7 @@ LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
 
 def setting(**changes):
-    base = {"games": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 16, "group_size": 4}}
+    base = {"environments": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 16, "group_size": 4}}
     return resolve({**base, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
 
 
@@ -82,7 +82,7 @@ def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
 def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "retries": 1})
     engine = LocalEngine(config)
-    game, _ = engine.games[0]
+    game, _ = engine.environments[0]
     usual, calls = game.reset, [0]
 
     def sometimes(*args, **kwargs):
@@ -200,7 +200,7 @@ def test_selection_draws_anew_at_every_step_and_refill():
 def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     config = setting(games=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
     engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
-    usual = Methods.of(config, [game for game, _ in engine.games])
+    usual = Methods.of(config, [game for game, _ in engine.environments])
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     for module in (step_module, playing):

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
+from sparring.environments.kuhn_poker import kuhn_poker
 from sparring.errors import PluginError
-from sparring.games.kuhn_poker import kuhn_poker
 from sparring.league.matchmakers.base import Seating
 from sparring.rng import Stream
 from sparring.testing import (

@@ -77,7 +77,7 @@ def test_every_module_imports_and_none_is_of_the_checkout(run):
 
 
 def test_list_and_explain(run):
-    assert "kuhn_poker" in run("sparring", "list", "games")
+    assert "kuhn_poker" in run("sparring", "list", "environments")
     assert "demo" in run("sparring", "list", "recipes")
     assert "mars" in run("sparring", "list", "suites")
     assert "same view" in run("sparring", "explain", "gigpo")
@@ -98,7 +98,7 @@ def test_two_steps_of_the_demo_leave_a_run_and_its_page(demo):
     )
 
 
-SUDOKU = ("evaluate", "--agent", "random", "--game", "sudoku", "--games", "2")
+SUDOKU = ("evaluate", "--agent", "random", "--environment", "sudoku", "--games", "2")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ SUDOKU = ("evaluate", "--agent", "random", "--game", "sudoku", "--games", "2")
     [
         (
             "endpoint",
-            ("evaluate", "--agent", "endpoint model=NAME", "--game", "kuhn_poker", "--games", "2"),
+            ("evaluate", "--agent", "endpoint model=NAME", "--environment", "kuhn_poker", "--games", "2"),
         ),
         (
             "endpoint",

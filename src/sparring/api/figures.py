@@ -69,7 +69,7 @@ def _run_at(what: Any) -> Run | None:
     """Return the run in a folder, or None for a bot: what is a bot's name is no folder."""
     if isinstance(what, str):
         name = what.split(" ")[0]
-        if registry.known("agents", name) or not (Path(what).is_dir() or "/" in name):
+        if registry.known("players", name) or not (Path(what).is_dir() or "/" in name):
             return None
     return Run(folder_of(what))
 

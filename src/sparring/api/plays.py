@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.agents.base import Agent
 from sparring.api.given import whole
 from sparring.api.runs import Run
 from sparring.columns.arrays import table_of_arrays
+from sparring.environments.catalogue import from_spec, make_game
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, quoted
-from sparring.games.base import Game
-from sparring.games.catalogue import from_spec, make_game
 from sparring.guard import watched
 from sparring.league.matchmakers.base import LEARNER
 from sparring.measure.opponents import parse_agent
+from sparring.players.base import Agent
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_all
@@ -30,8 +30,8 @@ def make_environment(
     The game of OpenSpiel must be turn-based.
 
     Args:
-        name: as `sparring list games` has it, or package.module; or an episode's ``environment``,
-            which alone says everything.
+        name: as `sparring list environments` has it, or package.module; or an episode's
+            ``environment``, which alone says everything.
         illegal: the rule for replies that are no legal action, e.g. {"rule": "retry", "retries":
             2}.
         options: of the environment; `sparring explain NAME` tells them.

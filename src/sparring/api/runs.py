@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
-from sparring.agents.base import Agent
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
@@ -17,6 +16,7 @@ from sparring.engine.local import PUBLISHED, LocalEngine
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
+from sparring.players.base import Agent
 from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report

@@ -14,13 +14,13 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from sparring.agents.endpoint_trust import trust_typed
-from sparring.cli.text import complain
+from sparring.cli.text import ENVIRONMENT, complain
 from sparring.errors import ConfigError
 from sparring.experiments.credit_lab import compare as compare_estimators
 from sparring.experiments.credit_race import RacePlan
 from sparring.experiments.credit_race import race as run_race
 from sparring.measure.lab_plan import LabPlan, estimator_names
+from sparring.players.endpoint_trust import trust_typed
 from sparring.report import credit_race_page as race_page
 from sparring.report import race_claims
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
@@ -41,7 +41,9 @@ def credit() -> None:
 
 Game = Annotated[
     list[str] | None,
-    typer.Option(help="A game, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."),
+    typer.Option(
+        *ENVIRONMENT, help="One, e.g. kuhn_poker or 'leduc_poker style=full'; may be repeated."
+    ),
 ]
 Policy = Annotated[
     str,
@@ -248,7 +250,7 @@ def _plot(result: dict[str, Any], path: Path) -> None:
     if len(result["games"]) > 1:
         raise ConfigError(
             f"--plot {path} draws one game and the run has {len(result['games'])}; name one of "
-            "them by --game."
+            "them by --environment."
         )
     try:
         path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparring.agents.endpoint_trust import trust_typed
 from sparring.cli.evaluate_tables import show_games, show_suite
-from sparring.cli.text import complain
+from sparring.cli.text import ENVIRONMENT, complain
 from sparring.errors import ConfigError
 from sparring.experiments.measured import measured
 from sparring.experiments.suite import SuiteEvaluation
@@ -19,6 +18,7 @@ from sparring.experiments.suite_player import Player, agent_player, run_player
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
+from sparring.players.endpoint_trust import trust_typed
 
 GAMES = 500  # per seat, without a suite
 NO_ORACLE = "none"
@@ -33,7 +33,7 @@ Agent = Annotated[
 ]
 Game = Annotated[
     list[str] | None,
-    typer.Option(help="Games to measure in place of the run's, e.g. 'sudoku size=6'."),
+    typer.Option(*ENVIRONMENT, help="To measure in place of the run's, e.g. 'sudoku size=6'."),
 ]
 Games = Annotated[
     int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
@@ -106,7 +106,7 @@ def evaluate(
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
         if league and (game or agent):
             raise ConfigError(
-                "--league rates a run's snapshots at the run's own games; leave --game and "
+                "--league rates a run's snapshots at the run's own games; leave --environment and "
                 "--agent out."
             )
         result = measured(
@@ -127,8 +127,8 @@ def evaluate(
         return
     if game or oracle_turns:
         raise ConfigError(
-            "--game and --oracle-turns do not go with --suite, which names its games and has all "
-            "turns judged; leave them or --suite out."
+            "--environment and --oracle-turns do not go with --suite, which names its games and "
+            "has all turns judged; leave them or --suite out."
         )
     if league or not exact:
         raise ConfigError(
@@ -164,7 +164,7 @@ def _refuse_without_suite(
     for option, value in given.items():
         if value is not None:
             more = (
-                " or to games; add --suite mars or --game kuhn_poker"
+                " or to games; add --suite mars or --environment kuhn_poker"
                 if option == "--agent"
                 else "; add --suite mars"
             )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
+from sparring import spelling
 from sparring.cli.text import say
 from sparring.errors import UnknownNameError
 from sparring.report.catalogue import KINDS, entries
@@ -17,14 +18,15 @@ from sparring.report.terminal import PlainConsole
 def listing(
     what: Annotated[
         str,
-        typer.Argument(help="games, methods, recipes, suites, or a slot such as credit or losses."),
+        typer.Argument(help="environments, methods, recipes, suites, or a slot such as credit."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
-    """List games, methods, recipes or suites.
+    """List environments, methods, recipes or suites.
 
     A table, or where it is piped a line each with tabs between.
     """
+    what = spelling.slot(what)
     if what not in KINDS:
         raise UnknownNameError("kind of thing", what, KINDS)
     rows = entries(what)

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sparring.agents.human import human
-from sparring.cli.text import say, shown
+from sparring.cli.text import ENVIRONMENT, say, shown
 from sparring.engine.local import PUBLISHED
+from sparring.environments.catalogue import configured_game
+from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
-from sparring.games.base import Game
-from sparring.games.catalogue import configured_game
-from sparring.games.people import for_people, rules_of, wrapped
+from sparring.players.human import human
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
@@ -29,7 +29,7 @@ SEEDS = 1_000_000  # a seed that is drawn is below this
 def play(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     game: Annotated[
-        str | None, typer.Option(help="One of the run's games; default the first.")
+        str | None, typer.Option(*ENVIRONMENT, help="One of the run's; default the first.")
     ] = None,
     seat: Annotated[int, typer.Option(min=0, help="Your seat, from 0.")] = 0,
     seed: Annotated[
@@ -41,10 +41,10 @@ def play(
 ) -> None:
     """Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves."""
     config, engine, step = load_run(run, checkpoint)
-    names = [entry.known_as for entry in config.games]
+    names = [entry.known_as for entry in config.environments]
     if game is not None and game not in names:
         raise UnknownNameError("game of this run", game, names)
-    entry = config.games[names.index(game or names[0])]
+    entry = config.environments[names.index(game or names[0])]
     # a reply that is no legal action is asked for again a few times, so that the play goes on
     rules = configured_game(entry.model_copy(update={"illegal": {"rule": "retry", "retries": 5}}))
     if seat >= rules.num_seats:

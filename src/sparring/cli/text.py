@@ -10,7 +10,9 @@ from typing import TextIO
 
 from sparring.system.text import shown
 
-__all__ = ["PlainFormatter", "complain", "fitted", "say", "shown"]
+ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
+
+__all__ = ["ENVIRONMENT", "PlainFormatter", "complain", "fitted", "say", "shown"]
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:

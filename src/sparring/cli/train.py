@@ -10,13 +10,13 @@ from typing import Annotated
 
 import typer
 
-from sparring.agents.endpoint_trust import trust_typed
 from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
 from sparring.engine.plan import describe
 from sparring.errors import ConfigError
 from sparring.experiments.time_estimate import estimate
+from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
 from sparring.run.folder import RunFolder

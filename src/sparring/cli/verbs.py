@@ -23,7 +23,7 @@ VERBS = {  # verb -> its line in the help
     "show": (
         "Show a stored episode: what each seat was told and said, legal actions, tokens, credit."
     ),
-    "list": "List games, methods, recipes or suites.",
+    "list": "List environments, methods, recipes or suites.",
     "explain": (
         "Explain a method, game, recipe or metric: what it does, its options and their defaults."
     ),

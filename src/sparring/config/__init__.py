@@ -13,7 +13,7 @@ from sparring.config.learning import (
     WarmupConfig,
 )
 from sparring.config.model import LoraConfig, ModelConfig
-from sparring.config.play import GameConfig, RolloutConfig
+from sparring.config.play import EnvironmentConfig, RolloutConfig
 from sparring.config.run import RunConfig, resolve
 from sparring.config.saving import CheckpointConfig, StoreConfig
 from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
@@ -21,8 +21,8 @@ from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict,
 __all__ = [
     "CheckpointConfig",
     "Count",
+    "EnvironmentConfig",
     "EvaluationConfig",
-    "GameConfig",
     "HealthConfig",
     "HealthRule",
     "LeagueConfig",

@@ -20,7 +20,7 @@ from sparring.config_parts import (
 Label = Annotated[str, AfterValidator(names.label)]
 
 
-class GameConfig(Strict):
+class EnvironmentConfig(Strict):
     """A game to train on, or to hold out: weight 0."""
 
     name: str = Field(description="a hand-written game or any sequential OpenSpiel game")

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from sparring import names, registry
+from sparring import names, registry, spelling
 from sparring.config.evaluation import EvaluationConfig, LeagueConfig
 from sparring.config.health import HealthConfig
 from sparring.config.learning import (
@@ -25,7 +25,7 @@ from sparring.config.learning import (
     WarmupConfig,
 )
 from sparring.config.model import ModelConfig
-from sparring.config.play import GameConfig, Label, RolloutConfig
+from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
 from sparring.config.saving import CheckpointConfig, StoreConfig
 from sparring.config_parts import (
     Number,
@@ -65,7 +65,9 @@ class RunConfig(Strict):
             "seconds after which one call of a plug-in (game, agent, oracle ...) hangs; 0: never"
         ),
     )
-    games: list[GameConfig] = Field(min_length=1, description="the games trained on")
+    environments: list[EnvironmentConfig] = Field(
+        min_length=1, description="the environments trained on; ``games`` is the old spelling"
+    )
     model: ModelConfig = ModelConfig()
     renderer: PluginConfig = PluginConfig(name="plain")
     sampler: PluginConfig = PluginConfig(name="in_process")
@@ -110,10 +112,10 @@ class RunConfig(Strict):
     def _names_differ(self) -> RunConfig:
         refuse_repeated(
             "game",
-            (game.known_as for game in self.games),
+            (game.known_as for game in self.environments),
             "metrics and baselines are kept by the game's name; give one of them a label",
         )
-        if not any(game.weight for game in self.games):
+        if not any(game.weight for game in self.environments):
             raise ValueError(
                 "every game has weight 0, which holds it out; give one of them weight 1"
             )
@@ -136,7 +138,9 @@ class RunConfig(Strict):
                 f"rewards: {plugin.name!r} needs games played on from every turn; write "
                 "rollout.playouts: 4 (any number)."
             )
-        missing = [game.known_as for game in self.games if game.weight and game.oracle is None]
+        missing = [
+            game.known_as for game in self.environments if game.weight and game.oracle is None
+        ]
         if "verdicts" in plugin.needs and missing:
             raise ConfigError(
                 f"rewards: {plugin.name!r} needs an oracle for every game trained on, "
@@ -145,10 +149,10 @@ class RunConfig(Strict):
             )
         if "reference" not in plugin.needs:
             return
-        solved = offering("games", "solver", "def reference(")
+        solved = offering("environments", "solver", "def reference(")
         other = [
             game.known_as
-            for game in self.games
+            for game in self.environments
             if game.weight and game.name not in solved and not _has_reference(game.name)
         ]
         if other:
@@ -197,11 +201,11 @@ class RunConfig(Strict):
         self._check_losses()
         for reward in self.rewards:
             self._check_needs(reward.bind("rewards").plugin)
-        for game in self.games:
+        for game in self.environments:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
         for agent in (*self.evaluation.opponents, *self.bots.values()):
-            if "terminal" in agent.bind("agents").needs:
+            if "terminal" in agent.bind("players").needs:
                 raise ConfigError(
                     f"agent {agent.name!r} sits at a terminal, where a run asks nobody; meet it "
                     "with `sparring play`."
@@ -217,14 +221,16 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
         UnknownNameError: an unknown key, plug-in or option, with the nearest right name.
     """
     try:
-        return RunConfig.model_validate(dict(data)).check_plugins()
+        return RunConfig.model_validate(spelling.keys(data, "The configuration")).check_plugins()
     except ValidationError as error:
         raise config_error(error, _keys_at) from None
 
 
 def _has_reference(game: str) -> bool:
     """Return whether a game has a solver that gives reference solutions; it may be from outside."""
-    solver = load_part("games", game, "solver") if registry.known("games", game) else None
+    solver = (
+        load_part("environments", game, "solver") if registry.known("environments", game) else None
+    )
     return solver is not None and hasattr(solver.module, "reference")
 
 

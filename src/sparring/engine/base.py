@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from sparring.agents.base import Agent
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
+from sparring.players.base import Agent
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts
 from sparring.types import Credit, Episode, FloatArray, TurnTable
@@ -51,7 +51,7 @@ class Engine(Protocol):
     """
 
     root: Stream
-    games: list[tuple[Game, float]]
+    environments: list[tuple[Game, float]]
 
     @property
     def members(self) -> tuple[str, ...]:

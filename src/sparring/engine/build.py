@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sparring.config import RunConfig
 from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.games.base import Game
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.memory import available_bytes, refuse_beyond

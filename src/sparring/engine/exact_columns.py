@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import InfoStates, enumerate_info_states

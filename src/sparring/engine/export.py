@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.engine.local import LocalEngine
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
 
 MODE = 0o644  # of every file, so that a server under another user can read it
@@ -76,7 +76,9 @@ def _write_sampling(engine: LocalEngine, path: Path) -> None:
 def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
     """Return the model card: what it is, how it is asked, and how it is loaded."""
     config = engine.config
-    prompts = {game.name: first_prompt(engine, game) for game, weight in engine.games if weight}
+    prompts = {
+        game.name: first_prompt(engine, game) for game, weight in engine.environments if weight
+    }
     fill = {
         "folder": folder,
         "base": config.model.name,
@@ -118,7 +120,7 @@ def _made(config: RunConfig) -> str:
     losses = ", ".join(loss.name for loss in config.losses)
     base = "from random weights" if config.model.name == "tiny" else f"from {config.model.name}"
     return (
-        f"{base}, games {', '.join(game.known_as for game in config.games if game.weight)}, "
+        f"{base}, games {', '.join(game.known_as for game in config.environments if game.weight)}, "
         f"credit {config.credit.name}, losses {losses}"
     )
 

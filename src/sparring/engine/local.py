@@ -11,18 +11,15 @@ from pathlib import Path
 import safetensors.torch
 import torch
 
-from sparring.agents.base import Agent
-from sparring.agents.demonstrator import demonstrator
-from sparring.agents.policy import PolicyAgent, policy
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.build import build_model
 from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.packing import load_optimizer, load_weights, save_optimizer, save_weights
 from sparring.engine.source import EngineSource
+from sparring.environments.catalogue import configured_game
+from sparring.environments.openspiel.base import Game
 from sparring.errors import CheckpointError, ModelError, SparringError
-from sparring.games.base import Game
-from sparring.games.catalogue import configured_game
 from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
 from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
@@ -32,6 +29,9 @@ from sparring.learn.pack import pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.targets import WeightedLoss
 from sparring.models.language_model import LanguageModel
+from sparring.players.base import Agent
+from sparring.players.demonstrator import demonstrator
+from sparring.players.policy import PolicyAgent, policy
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts, play
@@ -63,8 +63,8 @@ class LocalEngine:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
-        self.games: list[tuple[Game, float]] = [
-            (configured_game(section), section.weight) for section in config.games
+        self.environments: list[tuple[Game, float]] = [
+            (configured_game(section), section.weight) for section in config.environments
         ]
         losses = [
             WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
@@ -78,7 +78,7 @@ class LocalEngine:
         asked = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
         with_values = "critic" in asks(credit) or "values" in asked
         self.model = build_model(
-            config, [game for game, _ in self.games], self.root, with_values=with_values
+            config, [game for game, _ in self.environments], self.root, with_values=with_values
         )
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
         rollout = config.rollout
@@ -101,10 +101,10 @@ class LocalEngine:
         self.process = (
             ProcessLearner(self.model, config, credit) if "process" in asks(credit) else None
         )
-        scales = {section.known_as: section.scale for section in config.games}
+        scales = {section.known_as: section.scale for section in config.environments}
         limit, exact = config.evaluation.max_states, "tree" in asks(credit)
         self.exact = (
-            ExactColumns([game for game, _ in self.games], limit, scales) if exact else None
+            ExactColumns([game for game, _ in self.environments], limit, scales) if exact else None
         )
         self.agents: dict[str, Agent] = {
             LEARNER: self._sit(LEARNER, self.model),
@@ -135,7 +135,7 @@ class LocalEngine:
                 bot = name.removeprefix(BOT)
                 given = self.config.bots.get(bot)
                 self.agents[name] = (
-                    given.bind("agents") if given is not None else bind("agents", bot)
+                    given.bind("players") if given is not None else bind("players", bot)
                 )()
         return self.agents[name]
 

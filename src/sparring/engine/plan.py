@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from sparring.config import RunConfig
+from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError, SparringError
-from sparring.games.catalogue import configured_game
 from sparring.models.memory import (
     GIB,
     PROGRAM,
@@ -41,8 +41,8 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {
         "recipe": config.name,
         "summary": config.summary,
-        "games": [game.known_as for game in config.games if game.weight],
-        "held_out": [game.known_as for game in config.games if not game.weight],
+        "games": [game.known_as for game in config.environments if game.weight],
+        "held_out": [game.known_as for game in config.environments if not game.weight],
         "steps": steps,
         "games_in_all": steps * rollout.games_per_step,
         "updates": steps * config.learner.epochs * config.learner.minibatches,
@@ -87,8 +87,11 @@ def sampled_tokens(config: RunConfig) -> int:
     """Return the most tokens a step can sample: every game as long as its rules allow, every reply
     to its limit.
     """
-    games = [configured_game(section) for section in config.games]
-    weights = [game.weight / sum(other.weight for other in config.games) for game in config.games]
+    games = [configured_game(section) for section in config.environments]
+    weights = [
+        game.weight / sum(other.weight for other in config.environments)
+        for game in config.environments
+    ]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
     return round(config.rollout.games_per_step * turns * config.rollout.max_new_tokens)
 
@@ -180,7 +183,9 @@ def _gpu(needed: int, weights: int) -> str:
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
-    words = {word for section in config.games for word in configured_game(section).vocabulary()}
+    words = {
+        word for section in config.environments for word in configured_game(section).vocabulary()
+    }
     width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
     shape = Shape(
         layers=chosen.layers,
@@ -203,7 +208,7 @@ def _tiny_cache(config: RunConfig, shape: Shape) -> int:
     """Return the most that the tiny model's kept keys and values can be: every conversation of a
     step, each whole.
     """
-    games = [configured_game(section) for section in config.games]
+    games = [configured_game(section) for section in config.environments]
     seats = max(game.num_seats for game in games)
     return (
         config.rollout.games_per_step

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from sparring.agents.policy import PolicyAgent
 from sparring.columns.base import Place, with_column
 from sparring.errors import ConfigError
 from sparring.league.matchmakers.base import LEARNER
 from sparring.learn.finite import finite_columns
 from sparring.learn.pack import Pack
+from sparring.players.policy import PolicyAgent
 from sparring.registry import bind
 from sparring.types import Episode, FloatArray, TurnTable
 

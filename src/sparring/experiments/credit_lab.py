@@ -14,10 +14,10 @@ from typing import Any
 from sparring.config import resolve
 from sparring.config_parts import parse_named
 from sparring.engine.local import PUBLISHED, LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
-from sparring.games.base import Game
-from sparring.games.catalogue import make_game
 from sparring.measure.credit_lab import CreditLab
 from sparring.measure.exploitability import ask
 from sparring.measure.gradient_figures import GradientFigures
@@ -91,16 +91,18 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
     if policy not in (RANDOM, UNIFORM, TINY):
         return _run_players(games, policy)
     if not games:
-        raise ConfigError("Name a game, e.g. --game kuhn_poker; see `sparring list games`.")
+        raise ConfigError(
+            "Name a game, e.g. --environment kuhn_poker; see `sparring list environments`."
+        )
     found: list[Player] = []
     for text in games:
         name, options = parse_named(text, "Game", "leduc_poker style=full")
         game = make_game(name, options=options)
         if policy == TINY:
             engine = LocalEngine(
-                resolve({"seed": seed, "games": [{"name": name, "options": options}]})
+                resolve({"seed": seed, "environments": [{"name": name, "options": options}]})
             )
-            found.append((text, engine.games[0][0], _scorer(engine)))
+            found.append((text, engine.environments[0][0], _scorer(engine)))
         else:
             found.append((text, game, UniformScorer() if policy == UNIFORM else None))
     return found
@@ -116,7 +118,7 @@ def _run_players(games: Sequence[str], path: str) -> list[Player]:
             f"Write one of these, or the path of a run folder; {path} is none.",
         )
     _, engine, _ = load_run(Path(path))
-    known = {game.name: game for game, _ in engine.games}
+    known = {game.name: game for game, _ in engine.environments}
     for name in games:
         if name not in known:
             raise UnknownNameError(f"game of the run {path}", name, known)

@@ -99,8 +99,8 @@ def _add_judge(data: dict[str, Any]) -> None:
     if _has(rewards, JUDGED):
         return
     data["rewards"] = [*rewards, {"name": JUDGED}]
-    data["games"] = [
-        game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["games"]
+    data["environments"] = [
+        game if game.get("oracle") else {**game, "oracle": ORACLE} for game in data["environments"]
     ]
     # the estimators want components whole: they weigh them themselves
     data["reorder_outcomes"] = True

@@ -32,7 +32,7 @@ def examine() -> dict[str, Any]:
         **{name: metadata.version(name) for name in PACKAGES},
     }
     config = resolve(
-        {"games": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}}
+        {"environments": [{"name": "kuhn_poker"}], "steps": 3, "rollout": {"games_per_step": 256}}
     )
     engine, methods = LocalEngine(config), Methods.of(config)
     state = RunState()

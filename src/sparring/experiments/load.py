@@ -9,8 +9,8 @@ from typing import Any
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
+from sparring.environments.catalogue import configured_game
 from sparring.errors import CheckpointError
-from sparring.games.catalogue import configured_game
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
 from sparring.run import checkpoint
@@ -33,7 +33,7 @@ def load_tokenizer(path: Path) -> Any:
     if config.model.name != TINY:
         return tokenizer_of(config.model.name)
     return tiny_tokenizer(
-        word for section in config.games for word in configured_game(section).vocabulary()
+        word for section in config.environments for word in configured_game(section).vocabulary()
     )
 
 

@@ -70,11 +70,13 @@ def measured(
         policy, limit, games = (
             engine.agent("policy"),
             config.evaluation.max_states,
-            [known for known, _ in engine.games],
+            [known for known, _ in engine.environments],
         )
         about, met = {"run": str(run), "step": step}, Met(config, games)
         if names:
-            games = named_games(names, style=str(config.games[0].options.get("style", "brief")))
+            games = named_games(
+                names, style=str(config.environments[0].options.get("style", "brief"))
+            )
             player = run_player(run, step, None)
             unknown = {known.name: player.unknown_words(known) for known in games}
             notes += [
@@ -83,7 +85,7 @@ def measured(
                 if words
             ]
         else:
-            own = configured_oracles(config.games, games)
+            own = configured_oracles(config.environments, games)
     oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     measured: dict[str, Any] = {

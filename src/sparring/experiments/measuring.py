@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparring.agents.base import Agent
-from sparring.agents.random import RandomAgent
 from sparring.config_parts import parse_named
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.games.base import Game
-from sparring.games.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
@@ -26,6 +24,8 @@ from sparring.measure.regret import Judge
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data as interval_as_data
 from sparring.measure.verdicts import beside_uniform, told
+from sparring.players.base import Agent
+from sparring.players.random import RandomAgent
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -187,8 +187,8 @@ def league_of_run(
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
     players.update({name: engine.agent(name) for name in (*engine.members, "policy")})
-    tables, met = [], Met(engine.config, [game for game, _ in engine.games])
-    for game, _ in engine.games:
+    tables, met = [], Met(engine.config, [game for game, _ in engine.environments])
+    for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
         starts = columns(game, met)[0]
         table = league_table(

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.suite_bench import make_bench
 from sparring.experiments.suite_player import REMOTE, Player, met_by, styles
 from sparring.experiments.suite_results import SuiteResults, row_key
-from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.measure.suite import Suite, SuiteRow, load_suite

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparring.agents.base import Agent
-from sparring.agents.endpoint_trust import trust_file
-from sparring.agents.policy import PolicyAgent
 from sparring.engine.local import PUBLISHED
+from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError, ModelError, OracleError
 from sparring.experiments.load import load_run
 from sparring.experiments.measuring import exact_figures
 from sparring.experiments.suite_player import REMOTE, met_by
-from sparring.games.base import Game
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, Starts
 from sparring.measure.suite import MAX_STATES, OpponentEntry, OracleEntry, SuiteRow
 from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
+from sparring.players.base import Agent
+from sparring.players.endpoint_trust import trust_file
+from sparring.players.policy import PolicyAgent
 
 
 class Bench:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.config import GameConfig, RunConfig, resolve
+from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
+from sparring.environments.catalogue import configured_game
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.suite_results import without_traffic
-from sparring.games.base import Game
-from sparring.games.catalogue import configured_game
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
@@ -49,8 +49,10 @@ class Player:
         """
         if self.config is None:
             return "full"
-        trained = [game for game in self.config.games if _same_game(row.game, row.options, game)]
-        return str((trained or self.config.games)[0].options.get("style", "brief"))
+        trained = [
+            game for game in self.config.environments if _same_game(row.game, row.options, game)
+        ]
+        return str((trained or self.config.environments)[0].options.get("style", "brief"))
 
     def trained_on(self, row: SuiteRow) -> bool | None:
         """Return whether the run trained on the row's game; None for an agent."""
@@ -58,7 +60,9 @@ class Player:
             None
             if self.config is None
             else any(
-                _same_game(row.game, row.options, game) for game in self.config.games if game.weight
+                _same_game(row.game, row.options, game)
+                for game in self.config.environments
+                if game.weight
             )
         )
 
@@ -69,7 +73,7 @@ class Player:
         """
         if self.config is None or self.config.model.name != TINY or not game.brief:
             return []
-        games = [configured_game(section) for section in self.config.games]
+        games = [configured_game(section) for section in self.config.environments]
         known = {word for own in games for word in own.vocabulary()}
         return [word for word in game.vocabulary() if word not in known]
 
@@ -119,7 +123,7 @@ def met_by(player: Mapping[str, Any]) -> Met:
     if "run" not in player:
         return Met(None)
     config = resolve(RunFolder.open(Path(player["run"])).config())
-    return Met(config, [configured_game(section) for section in config.games])
+    return Met(config, [configured_game(section) for section in config.environments])
 
 
 def agent_player(spec: AgentSpec) -> Player:
@@ -144,7 +148,7 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
     return {row.name: player.style(row) for row in suite.rows}
 
 
-def _same_game(name: str, options: Mapping[str, Any], trained: GameConfig) -> bool:
+def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
     """Return whether a game of a suite is the one that was trained on.
 
     Its wording, the way it pays and its bank may differ.

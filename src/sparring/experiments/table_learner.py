@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sparring import registry
-from sparring.agents.base import TextAgent
 from sparring.config import resolve
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
 from sparring.experiments.table_tasks import TASKS, VARIANTS
-from sparring.games.base import Game
-from sparring.games.catalogue import make_game
 from sparring.measure.starts import Met, Starts, columns
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret
+from sparring.players.base import TextAgent
 from sparring.registry import Bound
 from sparring.rewards.base import WeightedReward, apply_rewards
 from sparring.rng import Stream
@@ -134,14 +134,14 @@ class Lesson:
         self._agents: dict[str, Any] = {"table": self._table}
         self._alone = "opponent" not in setting
         if not self._alone:
-            self._agents["opponent"] = bound("agents", setting["opponent"])()
+            self._agents["opponent"] = bound("players", setting["opponent"])()
         self._estimator = bound("credit", self._method["credit"])
         names = [self._method["reward"]] if "reward" in self._method else []
         binds = [registry.bind("rewards", name) for name in names]
         self._rewards = [WeightedReward(bound=one, weight=parse(1.0)) for one in binds]
         self._root = Stream.from_seed(seed)
         section = {"name": setting["game"], "options": setting.get("options", {})}
-        config = resolve({"games": [section], "warmup": {"updates": 0}})
+        config = resolve({"environments": [section], "warmup": {"updates": 0}})
         self.starts = columns(self.game, Met(config, [self.game]))  # unseen and seen ones, or all
 
     def step(self, step: int, groups: int, size: int) -> None:

@@ -28,7 +28,7 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
         config: of the run.
         parameters: of its model; None where they are not known.
     """
-    plugins = [bot.bind("agents") for bot in config.bots.values()] + [
+    plugins = [bot.bind("players") for bot in config.bots.values()] + [
         reward.bind("rewards") for reward in config.rewards
     ]
     if any(getattr(bound.plugin.module, "ASKS_OTHERS", False) for bound in plugins):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.config import RolloutConfig
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.league.matchmakers.base import MatchRequest, Seating
 from sparring.registry import Bound, bind
 from sparring.rng import Stream

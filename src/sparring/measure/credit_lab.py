@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, CreditError, SparringError
-from sparring.games.base import Game
 from sparring.measure.exact_values import exact_values
 from sparring.measure.gradient_figures import (
     GradientFigures,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.own import no_rules
 from sparring.errors import GameError, TooLargeError
-from sparring.games.base import Game, State
-from sparring.games.own import no_rules
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.games.base import Game
 from sparring.measure.exact_values import ExactValues
 from sparring.measure.table_policy import TableAgent, TablePolicy
 from sparring.ops.returns import trajectory_sums

@@ -12,12 +12,12 @@ from statistics import NormalDist
 
 import numpy as np
 
-from sparring.agents.base import Agent
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.games.base import Game
 from sparring.measure.davidson import ELO, fit_davidson
 from sparring.measure.matches import MatchReport, play_matches
 from sparring.measure.starts import Starts
+from sparring.players.base import Agent
 from sparring.rng import Stream
 from sparring.types import FloatArray, Interval
 

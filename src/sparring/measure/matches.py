@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparring.agents.base import Agent
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.games.base import Game
 from sparring.measure.regret import Judge, Regret, measured_regret
 from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
+from sparring.players.base import Agent
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.types import Episode, Interval, Turn

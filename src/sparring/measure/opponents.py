@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sparring import registry
-from sparring.agents.base import Agent
 from sparring.config_parts import parse_named
 from sparring.errors import ConfigError
+from sparring.players.base import Agent
 
 
 class AgentSpec(NamedTuple):
@@ -31,7 +31,7 @@ class AgentSpec(NamedTuple):
             UnknownNameError: no such agent or option.
             ConfigError: an option's value is wrong.
         """
-        agent: Agent = registry.bind("agents", self.name, self.options)()
+        agent: Agent = registry.bind("players", self.name, self.options)()
         return agent
 
 
@@ -47,7 +47,7 @@ def parse_agent(text: str) -> AgentSpec:
         ConfigError: the text cannot be read, or a value is of the wrong type or left out.
     """
     name, options = parse_named(text, "Agent", "mcts simulations=1000")
-    registry.bind("agents", name, options)
+    registry.bind("players", name, options)
     return AgentSpec(name, options)
 
 

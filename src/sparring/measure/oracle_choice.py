@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 from sparring import registry
 from sparring.config_parts import parse_named
+from sparring.environments.openspiel.base import Game
+from sparring.environments.own import no_rules
 from sparring.errors import ConfigError
-from sparring.games.base import Game
-from sparring.games.own import no_rules
 from sparring.measure.regret import without_faults
 from sparring.oracles.base import Oracle, verdicts
 from sparring.oracles.minimax import MinimaxOracle

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.games.base import Game
 from sparring.measure.exploitability import ExploitabilityReport, best_response_values, nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.policies import UniformScorer

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.ops.statistics import clustered_mean_interval, clustered_share_interval
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret

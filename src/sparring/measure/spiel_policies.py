@@ -10,8 +10,8 @@ from typing import Any
 
 import pyspiel
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
-from sparring.games.base import Game
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import TabularScorer
 from sparring.types import FloatArray

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from sparring import registry
 from sparring.config import RunConfig
+from sparring.environments.catalogue import another_bank, like
+from sparring.environments.openspiel.banks import BANK_OPTIONS, Banked
+from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.games.banks import BANK_OPTIONS, Banked
-from sparring.games.base import Game
-from sparring.games.catalogue import another_bank, like
 from sparring.rng import Stream
 
 Label = Literal["unseen", "seen", "all"]
@@ -88,7 +88,7 @@ class Met:
 
     def __init__(self, config: RunConfig | None, games: Sequence[Game] = ()) -> None:
         self.config, self.games = config, list(games)
-        weights = [section.weight for section in config.games] if config is not None else []
+        weights = [section.weight for section in config.environments] if config is not None else []
         warmed = config is not None and config.warmup.updates > 0
         self.trained = [
             game for game, weight in zip(self.games, weights, strict=True) if weight or warmed
@@ -205,8 +205,8 @@ def _rules(game: Game) -> tuple[str, dict[str, Any]]:
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a game, defaults filled in where they are known."""
-    if registry.known("games", name):
-        return dict(registry.bind("games", name, options).options)
+    if registry.known("environments", name):
+        return dict(registry.bind("environments", name, options).options)
     return dict(options)
 
 

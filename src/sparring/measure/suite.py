@@ -13,10 +13,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sparring.config_parts import Strict, config_error, parse_named, refuse_repeated
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
+from sparring.environments.own import no_rules
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.base import Game
-from sparring.games.catalogue import make_game
-from sparring.games.own import no_rules
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.oracle_choice import OracleSpec
 from sparring.yaml_text import parse_yaml, read_text

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.measure.matches import (
     AGENT,
     illegal_replies,

@@ -18,8 +18,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from sparring.agents.base import Agent
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.measure.matches import (
     AGENT,
     OPPONENT,
@@ -30,6 +29,7 @@ from sparring.measure.starts import Label, Met, Starts, columns, every
 from sparring.measure.suite import Suite, SuiteRow
 from sparring.measure.suite_figures import Tally, tally
 from sparring.oracles.base import Oracle
+from sparring.players.base import Agent
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 

@@ -20,10 +20,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from sparring.agents.base import TextAgent
-from sparring.games.base import State
+from sparring.environments.openspiel.base import State
 from sparring.measure.exact_values import ExactValues, exact_values
 from sparring.measure.info_states import InfoStates
+from sparring.players.base import TextAgent
 from sparring.rng import Stream
 from sparring.types import FloatArray, IntArray
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring import registry
-from sparring.agents.random import random
-from sparring.config import GameConfig
-from sparring.games.base import Game
-from sparring.games.catalogue import configured_game
+from sparring.config import EnvironmentConfig
+from sparring.environments.catalogue import configured_game
+from sparring.environments.openspiel.base import Game
 from sparring.measure.matches import MatchReport, play_matches
 from sparring.measure.references import References, beside, references_of, sentence
 from sparring.measure.starts import Starts
+from sparring.players.random import random
 from sparring.rng import Stream
 
 UNIFORM_GAMES = 200  # per seat, of the random agent that is set beside the policy
@@ -58,13 +58,13 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
         config: of the run, from its folder; games that cannot be made are passed over.
         lines: of metrics.jsonl.
     """
-    sections, found = config.get("games"), []
+    sections, found = config.get("environments", config.get("games")), []
     for section in sections if isinstance(sections, list) else ():
         try:  # the folder may be of another version, or a stranger's
-            entry = GameConfig.model_validate(section)
+            entry = EnvironmentConfig.model_validate(section)
             name = f"nash_conv/{entry.known_as}"
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
-            if last is None or entry.name not in registry.built_in("games"):
+            if last is None or entry.name not in registry.built_in("environments"):
                 continue
             known = references_of(configured_game(entry))
         except ValueError:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import PluginError
-from sparring.games.base import Game, State
 from sparring.guard import Call
 from sparring.registry import named
 from sparring.rng import Stream

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.agents.cfr import CfrAgent, Variant
 from sparring.oracles.base import Oracle
 from sparring.oracles.equilibrium import EquilibriumOracle
+from sparring.players.cfr import CfrAgent, Variant
 
 
 def best_response(

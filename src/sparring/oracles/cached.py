@@ -15,8 +15,8 @@ from typing import NoReturn
 
 import pyspiel
 
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import OracleError
-from sparring.games.base import Game, State
 from sparring.oracles.base import TIE
 from sparring.rng import Stream
 from sparring.types import Verdict

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from sparring.games.base import Game, State
-from sparring.games.z3_solver import load_z3
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.z3_solver import load_z3
 from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
 from sparring.oracles.solvers import solved_by, solver_of
@@ -74,7 +74,7 @@ def constraint(
     deduction is depends on the game.
     Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
     Bjorner, "Z3", 2008.
-    Verified by: tests/oracles/test_constraint.py, tests/games/sudoku/test_solver.py.
+    Verified by: tests/oracles/test_constraint.py, tests/environments/sudoku/test_solver.py.
 
     Args:
         right: which moves are best. "solution" (default): every move that keeps a solution.

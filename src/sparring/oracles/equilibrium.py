@@ -11,12 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from sparring.agents.cfr import CfrAgent, fits
-from sparring.games.base import Game, State
+from sparring.environments.openspiel.base import Game, State
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.oracles.base import verdict
 from sparring.oracles.cached import CachedOracle, widened
 from sparring.oracles.walked import WalkedGame, walk
+from sparring.players.cfr import CfrAgent, fits
 from sparring.types import FloatArray, Verdict
 
 Play = Literal["average", "best_response"]

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sparring.config import GameConfig
+from sparring.config import EnvironmentConfig
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.own import no_rules
 from sparring.errors import ConfigError
-from sparring.games.base import Game, State
-from sparring.games.own import no_rules
 from sparring.oracles.base import Oracle, verdicts
 from sparring.rng import Stream
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn, Verdict
 
 
-def configured_oracles(sections: Sequence[GameConfig], games: Sequence[Game]) -> dict[str, Oracle]:
+def configured_oracles(
+    sections: Sequence[EnvironmentConfig], games: Sequence[Game]
+) -> dict[str, Oracle]:
     """Return by game's name the oracles that a configuration names.
 
     Raises:

@@ -9,10 +9,10 @@ from typing import Annotated
 import pyspiel
 from pydantic import Field
 
-from sparring.agents.mcts import MctsAgent
-from sparring.games.base import Game, State
+from sparring.environments.openspiel.base import Game, State
 from sparring.oracles.base import Oracle, verdict
 from sparring.oracles.cached import CachedOracle, widened
+from sparring.players.mcts import MctsAgent
 from sparring.rng import Stream
 from sparring.types import Verdict
 

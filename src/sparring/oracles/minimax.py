@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.games.base import Game, State
-from sparring.games.solve import Bounds, Search, position_key, unfit
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.solve import Bounds, Search, position_key, unfit
 from sparring.oracles.base import Oracle, verdict
 from sparring.oracles.cached import CachedOracle
 from sparring.types import Verdict

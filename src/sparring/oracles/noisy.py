@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from sparring import registry
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import OracleError
-from sparring.games.base import Game, State
 from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle
 from sparring.rng import Stream

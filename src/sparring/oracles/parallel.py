@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import OracleError, RolloutError
-from sparring.games.base import Game, State
-from sparring.games.catalogue import make_game
 from sparring.guard import limit
 from sparring.oracles.base import Oracle
 from sparring.oracles.cached import CachedOracle

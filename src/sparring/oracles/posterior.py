@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sparring import registry
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import ConfigError
-from sparring.games.base import Game, State
 from sparring.oracles.base import Oracle, verdict_of
 from sparring.oracles.cached import CachedOracle
 from sparring.oracles.solvers import solved_by, solver_of

@@ -8,7 +8,7 @@ it cannot tell.
 
 from __future__ import annotations
 
-from sparring.games.base import Game, State
+from sparring.environments.openspiel.base import Game, State
 from sparring.oracles.solvers import solver_of
 
 OFFER = "reference"

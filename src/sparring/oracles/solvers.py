@@ -8,7 +8,7 @@ ORACLE of that module says which oracle asks it: ``posterior`` where something i
 from __future__ import annotations
 
 from sparring import registry
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.parts import load_part, offering
 from sparring.registry import Plugin
 
@@ -17,7 +17,7 @@ PART = "solver"
 
 def solved_by(oracle: str) -> tuple[str, ...]:
     """Return the names, sorted, of Sparring's own games whose solver is one of this oracle's."""
-    return offering("games", PART, f'ORACLE = "{oracle}"')
+    return offering("environments", PART, f'ORACLE = "{oracle}"')
 
 
 def solver_of(game: Game, oracle: str = "") -> Plugin | None:
@@ -34,7 +34,9 @@ def solver_of(game: Game, oracle: str = "") -> Plugin | None:
     """
     made_by = str((getattr(game, "made_by", None) or {}).get("name", ""))
     for name in dict.fromkeys((made_by, game.spiel.get_type().short_name)):
-        found = load_part("games", name, PART) if registry.known("games", name) else None
+        found = (
+            load_part("environments", name, PART) if registry.known("environments", name) else None
+        )
         if found is not None and oracle in ("", getattr(found.module, "ORACLE", "")):
             return found
     return None

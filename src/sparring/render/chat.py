@@ -13,8 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal
 
+from sparring.environments.openspiel.wording import CHOOSE, REPLY
 from sparring.errors import ConfigError, ModelError
-from sparring.games.wording import CHOOSE, REPLY
 from sparring.render.answers import Answer, answer_format
 from sparring.render.probes import between, pieces, tool_turns
 from sparring.render.template_limits import check_template, limited

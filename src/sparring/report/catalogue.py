@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from sparring import registry
 from sparring.config import resolve
+from sparring.environments.catalogue import game_names
+from sparring.environments.openspiel.people import wrapped
 from sparring.errors import UnknownNameError
-from sparring.games.catalogue import game_names
-from sparring.games.people import wrapped
 from sparring.measure.suite import load_suite, suite_names
 from sparring.outside import slot_of
 from sparring.parts import load_part
@@ -19,8 +19,8 @@ from sparring.recipe import load_recipe, recipe_names, to_yaml
 from sparring.report.game_page import exact_text, explain_game
 from sparring.run.health import matches
 
-METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "games")
-KINDS = ("games", "methods", "recipes", "suites", *METHOD_SLOTS)
+METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
+KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
 WIDTH = 100  # of paragraphs that are explained; lines that fit stay as they are
 METRIC_SOURCES = (
     "run.measures",
@@ -61,7 +61,7 @@ def explanation(name: str) -> str:
     outside = slot_of(name)
     slots = [slot for slot in registry.SLOTS if name in registry.names(slot) or slot == outside]
     texts = [describe_plugin(registry.load(slot, name)) for slot in slots]
-    solver = load_part("games", name, "solver") if "games" in slots else None
+    solver = load_part("environments", name, "solver") if "environments" in slots else None
     texts += [describe_plugin(solver)] if solver is not None else []
     if name in game_names():
         texts = [*(texts or [f"game {name}, by OpenSpiel"]), *explain_game(name)]
@@ -74,7 +74,7 @@ def explanation(name: str) -> str:
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
         known = {*recipe_names(), *metrics, *game_names(), *plugins}
-        where = "See `sparring list games|methods|recipes|suites`, and docs/metrics.md."
+        where = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
         raise UnknownNameError("name", name, known, where, every=False)
     shown = (text if text.startswith("recipe ") else wrapped(text, WIDTH) for text in texts)
     return "\n\n".join(shown)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by
 from sparring.errors import SparringError
-from sparring.games.base import Game, State
-from sparring.games.catalogue import make_game
-from sparring.games.people import for_people, listed, rules_of, seen_by
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.measure.references import References, references_of
 from sparring.recipe import load_recipe, recipe_names
@@ -158,7 +158,7 @@ def recipes_with(name: str) -> tuple[str, ...]:
 @cache
 def _games_of(recipe: str) -> tuple[str, ...]:
     """Return the names of the games that a recipe trains on."""
-    sections = load_recipe(recipe).get("games", ())
+    sections = load_recipe(recipe).get("environments", ())
     return tuple(game["name"] for game in sections if game.get("weight", 1))
 
 
@@ -186,10 +186,12 @@ def _next(name: str) -> str:
         more = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
         lines.append(f"  sparring train {using[0]}{more}")
     else:
-        lines.append(f"  sparring train kuhn-tiny games.0.name={name} --run runs/{name}")
+        lines.append(f"  sparring train kuhn-tiny environments.0.name={name} --run runs/{name}")
     lines += [
         "  sparring play RUN          play it yourself, against what you have trained",
-        f"  sparring evaluate --agent random --game {name}",
+        f"  sparring evaluate --agent random --environment {name}",
     ]
-    page = f"docs/methods/games-{name}.md" if name in registry.built_in("games") else ""
+    page = (
+        f"docs/methods/environments-{name}.md" if name in registry.built_in("environments") else ""
+    )
     return "\n".join([*lines, *([f"  {page}"] if page else [])])

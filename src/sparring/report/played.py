@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.errors import SparringError
-from sparring.games.base import Game
-from sparring.games.people import for_people, seen_by
 from sparring.measure.matches import outcome, succeeded
 from sparring.measure.policies import Query
 from sparring.rollout.replay import replay

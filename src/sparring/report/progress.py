@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from sparring.config import RunConfig
-from sparring.games.catalogue import configured_game
+from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
 from sparring.run.loop import StepReport
@@ -34,7 +34,7 @@ class Watcher:
         self._last_line = 0.0
         self._rate = 0.0
         self._shown: dict[str, tuple[float, int]] = {}  # key figures and the steps they are from
-        self._games = {game.known_as: game for game in config.games}
+        self._games = {game.known_as: game for game in config.environments}
         self._referred: set[str] = set()
         games = config.rollout.games_per_step
         self._console.print(

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.environments.openspiel.people import listed
 from sparring.errors import RunError, quoted
-from sparring.games.people import listed
 from sparring.oracles.judge import regret
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import PluginError, RewardError
-from sparring.games.base import Game
 from sparring.registry import Bound
 from sparring.rewards.bounds import (
     BOUND,

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.agents.endpoint_account import Account, BudgetError, open_account
-from sparring.agents.endpoint_cache import Answer
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import RolloutError, SparringError
-from sparring.games.base import Game, State
+from sparring.players.endpoint_account import Account, BudgetError, open_account
+from sparring.players.endpoint_cache import Answer
 from sparring.rollout.replay import replay
 from sparring.types import Episode, Turn
 

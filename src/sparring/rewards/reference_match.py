@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.ops.calls import calls_of, likenesses
 from sparring.ops.matching import exact_matching, greedy_matching, transport_plan
 from sparring.oracles.reference import has_reference, reference_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.oracles.judge import regret as value_lost
 from sparring.types import Episode, Turn
 

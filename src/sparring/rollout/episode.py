@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sparring.agents.base import Agent, PendingTurn, Reply
+from sparring.environments.openspiel.base import State
+from sparring.environments.spec import spec_of
 from sparring.errors import GameError
-from sparring.games.base import State
-from sparring.games.spec import spec_of
+from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
 from sparring.rollout.ledger import Ledger
 from sparring.types import Episode, Observation, Segment, Turn, TurnEvent, Verdict

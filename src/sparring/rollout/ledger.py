@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparring.agents.base import Reply
+from sparring.players.base import Reply
 from sparring.types import Segment
 
 

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sparring.agents.base import Agent, replies
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.own import lacking_error
 from sparring.errors import GameError, HungError, RolloutError, SparringError
-from sparring.games.base import Game, State
-from sparring.games.own import lacking_error
 from sparring.guard import Call
+from sparring.players.base import Agent, replies
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
@@ -157,7 +157,7 @@ def _play_all(
 
 def _game(spec: EpisodeSpec) -> str:
     """Return a game in words."""
-    return named("games", spec.game.name)
+    return named("environments", spec.game.name)
 
 
 def _wave(

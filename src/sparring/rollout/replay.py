@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.openspiel.base import Game, State
 from sparring.errors import GameError, RolloutError
-from sparring.games.base import Game, State
 from sparring.rng import Stream
 from sparring.types import Episode
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparring.games.spec import check_spec
+from sparring.environments.spec import check_spec
 from sparring.rollout.episode_columns import COLUMNS, SCHEMA
 from sparring.rollout.parts import Parts
 from sparring.system.files import parse_json

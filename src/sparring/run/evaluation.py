@@ -43,8 +43,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparring.config import EvaluationConfig
+from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.games.base import Game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
@@ -92,10 +92,10 @@ class Evaluator:
                 self.notes.append(str(error))
                 log.info("%s", error)
         names = labels(
-            [AgentSpec(entry.name, entry.bind("agents").options) for entry in config.opponents]
+            [AgentSpec(entry.name, entry.bind("players").options) for entry in config.opponents]
         )
         self._opponents = [
-            (name, entry, entry.bind("agents")())
+            (name, entry, entry.bind("players")())
             for name, entry in zip(names, config.opponents, strict=True)
         ]
 

@@ -18,8 +18,8 @@ from sparring.config import HealthConfig, HealthRule
 START = 5  # records of a metric whose mean is its start
 PATIENCE = 10  # steps after which a metric that no step has recorded is taken for a mistake
 _LEGAL = (
-    "start from legal play (warmup.updates), let an illegal reply cost more (games.0.illegal), "
-    "lower learner.learning_rate"
+    "start from legal play (warmup.updates), let an illegal reply cost more "
+    "(environments.0.illegal), lower learner.learning_rate"
 )
 _LONG = (
     "raise rollout.max_new_tokens, or let long replies cost something (a reward on the reply's "

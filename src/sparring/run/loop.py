@@ -91,8 +91,8 @@ def train(
         RolloutError: games fail beyond all retries.
         DivergedError: something is no finite number; nothing of it is saved.
     """
-    methods = Methods.of(config, [game for game, _ in engine.games])
-    games = [game for game, _ in engine.games]
+    methods = Methods.of(config, [game for game, _ in engine.environments])
+    games = [game for game, _ in engine.environments]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
     (state, kept, notes), number = (
         _restore(config, engine, folder, resume),

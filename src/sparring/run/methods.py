@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparring.config import RunConfig
-from sparring.games.base import Game
+from sparring.environments.openspiel.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.registry import Bound, bind
@@ -43,5 +43,5 @@ class Methods:
             ),
             replay=config.replay.bind("selection.replay"),
             plan=config.rollout.plan.bind("rollout.plans"),
-            oracles=configured_oracles(config.games, games) if games else {},
+            oracles=configured_oracles(config.environments, games) if games else {},
         )

@@ -9,8 +9,8 @@ from functools import partial
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
+from sparring.environments.openspiel.base import State
 from sparring.errors import RolloutError
-from sparring.games.base import State
 from sparring.league.starts import starts, turn_limit
 from sparring.oracles.base import Oracle, verdicts
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
@@ -51,7 +51,7 @@ def play_step(
     for refill in range(rollout.refills + 1):
         specs = starts(
             step,
-            games=engine.games,
+            games=engine.environments,
             rollout=rollout,
             matchmaker=methods.matchmaker,
             members=engine.members,
@@ -122,7 +122,7 @@ def _played_on(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> list[Episode]:
     """Return the episodes with values of their turns, from games played on after them."""
-    games = {game.name: game for game, _ in engine.games}
+    games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     return with_playouts(
@@ -164,14 +164,16 @@ def _shape(
     """Return the episodes with the run's rewards added, its penalties for illegal replies bounded,
     and the metrics of it.
     """
-    fined = any(game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.games)
-    scales = {section.known_as: section.scale for section in config.games}
+    fined = any(
+        game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.environments
+    )
+    scales = {section.known_as: section.scale for section in config.environments}
     if not rewards and not fined and config.outcome_weight == 1.0 and set(scales.values()) == {1.0}:
         return episodes, {}
-    games = {game.name: game for game, _ in engine.games}
+    games = {game.name: game for game, _ in engine.environments}
     gaps = {
         name: section.outcome_gap or outcome_gap(game)
-        for section, (name, game) in zip(config.games, games.items(), strict=True)
+        for section, (name, game) in zip(config.environments, games.items(), strict=True)
     }
     weight = parse(config.outcome_weight)(progress)
     return apply_rewards(

@@ -87,7 +87,7 @@ def play_round(
     """
     clock = [time.perf_counter()]
     step, progress = state.step, state.step / config.steps
-    book = ArmBook(arms(engine.games, config.rollout.starts), state.json("curriculum"))
+    book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     buffer = state.replay
     played = play_step(config, engine, methods, step, book)
     clock.append(time.perf_counter())

@@ -14,7 +14,7 @@ def warm_up(config: RunConfig, engine: Engine) -> None:
         specs = []
         for number in range(config.warmup.games):
             stream = root.child(update).child(number)
-            game = engine.games[number % len(engine.games)][0]
+            game = engine.environments[number % len(engine.environments)][0]
             specs.append(
                 EpisodeSpec(
                     game=game,

@@ -18,7 +18,7 @@ from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.registry import built_in
 
 KINDS = {  # kind -> slot
-    "environment": "games",
+    "environment": "environments",
     "reward": "rewards",
     "estimator": "credit",
     "matchmaker": "league.matchmakers",

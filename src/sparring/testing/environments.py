@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparring.games.own import check_own
+from sparring.environments.own import check_own
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
@@ -35,7 +35,7 @@ def check_environment(
         AssertionError: it does not keep one of these.
         GameError: it lacks what play asks for.
     """
-    made = bound("games", environment, options)
+    made = bound("environments", environment, options)
     game = made()
     name = made.plugin.name
     check_own(name, game)

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from sparring.games.base import Game
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game
 from sparring.registry import Bound
 from sparring.rewards.base import opinions
 from sparring.rng import Stream

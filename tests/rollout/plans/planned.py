@@ -3,7 +3,7 @@
 from plays import specs
 
 from sparring import registry
-from sparring.agents.base import TextAgent
+from sparring.players.base import TextAgent
 from sparring.rollout.plans.base import FRESH, PlannedGame, play_planned
 from sparring.rollout.play import RolloutCounts, play
 from sparring.types import Episode, Segment, Turn

@@ -10,8 +10,8 @@ from planned import bound, moves, planned, said
 from plays import learner, specs
 
 from sparring import registry
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
 from sparring.rng import Stream
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.plans.branch import _branches, branch

@@ -15,7 +15,7 @@ from sparring.credit.grpo import grpo
 from sparring.credit.mars2 import mars2
 from sparring.credit.spo_tree import spo_tree
 from sparring.engine.local import LocalEngine
-from sparring.games.catalogue import make_game
+from sparring.environments.catalogue import make_game
 from sparring.learn.learner import Learner
 from sparring.learn.pack import pack
 from sparring.learn.targets import WeightedLoss
@@ -101,8 +101,8 @@ def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
 def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     """The update equals one over distinct turns, each weighted by the advantages of all the leaves below it."""
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "context": 96}
-    run = LocalEngine(resolve({"games": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
-    asked = specs(run.games[0][0], 16, name="demonstrator", group_size=8)  # whose replies are actions, one to one
+    run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe"}], "threads": 1, "model": sizes}))
+    asked = specs(run.environments[0][0], 16, name="demonstrator", group_size=8)  # whose replies are actions, one to one
     episodes, figures, _ = planned(plan, asked, {"demonstrator": run.agent("demonstrator")}, group_size=8)
     assert figures["shared_turns"] > 0.05
     turns, counts = turn_table(episodes), defaultdict(int)

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from sparring import cli
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.games.catalogue import make_game
 from sparring.league.starts import starts
 from sparring.registry import bind
 from sparring.report.catalogue import glossary
@@ -26,7 +26,7 @@ from sparring.run.state import RunState
 from sparring.run.step import play_round
 
 BASE = {
-    "games": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+    "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
     "steps": 4,
     "threads": 1,
     "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 96},
@@ -41,7 +41,7 @@ def round_of(step=1, **changes):
     engine = LocalEngine(config)
     calls, usual = [], engine.play
     engine.play = lambda specs, counts, judges=None: calls.append(list(specs)) or usual(specs, counts, judges)
-    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.games]), RunState(step=step)), calls
+    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)), calls
 
 
 def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
@@ -49,7 +49,7 @@ def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
     config = resolve({**BASE, "rollout": {"games_per_step": 16, "group_size": 4}})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mirror")
-    specs = starts(1, games=engine.games, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.25)
+    specs = starts(1, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.25)
     assert config.rollout.plan.name == "none"
     assert [[(spec.episode_id, spec.stream.key, spec.prefix) for spec in call] for call in calls] == [
         [(spec.episode_id, spec.stream.key, ()) for spec in specs]
@@ -79,7 +79,7 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
     outcome, calls = round_of(
         rollout={"plan": {"name": "branch", "threshold": 1.0}, "playouts": 1, "starts": 2},
         matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}},
-        games=[{**BASE["games"][0], "oracle": {"name": "minimax"}}],
+        environments=[{**BASE["environments"][0], "oracle": {"name": "minimax"}}],
         rewards=[{"name": "playout_value"}, {"name": "regret"}],
         credit={"name": "branch_grpo"},
     )
@@ -123,7 +123,7 @@ def test_the_plan_of_ones_own_on_the_page_works():
     asked = specs(game, 8, name="random", group_size=4)
     last = names["last_turn"]
     plan = lambda left, games, stream, progress: last(left, games, stream)  # noqa: E731
-    episodes, figures, waves = planned(plan, asked, {"random": bind("agents", "random")()}, group_size=4)
+    episodes, figures, waves = planned(plan, asked, {"random": bind("players", "random")()}, group_size=4)
     assert ([len(wave) for wave in waves], figures["branches"]) == ([2, 6], 3.0)
     assert {len(spec.prefix) + 1 for spec in waves[1]} == {len(episode.turns) for episode in (episodes[0], episodes[4])}
 

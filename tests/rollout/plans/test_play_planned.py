@@ -7,10 +7,10 @@ import pytest
 from planned import Reader, bound, moves, planned, walks
 from plays import learner, specs
 
-from sparring.agents.random import random
-from sparring.agents.scripted import scripted
+from sparring.environments.catalogue import make_game
 from sparring.errors import RolloutError
-from sparring.games.catalogue import make_game
+from sparring.players.random import random
+from sparring.players.scripted import scripted
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.play import play
 

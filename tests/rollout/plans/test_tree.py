@@ -10,9 +10,9 @@ from planned import bound, planned, said, walks
 from plays import specs
 
 from sparring import registry
-from sparring.agents.random import random
+from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
-from sparring.games.catalogue import make_game
+from sparring.players.random import random
 from sparring.rng import Stream
 from sparring.rollout.plans.base import FRESH, Origin
 from sparring.rollout.plans.tree import tree

@@ -22,13 +22,13 @@ def setting(**rollout):
     games = [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "tic_tac_toe", "weight": 0}]
     sizes = {"hidden_size": 8, "layers": 1, "heads": 1}
     return LocalEngine(
-        resolve({"games": games, "rollout": {"games_per_step": 48, "group_size": 2, **rollout}, "model": sizes, "threads": 1})
+        resolve({"environments": games, "rollout": {"games_per_step": 48, "group_size": 2, **rollout}, "model": sizes, "threads": 1})
     )
 
 
 def specs_of(engine, step=0, **more):
     matchmaker = bind("league.matchmakers", "mirror")
-    fixed = {"games": engine.games, "rollout": engine.config.rollout, "matchmaker": matchmaker, "members": (), "root": engine.root}
+    fixed = {"games": engine.environments, "rollout": engine.config.rollout, "matchmaker": matchmaker, "members": (), "root": engine.root}
     return starts(step, progress=0.0, **fixed, **more)
 
 
@@ -46,8 +46,8 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
 
 def test_arms_leave_out_what_is_held_out():
     engine = setting()
-    assert [arm.name for arm in arms(engine.games, 0)] == ["kuhn_poker", "leduc_poker"]
-    assert [arm.name for arm in arms(engine.games, 2)] == ["kuhn_poker#0", "kuhn_poker#1", "leduc_poker#0", "leduc_poker#1"]
+    assert [arm.name for arm in arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
+    assert [arm.name for arm in arms(engine.environments, 2)] == ["kuhn_poker#0", "kuhn_poker#1", "leduc_poker#0", "leduc_poker#1"]
 
 
 def test_fixed_starts_deal_the_same_cards_in_every_step_and_games_of_one_start_are_one_group():
@@ -70,7 +70,7 @@ def test_records_by_hand():
     engine = setting()
     specs = specs_of(engine)
     episodes = engine.play(specs, RolloutCounts())
-    book = ArmBook(arms(engine.games, 0))
+    book = ArmBook(arms(engine.environments, 0))
     arm_of = {spec.group_id: spec.arm for spec in specs}
     book.observe(turn_table(episodes), arm_of, 7)
     request = book.request(1, 8, Stream.from_seed(0))

@@ -232,7 +232,7 @@ def test_r3_keeps_the_newest_of_each_kind():
 
 def setting(**changes):
     base = {
-        "games": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         "steps": 6,
         "threads": 1,
         "rollout": {"games_per_step": 16, "group_size": 4},

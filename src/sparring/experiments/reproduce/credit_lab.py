@@ -33,7 +33,7 @@ def comparison(game: str, setting: Setting) -> Cell:
     return Cell(
         key=(game,),
         folder=re.sub(r"[^A-Za-z0-9_]+", "-", f"lab {game}").strip("-"),
-        command=("sparring", "credit", "compare", "--game", game, *options),
+        command=("sparring", "credit", "compare", "--environment", game, *options),
         place=(),
         measure=measured,
     )

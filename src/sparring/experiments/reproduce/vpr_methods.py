@@ -26,7 +26,7 @@ from sparring.experiments.study import (
 )
 
 Line = Mapping[str, Any]
-BEST_PLAY = "games.0.oracle={name: posterior, options: {worlds: 100}}"
+BEST_PLAY = "environments.0.oracle={name: posterior, options: {worlds: 100}}"
 GAMES: dict[str, tuple[str, list[str]]] = {  # game -> recipe, changes
     "sudoku": ("vpr/sudoku-tiny", []),
     "minesweeper": ("vpr/minesweeper-tiny", []),

@@ -1,0 +1,108 @@
+"""Makes games by name.
+
+The hand-written ones come first, then any turn-based game that OpenSpiel has registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pyspiel
+
+from sparring import registry
+from sparring.config import EnvironmentConfig
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.generic import openspiel_game
+from sparring.environments.own import check_own
+from sparring.environments.spec import check_spec, version_of
+from sparring.errors import GameError, UnknownNameError, quoted
+from sparring.types import EnvironmentSpec
+
+
+@cache
+def game_names() -> tuple[str, ...]:
+    """Return the names that ``make_game`` knows, sorted.
+
+    Plug-ins and OpenSpiel's registered games.
+    """
+    return tuple(sorted({*registry.names("environments"), *pyspiel.registered_names()}))
+
+
+def make_game(
+    name: str, *, options: Mapping[str, Any] | None = None, illegal: Mapping[str, Any] | None = None
+) -> Game:
+    """Return a game by name.
+
+    Args:
+        name: a plug-in of ``sparring.environments`` or a game registered with OpenSpiel.
+        options: the plug-in's options; for an OpenSpiel game its parameters, and ``style``.
+        illegal: fields of ``IllegalRule``.
+
+    Raises:
+        UnknownNameError: no such game, option or illegal-move rule.
+        ConfigError: an option of the wrong type or out of range.
+        GameError: OpenSpiel has the game, but it cannot be played here.
+    """
+    rule = IllegalRule.from_options(illegal or {})
+    game: Game
+    if registry.known("environments", name):
+        game = registry.bind("environments", name, options)()
+    elif name in pyspiel.registered_names():
+        game = openspiel_game(name, options or {})
+    else:
+        raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
+    check_own(name, game)
+    game.illegal = rule
+    game.made_by = {"name": name, "options": dict(options or {})}
+    return game
+
+
+def from_spec(spec: EnvironmentSpec) -> Game:
+    """Return the game that a spec is the value of; see ``make_game`` for what else it raises.
+
+    Raises:
+        ConfigError: the spec holds what names no environment.
+        GameError: its rules or wording have changed since.
+    """
+    check_spec(spec)
+    game = make_game(spec.name, options=spec.options, illegal=spec.illegal)
+    if version_of(game) != spec.version:
+        raise GameError(
+            f"Environment {quoted(spec.name)} has version {version_of(game)} here, and "
+            f"version {spec.version} is asked for. What that one played cannot be played again by "
+            "this one; install the Sparring that wrote the record."
+        )
+    game.name = spec.label or spec.name
+    return game
+
+
+def configured_game(section: EnvironmentConfig) -> Game:
+    """Return the game of a section of a configuration, under its label.
+
+    See ``make_game`` for what it raises.
+    """
+    game = make_game(section.name, options=section.options, illegal=section.illegal)
+    game.name = section.known_as
+    return game
+
+
+def another_bank(game: Game) -> Game | None:
+    """Return the same game with another bank of starts, which may still share some with its own.
+
+    None where there is none.
+    """
+    options = game.other_bank()
+    return None if options is None or game.made_by is None else like(game, options)
+
+
+def like(game: Game, options: Mapping[str, Any]) -> Game:
+    """Return a game of these options in place of a game's own.
+
+    It keeps that one's label and its rule for illegal replies.
+    """
+    made = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
+    made.name, made.illegal = game.name, game.illegal
+    return made

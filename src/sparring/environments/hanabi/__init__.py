@@ -1,0 +1,220 @@
+"""Hanabi: build stacks of cards together, seeing everyone's hand but your own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.hanabi.rules import COLOUR_NAMES, COLOURS, Sizes, Step, Table, replay
+from sparring.environments.openspiel.base import Event, Game, State, Style
+
+VARIANTS = {
+    "mini": {"colours": 2, "ranks": 2, "hand": 3, "information": 3, "lives": 3},
+    "simple": {"colours": 3, "ranks": 2, "hand": 5, "information": 8, "lives": 3},
+}
+
+
+class Hanabi(Game):
+    """Hanabi of a given size.
+
+    Everything is worded from the seat's own point of view and told exactly once.
+    """
+
+    title = "hanabi"
+
+    def __init__(self, sizes: Sizes, style: Style) -> None:
+        self.sizes = sizes
+        spiel = pyspiel.load_game("hanabi", _parameters(sizes))
+        words = tuple(self._word(index) for index in range(spiel.num_distinct_actions()))
+        roles = tuple(f"seat{seat}" for seat in range(sizes.players))
+        super().__init__(spiel, name="hanabi", roles=roles, words=words, style=style)
+        self.rules = _rules(sizes)
+        self._last: tuple[tuple[Event, ...], Table] | None = None
+
+    def table(self, state: State) -> Table:
+        """Return the table of ``state``.
+
+        The latest one is kept, as text and key both ask for it.
+        """
+        last = self._last
+        if last is None or last[0] is not state.trail:
+            last = self._last = (state.trail, replay(self.sizes, state.trail))
+        return last[1]
+
+    def _word(self, index: int) -> str:
+        """Return the word of an action id."""
+        kind, number, value = self.sizes.action(index)
+        if kind != "tell":
+            return f"{kind}{number + 1}"
+        return f"tell-{value}" if self.sizes.players == 2 else f"tell+{number}-{value}"
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the cards, the positions and the outcomes of a play."""
+        cards = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
+        return (*cards, *(str(place + 1) for place in range(self.sizes.hand)), "ok", "miss")
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return the score so far."""
+        return float(state.returns[seat])
+
+    def key(self, state: State, seat: int) -> str:
+        """Return all that the seat was dealt to see, saw and did, in order.
+
+        OpenSpiel has no information state here.
+        """
+        table = self.table(state)
+        return " ".join(
+            [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
+        )
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the hands of the others as they were dealt.
+
+        This is brief style; full style shows the table as it is.
+        """
+        return self._dealt(self.table(state), seat) if self.brief else ""
+
+    def _dealt(self, table: Table, seat: int) -> str:
+        """Return the others' first hands, each after its owner where there are several."""
+        parts = []
+        for other, hand in enumerate(table.dealt):
+            if other != seat:
+                parts += ([self.roles[other]] if self.num_seats > 2 else []) + hand
+        return " ".join(parts)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return what happened from ply ``since`` on.
+
+        Of the seat's own last action only what it brought to light.
+        """
+        steps = [
+            step
+            for step in self.table(state).steps
+            if step.event.ply >= since - (step.event.player == seat)
+        ]
+        say = self._brief if self.brief else self._full
+        return [said for step in steps if (said := say(step, seat, since))]
+
+    def _brief(self, step: Step, seat: int, since: int) -> str:
+        """Return a step in as few words as possible."""
+        mine = step.event.player == seat
+        parts = [] if mine and since else [self.words[step.event.action]]
+        if self.num_seats > 2 and not mine:
+            parts.insert(0, self.roles[step.event.player])
+        if step.kind == "tell":
+            return " ".join([*parts, *(str(place + 1) for place in step.touched)]) if parts else ""
+        parts.append(step.card)
+        if step.kind == "play":
+            parts.append("ok" if step.fits else "miss")
+        return " ".join(parts if mine or not step.drawn else [*parts, step.drawn])
+
+    def _full(self, step: Step, seat: int, since: int) -> str:
+        """Return a step as a sentence."""
+        mine, word = step.event.player == seat, self.words[step.event.action]
+        if step.kind == "tell" and mine and since:
+            return ""
+        who = "You" if mine else f"The player {self.roles[step.event.player]!r}"
+        if step.kind == "tell":
+            owner = (
+                "your own hand"
+                if step.target == seat
+                else f"the hand of {self.roles[step.target]!r}"
+            )
+            return f"{who} chose {word}, which points at {_cards(step.touched)} of {owner}."
+        outcome = (
+            ""
+            if step.kind == "discard"
+            else " and it fitted"
+            if step.fits
+            else " and it did not fit"
+        )
+        drawn = f" The new card is {step.drawn}." if step.drawn and not mine else ""
+        return f"{who} chose {word}: the card was {step.card}{outcome}.{drawn}"
+
+    def revealed(self, state: State) -> str:
+        """Return all hands."""
+        hands = (" ".join(hand) for hand in self.table(state).hands)
+        shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
+        return f"The hands: {', '.join(shown)}."
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the table as the seat sees it."""
+        table = self.table(state)
+        stacks = " ".join(f"{colour}{height}" for colour, height in table.stacks.items())
+        lines = [
+            f"Stacks: {stacks}. Information tokens: {table.information}. Lives: {table.lives}. "
+            f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
+        ]
+        for other, hand in enumerate(table.hands):
+            told = " ".join("".join(known) for known in table.known[other])
+            if other == seat:
+                lines.append(f"Your hand (what you were told of it): {told}.")
+            else:
+                lines.append(
+                    f"Hand of {self.roles[other]!r}: {' '.join(hand)} (told so far: {told})."
+                )
+        return "\n".join(lines)
+
+
+def _cards(touched: tuple[int, ...]) -> str:
+    """Return positions in words."""
+    listed = ", ".join(str(place + 1) for place in touched)
+    return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
+
+
+def _parameters(sizes: Sizes) -> dict[str, int]:
+    """Return OpenSpiel's parameters."""
+    return {
+        "players": sizes.players,
+        "colors": sizes.colours,
+        "ranks": sizes.ranks,
+        "hand_size": sizes.hand,
+        "max_information_tokens": sizes.information,
+        "max_life_tokens": sizes.lives,
+    }
+
+
+def _rules(sizes: Sizes) -> str:
+    """Return the rules in full style."""
+    colours = ", ".join(f"{colour} ({COLOUR_NAMES[colour]})" for colour in COLOURS[: sizes.colours])
+    hint = (
+        "tell-R or tell-1"
+        if sizes.players == 2
+        else "tell+1-R or tell+2-1 (+1 is the player after you, +2 the one after that)"
+    )
+    return (
+        f"We play Hanabi, a cooperative game, with {sizes.players} players, colours {colours} and "
+        f"ranks 1 to {sizes.ranks}; there are three cards of rank 1, one of rank {sizes.ranks} "
+        f"and two of any other, per colour. Each player holds {sizes.hand} card(s), sees the "
+        "hands of the others and not the own one; cards are numbered from 1, oldest first, and a "
+        "new card comes last. Together you build one stack per colour, from rank 1 upwards; "
+        "everybody scores one point per card on the stacks. On your turn you play a card (such as "
+        "play1; a card that does not fit costs a life and is discarded), discard a card (such as "
+        "discard1; this returns an information token), or spend an information token on a hint "
+        "that names a colour or a rank in another player's hand and points at all such cards "
+        f"({hint}). The game ends when all stacks are complete, when the last life is lost (the "
+        "score is then 0), or when each player had one more turn after the last card was drawn."
+    )
+
+
+def hanabi(
+    *,
+    size: Literal["mini", "simple"] = "mini",
+    players: Literal[2, 3, 4] = 2,
+    style: Style = "brief",
+) -> Game:
+    """Hanabi for 2 to 4 seats in small sizes: cooperative, imperfect information.
+
+    Args:
+        size: "mini" (2 colours, 2 ranks, hands of 3, 3 information tokens) or "simple" (3 colours,
+            2 ranks, hands of 5, 8 tokens); 3 lives. With more than two seats the hands shrink until
+            at least one card stays in the deck.
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Bard et al., "The Hanabi challenge", 2020.
+    """
+    full = Sizes(players=players, **VARIANTS[size])
+    hand = min(full.hand, (full.deck - 1) // players)
+    return Hanabi(Sizes(players=players, **{**VARIANTS[size], "hand": hand}), style)

@@ -1,0 +1,75 @@
+"""Kuhn poker: one card each, one bet."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+
+CARDS = ("J", "Q", "K", "A")
+NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
+ROLES = ("first", "second", "third")
+
+
+class KuhnPoker(Game):
+    """Kuhn poker for two or three seats, with the highest of one card each taking the pot."""
+
+    title = "kuhn"
+
+    def __init__(self, players: int, style: Style) -> None:
+        spiel = pyspiel.load_game("kuhn_poker", {"players": players})
+        super().__init__(
+            spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=style
+        )
+        self.cards = CARDS[: players + 1]
+        deck = ", ".join(NAMES[card] for card in self.cards)
+        self.rules = (
+            f"We play Kuhn poker with {players} players. The deck holds {players + 1} cards, from "
+            f"low to high: {deck}. Each player pays one chip into the pot and receives one "
+            "private card. The players act in order. While nobody has bet, 'pass' checks and "
+            "'bet' adds one chip to the pot. After a bet, 'bet' calls it with one chip and 'pass' "
+            "folds; every other player answers the bet once. Among the players who have not "
+            "folded, the highest card takes the pot."
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the cards."""
+        return self.cards
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the seat's card."""
+        if len(state.trail) <= seat:
+            return ""
+        card = self.cards[state.trail[seat][2]]
+        return card if self.brief else f"Your card is the {NAMES[card]}."
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the pot and the betting so far."""
+        chips = ", ".join(
+            f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
+        )
+        return f"Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all cards."""
+        dealt = zip(self.roles, state.trail, strict=False)
+        shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
+        return f"The cards: {shown}."
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return the chips the seat has put into the pot."""
+        return 1.0 + any(event.player == seat and event.action == 1 for event in state.trail)
+
+
+def kuhn_poker(*, players: Literal[2, 3] = 2, style: Style = "brief") -> Game:
+    """Kuhn poker with 2 or 3 seats: a three- or four-card deck, one bet, solved exactly.
+
+    Args:
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Kuhn, "A simplified two-person poker", 1950; game value -1/18 for the first seat.
+    """
+    return KuhnPoker(players, style)

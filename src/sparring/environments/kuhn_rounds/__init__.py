@@ -1,0 +1,155 @@
+"""Kuhn poker of several rounds: chips accumulate, the starter alternates."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, Round
+from sparring.environments.openspiel.base import Event, Game, State, Style
+from sparring.environments.options import check_range
+
+NAMES = {"J": "Jack", "Q": "Queen", "K": "King"}
+DEAL, SHOWS = "deal", "shows"  # brief words before the seat's own card and before the other seat's
+AIMS = {
+    "chips": "Your result is the number of chips you have won or lost over all rounds.",
+    "sign": (
+        "Whoever has won chips from the other after all rounds wins the game; with equal chips it "
+        "is a draw."
+    ),
+    "last_round": "Whoever wins the last round wins the game, whatever the chips.",
+}
+
+
+class KuhnRounds(Game):
+    """Kuhn poker for two seats over several rounds.
+
+    Seat 0 starts the first round, then the starter alternates.
+    """
+
+    title = "kuhnrounds"
+
+    def __init__(self, rounds: int, outcome: str, style: Style) -> None:
+        spiel = pyspiel.load_game(NAME, {"rounds": rounds, "outcome": outcome})
+        super().__init__(
+            spiel, name="kuhn_rounds", roles=("seat0", "seat1"), words=ACTIONS, style=style
+        )
+        self.rounds, self.outcome = rounds, outcome
+        self.rules = (
+            f"We play {rounds} round(s) of Kuhn poker with 2 players. The deck holds 3 cards, "
+            "from low to high: Jack, Queen, King. In every round each player pays one chip into "
+            "the pot and receives one private card from the full deck; 'seat0' acts first in "
+            "round 1, and then the players take turns to act first. While nobody has bet, 'check' "
+            "passes and 'bet' adds one chip to the pot; two checks end the round. After a bet, "
+            "'call' matches it with one chip and ends the round, and 'fold' gives up the pot. "
+            "Unless someone folds, both cards are shown at the end of the round and the higher "
+            f"card takes the pot. {AIMS[outcome]}"
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the cards and the words before them."""
+        return (*CARDS, DEAL, SHOWS)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return the seat's cards, the actions, and how rounds ended, from ply ``since`` on."""
+        out, ply = [], 0
+        for number, item in enumerate(state.spiel.table.rounds):
+            if ply >= since and len(item.cards) > seat:
+                out.append(self._dealt(number, item, seat))
+            for place, action in enumerate(item.actions):
+                player = (item.starter + place) % 2
+                if not since or (ply >= since and player != seat):
+                    out.append(self.action_event(state, seat, Event(ply, player, action)))
+                ply += 1
+            if item.over and ply >= since:
+                out += self._ended(item, seat)
+        return out
+
+    def _dealt(self, number: int, item: Round, seat: int) -> str:
+        """Return the wording of the seat's card in a round."""
+        card = CARDS[item.cards[seat]]
+        if self.brief:
+            return f"{DEAL} {card}"
+        starter = "you act" if item.starter == seat else f"{self.roles[item.starter]!r} acts"
+        return (
+            f"Round {number + 1} of {self.rounds}: your card is the {NAMES[card]} and {starter} "
+            "first."
+        )
+
+    def _ended(self, item: Round, seat: int) -> list[str]:
+        """Return what the seat learns at the end of a round.
+
+        In brief style only a card that was shown is news.
+        """
+        card = CARDS[item.cards[1 - seat]]
+        if self.brief:
+            return [f"{SHOWS} {card}"] if item.shown else []
+        gain = item.gain() if seat == 0 else -item.gain()
+        shown = f"The other player shows the {NAMES[card]}. " if item.shown else ""
+        return [f"{shown}You {'win' if gain > 0 else 'lose'} {abs(gain)} chip(s) in this round."]
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the chips won so far and those in the pot."""
+        table = state.spiel.table
+        chips = table.chips if seat == 0 else -table.chips
+        so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
+        last = table.rounds[-1]
+        if last.over:
+            return so_far
+        return (
+            f"{so_far} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} from "
+            "the other player."
+        )
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the seat's card in the round that is being played."""
+        last = state.spiel.table.rounds[-1]
+        return (
+            ""
+            if last.over or len(last.cards) <= seat
+            else f"Your card: {NAMES[CARDS[last.cards[seat]]]}."
+        )
+
+    def revealed(self, state: State) -> str:
+        """Return both cards of every round."""
+        rounds = [
+            item.cards for item in state.spiel.table.rounds if len(item.cards) == len(self.roles)
+        ]
+        dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
+        return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return the chips the seat has in the pot of the current round.
+
+        It is 1 where chips are not the outcome.
+        """
+        bets: int = state.spiel.table.rounds[-1].bets(seat)
+        return float(bets) if self.outcome == "chips" else 1.0
+
+
+def kuhn_rounds(
+    *,
+    rounds: int = 5,
+    outcome: Literal["chips", "sign", "last_round"] = "chips",
+    style: Style = "brief",
+) -> Game:
+    """Kuhn poker of several rounds for 2 seats: chips accumulate and the starter alternates.
+
+    Args:
+        rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
+            1 chip.
+        outcome: what a game pays. "chips": net chips, paid as each round ends; "sign": +1, -1 or 0
+            at the end for more, fewer or equal chips; "last_round": +1 to the winner of the last
+            round and -1 to the other, which is what SPIRAL's released code pays, by mistake (its
+            rules for the players say "sign").
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025
+    (rounds=5); there seat 1 starts.
+    """
+    check_range("kuhn_rounds: rounds", rounds, 1, 100)
+    return KuhnRounds(rounds, outcome, style)

@@ -1,0 +1,102 @@
+"""Leduc poker: two betting rounds, one private card, one public card."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
+
+RANKS = ("J", "Q", "K", "A")
+NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
+ROLES = ("first", "second", "third")
+
+
+class LeducPoker(Game):
+    """Leduc poker for two or three seats.
+
+    Suits do not matter, so no seat is told them (OpenSpiel's suit isomorphism).
+    """
+
+    title = "leduc"
+
+    def __init__(self, players: int, style: Style) -> None:
+        spiel = pyspiel.load_game("leduc_poker", {"players": players, "suit_isomorphism": True})
+        super().__init__(
+            spiel,
+            name="leduc_poker",
+            roles=ROLES[:players],
+            words=("fold", "call", "raise"),
+            style=style,
+        )
+        self.ranks = RANKS[: players + 1]
+        ranks = ", ".join(NAMES[rank] for rank in self.ranks)
+        self.rules = (
+            f"We play Leduc poker with {players} players. The deck holds two cards of each rank, "
+            f"from low to high: {ranks}. Each player pays one chip into the pot and receives one "
+            "private card. There are two betting rounds; after the first one a public card is "
+            "turned over. 'call' matches the current bet (or checks if there is none), 'raise' "
+            "adds 2 chips to it in the first round and 4 chips in the second, at most two raises "
+            "per round, and 'fold' gives up the pot. At the end a private card of the same rank "
+            "as the public card wins, otherwise the highest private card; equal hands share the "
+            "pot."
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the ranks."""
+        return self.ranks
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the rank of the seat's card."""
+        if len(state.trail) <= seat:
+            return ""
+        rank = self.ranks[state.trail[seat].action]
+        return rank if self.brief else f"Your private card is a {NAMES[rank]}."
+
+    def chance_event(self, state: State, seat: int, event: Event) -> str:
+        """Return the rank of the public card.
+
+        The private deals, before the first action, are not told.
+        """
+        if event.ply == 0 and event.player == CHANCE:
+            return ""
+        rank = self.ranks[event.action]
+        return rank if self.brief else f"The public card is a {NAMES[rank]}."
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the public card, the pot and the betting so far."""
+        public = [
+            self.ranks[event.action]
+            for event in state.trail
+            if event.player == CHANCE and event.ply
+        ]
+        card = f"Public card: {NAMES[public[0]]}. " if public else ""
+        chips = ", ".join(
+            f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
+        )
+        return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all private cards."""
+        dealt = zip(self.roles, state.trail, strict=False)
+        shown = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
+        return f"The private cards: {shown}."
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return the chips the seat has put into the pot."""
+        found = re.search(r"\[Ante: ([\d ]+)\]", state.spiel.observation_string(seat))
+        return float(found.group(1).split()[seat]) if found else 1.0
+
+
+def leduc_poker(*, players: Literal[2, 3] = 2, style: Style = "brief") -> Game:
+    """Leduc poker with 2 or 3 seats: two betting rounds and a public card.
+
+    Args:
+        players: number of seats.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Reference: Southey et al., "Bayes' bluff: opponent modelling in poker", 2005.
+    """
+    return LeducPoker(players, style)

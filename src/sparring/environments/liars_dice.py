@@ -1,0 +1,83 @@
+"""Liar's dice: bid on the dice of both seats, or doubt the last bid."""
+
+from __future__ import annotations
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.options import check_range
+
+LIAR = "liar"
+
+
+class LiarsDice(Game):
+    """Liar's dice for two seats.
+
+    A bid is one word, "2-5": at least two dice show five; the highest face is wild.
+    """
+
+    title = "dice"
+
+    def __init__(self, dice: int, sides: int, style: Style) -> None:
+        spiel = pyspiel.load_game("liars_dice", {"numdice": dice, "dice_sides": sides})
+        bids = tuple(
+            f"{count}-{face}" for count in range(1, 2 * dice + 1) for face in range(1, sides + 1)
+        )
+        super().__init__(
+            spiel, name="liars_dice", roles=("seat0", "seat1"), words=(*bids, LIAR), style=style
+        )
+        self.dice, self.faces = dice, tuple(str(face) for face in range(1, sides + 1))
+        self.rules = (
+            f"We play liar's dice with 2 players and {dice} private dice each; a die has faces 1 "
+            f"to {sides}. The players take turns. A bid such as 1-{sides - 1} claims that at "
+            f"least 1 die of all dice of both players shows face {sides - 1}; dice showing "
+            f"{sides} count as any face. A new bid must raise the number of dice, or keep it and "
+            "raise the face. Instead of bidding, 'liar' doubts the last bid: all dice are shown, "
+            "and the last bidder wins if the bid holds and loses if it does not."
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the faces."""
+        return self.faces
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the seat's dice, lowest first."""
+        dice = self._shown(state, seat)
+        return dice if self.brief else f"Your dice show: {dice}."
+
+    def _shown(self, state: State, seat: int) -> str:
+        """Return the faces of the seat's dice, lowest first."""
+        rolls = state.trail[seat * self.dice : (seat + 1) * self.dice]
+        return " ".join(
+            self.faces[index]
+            for index in sorted(
+                event.action for event in rolls if event.ply == 0 and event.player < 0
+            )
+        )
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the bids so far."""
+        return f"Bids so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return all dice."""
+        shown = (f"{role} {self._shown(state, seat)}" for seat, role in enumerate(self.roles))
+        return f"The dice: {', '.join(shown)}."
+
+
+def liars_dice(*, dice: int = 1, sides: int = 6, style: Style = "brief") -> Game:
+    """Liar's dice for 2 seats, with private dice and bids that only rise.
+
+    Args:
+        dice: dice per seat, 1 to 5.
+        sides: faces of a die, 2 to 10; the highest is wild.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Lanctot et al., "Monte Carlo sampling for regret minimization", 2009 (as "Bluff").
+    """
+    check_range("liars_dice: dice", dice, 1, 5)
+    check_range("liars_dice: sides", sides, 2, 10)
+    return LiarsDice(dice, sides, style)

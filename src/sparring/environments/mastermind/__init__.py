@@ -1,0 +1,182 @@
+"""Mastermind: one seat finds a hidden code by guesses that are answered."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyspiel
+
+from sparring.environments.mastermind.rules import (
+    COLOURS,
+    DEFAULTS,
+    NAME,
+    Board,
+    answer_of,
+    code_of,
+    word_of,
+)
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+
+LISTED = 81  # most codes that full style lists at every turn
+
+
+class Mastermind(Banked):
+    """One seat guesses a hidden code of colours, and is told how near each guess is."""
+
+    title = "mastermind"
+    counted = "codes"
+    others = 0  # all codes there are
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        pegs, colours = options["pegs"], options["colours"]
+        words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
+        super().__init__(
+            pyspiel.load_game(NAME, options),
+            name=NAME,
+            roles=("breaker",),
+            words=words,
+            style=style,
+        )
+        self.pegs = pegs
+        self.rules = _rules(self.spiel.opening)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the counts of an answer, and how a game can end."""
+        return (*map(str, range(self.pegs + 1)), "cracked", "lost")
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return what every guess from ply ``since`` - 1 on showed.
+
+        In the opening the guesses are returned too.
+        """
+        plies = [
+            event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
+        ]
+        return [word for ply in plies for word in self._told(state.spiel.table, ply, since)]
+
+    def _told(self, table: Board, number: int, since: int) -> list[str]:
+        """Return what one guess showed.
+
+        In brief style the guess itself comes first in the opening only.
+        """
+        word, told = table.name_of(0, table.moves[number]), table.told(number)
+        if self.brief:
+            return [*([] if since else [word]), *told]
+        end = told[2:]
+        ended = (
+            ""
+            if not end
+            else " You cracked the code."
+            if end[0] == "cracked"
+            else f" No guess is left; the code was {end[1]}."
+        )
+        return [f"You guessed {word}: {told[0]} exact, {told[1]} misplaced.{ended}"]
+
+    def position(self, state: State, seat: int) -> str:
+        """Return how many guesses are left."""
+        return "" if state.done else f"You have {state.spiel.table.left} guess(es) left."
+
+    def call(self, state: State, seat: int) -> str:
+        """Return the closing lines.
+
+        With more than ``LISTED`` codes their form in place of all of them.
+        """
+        words, text = ", ".join(self.words), super().call(state, seat)
+        letters = ", ".join(colour[0] for colour in COLOURS[: state.spiel.table.colours])
+        return (
+            text
+            if len(self.words) <= LISTED
+            else text.replace(words, f"every word of {self.pegs} letters out of {letters}", 1)
+        )
+
+
+def _rules(table: Board) -> str:
+    """Return the rules in full style."""
+    letters = ", ".join(f"{colour[0]} for {colour}" for colour in COLOURS[: table.colours])
+    first, second = (table.name_of(0, index) for index in (1, table.colours))
+    exact, misplaced = answer_of(
+        *(code_of(table.pegs, table.colours, index) for index in (1, table.colours))
+    )
+    paid = (
+        (
+            f"You get 1 point for the code at your first guess and {1 / table.guesses:.3g} less "
+            "for every later guess"
+        )
+        if table.early
+        else "You get 1 point if you guess the code in time"
+    )
+    return (
+        f"You play Mastermind. A code of {table.pegs} pegs is hidden; each peg has one "
+        f"of {table.colours} colours ({letters}), and colours may repeat. You "
+        f"have {table.guesses} guess(es). A guess is one letter per peg, in order, without "
+        "spaces; it need not agree with earlier answers. Each is answered by two counts: exact, "
+        "the pegs of the right colour in the right place, and misplaced, further pegs whose "
+        "colour the code has in another place, each peg of the code counted once. If the code "
+        f"were {first}, the guess {second} would be answered: {exact} exact, {misplaced} "
+        f"misplaced. {paid}, and 0 if you do not."
+    )
+
+
+def mastermind(
+    *,
+    pegs: int = 3,
+    colours: int = 3,
+    guesses: int = 4,
+    pay: Literal["cracked", "left"] = "cracked",
+    codes: int = 0,
+    bank: int = 0,
+    style: Style = "brief",
+) -> Game:
+    """Mastermind for 1 seat: crack a hidden code of colours within a number of guesses.
+
+    Each is answered by exact and misplaced pegs.
+
+    Chance draws one of the ``codes`` codes of the bank, all equally likely, at the start; nothing
+    else is random. An action is a code as one word, the first letters of its colours: "rgb". Every
+    code may be guessed at any time, also one that cannot be it or was guessed before; only a word
+    that is no code is illegal. In brief style a guess is answered by two counts, "1 2".
+
+    Args:
+        pegs: 2 to 4.
+        colours: 2 to 6. Codes: 9 with 2 pegs and 3 colours, 27 with 3 and 3, 64 with 3 and 4, 1,296
+            with 4 and 6, as in the shops.
+        guesses: most guesses in one game, 1 to 12.
+        pay: 1 for a cracked code, or with "left" the guesses left, the one that cracks it among
+            them, as a share of all; else 0.
+        codes: number of codes in the bank; 0 for all codes.
+        bank: seed of the bank: code number i depends on ``pegs``, ``colours``, ``bank`` and i
+            alone, and no code comes twice.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or more codes than there are.
+
+    Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
+    strategy", 1993.
+    """
+    for name, value, low, high in (
+        ("pegs", pegs, 2, 4),
+        ("colours", colours, 2, len(COLOURS)),
+        ("guesses", guesses, 1, 12),
+        ("codes", codes, 0, float("inf")),
+        ("bank", bank, 0, 2**31 - 1),
+    ):
+        check_range(f"mastermind: {name}", value, low, high)
+    if codes > colours**pegs:
+        raise ConfigError(
+            f"mastermind: codes={codes} are more than there are of {pegs} pegs and {colours} "
+            f"colours, {colours**pegs}; write codes=0."
+        )
+    given = {
+        "pegs": pegs,
+        "colours": colours,
+        "guesses": guesses,
+        "pay": pay,
+        "codes": codes,
+        "bank": bank,
+    }
+    return Mastermind({name: given[name] for name in DEFAULTS}, style)

@@ -1,0 +1,212 @@
+"""Minesweeper: one seat opens all cells without a mine."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any, Literal
+
+import pyspiel
+
+from sparring.environments.minesweeper.rules import DEFAULTS, NAME, Minefield, word_of
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+
+
+class Minesweeper(Banked):
+    """One seat reveals cells, and flags mines where flags are in the game."""
+
+    title = "minesweeper"
+    counted = "layouts"
+
+    def every_start(self) -> int:
+        """Return the number of sets of mines.
+
+        Each set has the cell that gets a mine if the first revealed is among them.
+        """
+        table = self.spiel.opening
+        return int(comb(table.cells, table.mines) * (table.cells - table.mines))
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        rows, columns = options["rows"], options["columns"]
+        words = tuple(
+            word_of(rows, columns, index)
+            for index in range(rows * columns * (1 + options["flags"]))
+        )
+        super().__init__(
+            pyspiel.load_game(NAME, options),
+            name=NAME,
+            roles=("sweeper",),
+            words=words,
+            style=style,
+        )
+        self.columns = columns
+        self.rules = _rules(self.spiel.opening)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the counts that can be seen, and how a game can end."""
+        table = self.spiel.opening
+        counts = [str(count) for count in range(min(8, table.mines) + 1)]
+        return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return what every action from ply ``since`` - 1 on showed.
+
+        In the opening the actions are returned too.
+        """
+        out = []
+        for event in state.trail:
+            if event.player != CHANCE and event.ply + 1 >= since:
+                out += self._told(state.spiel.table, event.ply, since)
+        return out
+
+    def _told(self, table: Minefield, number: int, since: int) -> list[str]:
+        """Return what one action showed.
+
+        In brief style the name of the action comes first in the opening only.
+        """
+        word, told = table.name_of(0, table.moves[number]), table.told(number)
+        if self.brief:
+            return [*([] if since else [word]), *told]
+        flag = table.moves[number] >= table.cells
+        if told[-1:] == ("mine",):
+            return [f"You revealed {word}: there is a mine."]
+        if flag:
+            return [f"You flagged {word}{': there is no mine.' if told else '.'}"]
+        found = table.found[number]
+        shown = (
+            f"You revealed {word}: it has {told[0]} mine(s) next to "
+            f"it{f', and {len(found) - 1} more cell(s) opened' if found[1:] else ''}."
+        )
+        return [shown, *(["All safe cells are open."] if told[-1] == "cleared" else [])]
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board as the seat sees it."""
+        table = state.spiel.table
+        signs = [table.sign(cell) for cell in range(table.cells)]
+        lines = [
+            " ".join(signs[start : start + self.columns])
+            for start in range(0, table.cells, self.columns)
+        ]
+        flag = ", 'F' a flagged one" if table.flags else ""
+        return "\n".join(
+            [
+                (
+                    f"The board ('.' is a closed cell{flag}; a digit is the number of mines next "
+                    "to an open one):"
+                ),
+                *lines,
+            ]
+        )
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the board with the numbers of its rows and columns."""
+        return self._board(state.spiel.table, "")
+
+    def _board(self, table: Minefield, mine: str) -> str:
+        """Return the board with its coordinates.
+
+        Hidden mines are shown as ``mine``, "" for as they are seen.
+        """
+        head = "    " + " ".join(f"c{column + 1}" for column in range(self.columns))
+        lines = [head]
+        for start in range(0, table.cells, self.columns):
+            cells = range(start, start + self.columns)
+            signs = (mine if mine and cell in table.mined else table.sign(cell) for cell in cells)
+            lines.append(f"r{start // self.columns + 1}  " + "  ".join(signs))
+        flag = ", 'F' flagged" if table.flags else ""
+        return "\n".join(
+            [f"The board ('.' closed{flag}; a digit counts the mines next to it):", *lines]
+        )
+
+    def revealed(self, state: State) -> str:
+        """Return the board with its mines."""
+        table = state.spiel.table
+        return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
+
+
+def _rules(table: Minefield) -> str:
+    """Return the rules in full style."""
+    safe = table.cells - table.mines
+    flag = (
+        " Instead you may flag a closed cell after the first reveal; f2c3 flags row 2, column 3. "
+        "A flag says that there is a mine and stays; flagging a cell without a mine ends the "
+        "game. You need not flag any mine."
+        if table.flags
+        else ""
+    )
+    lost = f"1/{safe} point for every open cell" if table.share else "0"
+    return (
+        f"You play Minesweeper on {table.rows} rows and {table.columns} columns; {table.mines} "
+        "cell(s) hold a mine. On your turn you reveal a closed cell; r2c3 reveals row 2, column 3 "
+        "(rows from the top, columns from the left). An open cell shows how many of the up to 8 "
+        "cells around it hold mines; if it is 0, all of these are opened too, and so on. The "
+        f"first cell that you reveal never holds a mine. Revealing a mine ends the game.{flag} "
+        f"You get 1 point if you open all {safe} cells without a mine, and {lost} if the game "
+        "ends before."
+    )
+
+
+def minesweeper(
+    *,
+    rows: int = 4,
+    columns: int = 4,
+    mines: int = 3,
+    layouts: int = 256,
+    bank: int = 0,
+    flags: bool = False,
+    pay: Literal["cleared", "share"] = "cleared",
+    style: Style = "brief",
+) -> Game:
+    """Minesweeper for 1 seat: reveal every cell without a mine, a cell a turn.
+
+    What lies hidden is inferred from counts.
+
+    Chance draws one of ``layouts`` layouts, all equally likely, at the start; nothing else is
+    random. A layout is an order of the cells: the first ``mines`` of them get mines, the cell that
+    is revealed first passed over, so the first reveal is safe and no cell is likelier than another.
+    A reveal with no mine around opens its surroundings. Open cells and flagged ones are illegal. In
+    brief style a turn is answered by the counts of the cells that it opened, each after the name of
+    its cell but the one revealed: "0 r1c2 1".
+
+    Args:
+        rows: 1 to 8.
+        columns: 1 to 8.
+        mines: at least 1; at least one cell holds none.
+        layouts: number of layouts in the bank, 1 to 100,000.
+        bank: seed of the bank: layout number i depends on ``rows`` * ``columns``, ``bank`` and i
+            alone.
+        flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
+            times. A flag stays, and flagging a cell without a mine loses as revealing a mine does:
+            it is a claim that can be judged, never needed to win.
+        pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
+            that are open.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Kaye, "Minesweeper is NP-complete", 2000; the task: arXiv 2605.10325.
+    """
+    check_range("minesweeper: rows", rows, 1, 8)
+    check_range("minesweeper: columns", columns, 1, 8)
+    check_range("minesweeper: mines", mines, 1)
+    if mines >= rows * columns:
+        raise ConfigError(
+            f"minesweeper: mines={mines} leaves no safe cell among {rows * columns}; write fewer "
+            "mines or a larger board."
+        )
+    check_range("minesweeper: layouts", layouts, 1, 100_000)
+    check_range("minesweeper: bank", bank, 0, 2**31 - 1)
+    given = {
+        "rows": rows,
+        "columns": columns,
+        "mines": mines,
+        "layouts": layouts,
+        "bank": bank,
+        "flags": flags,
+        "pay": pay,
+    }
+    return Minesweeper({name: given[name] for name in DEFAULTS}, style)

@@ -1,0 +1,154 @@
+"""Needle chain: one seat, many steps, one of which decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+
+NAME = "needle_chain"  # the name registered with OpenSpiel
+COLOURS = ("red", "green", "blue")
+STOP = "stop"
+RIGHT = 1  # the action id that pays at the needle: green
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Table):
+    """A position: the action ids so far; the id after the colours stops."""
+
+    length: int
+    actions: int
+    needle: int  # number of the step that decides, from 1
+    stop: bool
+    path: tuple[int, ...] = ()
+
+    @property
+    def player(self) -> int:
+        """The walker, or the end."""
+        return TERMINAL if len(self.path) == self.length or self.actions in self.path else 0
+
+    def legal(self) -> list[int]:
+        """Return all action ids, at every step."""
+        return list(range(self.actions + self.stop))
+
+    def after(self, index: int) -> Chain:
+        """Return the chain one step on."""
+        return replace(self, path=(*self.path, index))
+
+    def returns(self) -> list[float]:
+        """Return 1 at the end of a walk that took the right action at the needle, else 0."""
+        found = self.path[self.needle - 1 : self.needle] == (RIGHT,)
+        return [float(found and self.player == TERMINAL)]
+
+    def name_of(self, player: int, index: int) -> str:
+        """Return the name of an action."""
+        return STOP if index == self.actions else COLOURS[index]
+
+    def key(self, seat: int) -> str:
+        """Return all actions so far."""
+        return " ".join(["walk:", *(self.name_of(seat, index) for index in self.path)])
+
+    def view(self, seat: int) -> str:
+        """Return the number of the step: nothing that was done leaves a trace to see."""
+        return f"step {len(self.path) + 1}"
+
+    def __str__(self) -> str:
+        """Return all actions so far."""
+        return self.key(0)
+
+
+def rules(length: int, actions: int, needle: int, stop: bool) -> Rules:
+    """Return the facts of the game."""
+    return Rules(
+        opening=Chain(length, actions, needle, stop),
+        actions=actions + stop,
+        length=length,
+        least=0.0,
+        most=1.0,
+        utility="identical",
+        seats=1,
+        hidden=False,
+        views=True,
+    )
+
+
+register(NAME, {"length": 6, "actions": 2, "needle": 3, "stop": False}, rules)
+
+
+class NeedleChain(Game):
+    """One seat picks a colour at every step."""
+
+    title = "needlechain"
+
+    def __init__(self, length: int, actions: int, needle: int, stop: bool, style: Style) -> None:
+        spiel = pyspiel.load_game(
+            NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop}
+        )
+        words = (*COLOURS[:actions], *([STOP] if stop else []))
+        super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
+        self.length = length
+        early = " You may also choose 'stop', which ends the walk at once." if stop else ""
+        self.rules = (
+            f"You walk a chain of {length} step(s). At every step you choose one "
+            f"colour: {', '.join(COLOURS[:actions])}.{early} Exactly one step matters, always the "
+            "same one, and there exactly one colour is right. At the end of the walk you get 1 "
+            "point if you chose the right colour at that step, and 0 otherwise. Nothing else that "
+            "you choose changes your result."
+        )
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the number of the step."""
+        return "" if state.done else f"This is step {state.plies + 1} of {self.length}."
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the walk so far."""
+        return (
+            "Chosen so "
+            f"far: {' '.join(self.words[event.action] for event in state.trail) or 'none'}."
+        )
+
+    def revealed(self, state: State) -> str:
+        """Return which step mattered."""
+        return f"Step {state.spiel.table.needle} mattered, and {COLOURS[RIGHT]} was right."
+
+
+def needle_chain(
+    *,
+    length: int = 6,
+    actions: Literal[2, 3] = 2,
+    needle: int = 3,
+    stop: bool = False,
+    style: Style = "brief",
+) -> Game:
+    """Needle chain for 1 seat: a walk of several decisions, only one of which matters.
+
+    The true credit of all others is 0.
+
+    The right colour, green, pays 1 at the end. Nothing is random. The walker remembers its walk, so
+    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
+
+    Args:
+        length: number of steps, 1 to 12.
+        actions: number of colours: red and green, or these and blue.
+        needle: number of the step that matters, from 1; at most ``length``.
+        stop: whether an action "stop" ends the walk early, so that walks differ in length; a walk
+            that stops before or at the needle pays 0, one that stops after it is paid as any other.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    check_range("needle_chain: length", length, 1, 12)
+    check_range("needle_chain: needle", needle, 1)
+    if needle > length:
+        raise ConfigError(
+            f"needle_chain: needle={needle} lies beyond the last step; write needle={length} or "
+            f"less, or length={needle}."
+        )
+    return NeedleChain(length, actions, needle, stop, style)

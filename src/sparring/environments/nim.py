@@ -1,0 +1,121 @@
+"""Nim: two seats take stones from piles."""
+
+from __future__ import annotations
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+
+PILES, STONES = 8, 20  # most piles, and most stones of one
+LETTERS = "abcdefgh"
+
+
+class Nim(Game):
+    """Nim from given piles, named a, b, c, ...; "b2" takes two stones from pile b."""
+
+    def __init__(self, sizes: tuple[int, ...], misere: bool, style: Style) -> None:
+        spiel = pyspiel.load_game(
+            "nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere}
+        )
+        words = tuple(
+            f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
+            for index in range(len(sizes) * max(sizes))
+        )
+        super().__init__(spiel, name="nim", roles=("first", "second"), words=words, style=style)
+        self.title = "misere" if misere else "nim"
+        self.sizes, self.misere = sizes, misere
+        self.rules = _rules(misere)
+
+    def piles(self, state: State) -> tuple[int, ...]:
+        """Return how many stones each pile has now."""
+        left = list(self.sizes)
+        for event in state.trail:
+            taken, pile = divmod(event.action, len(left))
+            left[pile] -= taken + 1
+        return tuple(left)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording.
+
+        Actions that no pile is large enough for are left out.
+        """
+        never = {
+            f"{LETTERS[pile]}{taken}"
+            for pile, size in enumerate(self.sizes)
+            for taken in range(size + 1, max(self.sizes) + 1)
+        }
+        return tuple(word for word in super().vocabulary() if word not in never)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the sizes of the piles."""
+        return tuple(map(str, self.sizes))
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the piles at the start; both seats are told."""
+        if self.brief:
+            return " ".join(map(str, self.sizes))
+        return f"The piles at the start: {_listed(self.sizes)}."
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the piles as they are now."""
+        return f"The piles now: {_listed(self.piles(state))}."
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    """Return piles with their names."""
+    return ", ".join(f"{LETTERS[pile]} has {size}" for pile, size in enumerate(sizes))
+
+
+def _rules(misere: bool) -> str:
+    """Return the rules in full style."""
+    end = "loses" if misere else "wins"
+    return (
+        "We play nim. There are piles of stones, named by letters. The players take turns; on "
+        "your turn you take one stone or more from one pile, as many as you like: b2 takes 2 "
+        f"stones from pile b. Whoever takes the last stone of all {end}."
+    )
+
+
+def _sizes(pile_sizes: str) -> tuple[int, ...]:
+    """Return the sizes of the piles.
+
+    Raises:
+        ConfigError: they are not whole numbers parted by ";", or out of range.
+    """
+    parts = pile_sizes.split(";")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise ConfigError(
+            f'nim: pile_sizes={pile_sizes!r} must be whole numbers of stones parted by ";"; write '
+            'pile_sizes="1;3;5;7".'
+        )
+    check_range("nim: number of pile_sizes", len(parts), 1, PILES)
+    for part in parts:
+        check_range("nim: each of pile_sizes", int(part), 1, STONES)
+    return tuple(map(int, parts))
+
+
+def nim(*, pile_sizes: str = "1;3;5;7", is_misere: bool = True, style: Style = "brief") -> Game:
+    """Nim: two seats take stones from piles by turns, perfect information, solved by theory.
+
+    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
+    play, and the opening tells the piles: "misere first 1 3 5 7". An action is a pile and how many
+    stones to take from it: "b2". Taking more than a pile has is illegal.
+
+    The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
+    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
+    the seat to act if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"), and misere play too,
+    unless no pile has more than one stone; then misere play is lost with an odd number of piles.
+
+    Args:
+        pile_sizes: stones of each pile at the start, parted by ";": 1 to 8 piles of 1 to 20 stones.
+        is_misere: whether the seat that takes the last stone loses; else it wins.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: ``pile_sizes`` is not such a list.
+
+    Reference: Bouton, "Nim, a game with a complete mathematical theory", 1901.
+    """
+    return Nim(_sizes(pile_sizes), is_misere, style)

@@ -1,0 +1,1 @@
+"""OpenSpiel: the one room that reads pyspiel. Rules that can be searched, in words."""

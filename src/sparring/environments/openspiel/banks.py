@@ -1,0 +1,70 @@
+"""Banks: the numbered starts from which chance draws one.
+
+They are for games whose puzzles or hidden things are made beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from sparring.environments.openspiel.base import Game, State
+
+OTHERS = 1000
+"""Starts of another bank.
+
+Enough that a few hundred games of an evaluation seldom meet one twice.
+"""
+BANK_OPTIONS = ("bank", "puzzles", "rooms", "layouts", "codes", "tables", "sets")
+"""Options that say which bank and how much of it, in the games that have an option ``bank``."""
+BANKS = 2**31  # banks are numbered from 0 below this
+
+
+class Banked(Game):
+    """A game whose start is drawn from a bank.
+
+    Its table has ``start``: what was drawn, equal where two starts are.
+
+    Subclasses say which option counts the starts of the bank.
+    """
+
+    counted: str
+    others: int = OTHERS  # how many starts the other bank holds
+    # whether a seat is not told a start that is the only one, and can only learn it by heart
+    untold: bool = False
+
+    def start_of(self, state: State) -> Hashable:
+        """Return what was drawn from the bank."""
+        start: Hashable = state.spiel.table.start
+        return start
+
+    def starts(self) -> frozenset[Hashable]:
+        """Return all starts of the bank.
+
+        Each is made once, a fraction of a millisecond to some milliseconds each.
+        """
+        opening, every = self.opening.spiel.table, self.every_start()
+        found: set[Hashable] = set()
+        for index in opening.draws():
+            found.add(opening.after(index).start)
+            if len(found) == every:
+                break  # the bank is longer than there are starts
+        return frozenset(found)
+
+    def every_start(self) -> int | None:
+        """Return how many different starts there are in all banks.
+
+        None where they are too many to matter.
+        """
+        return None
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same game with another bank.
+
+        None for a game of one start, given or not told.
+        """
+        made = self.made_by["options"] if self.made_by is not None else {}
+        opening = self.opening.spiel.table
+        if getattr(opening, "only", None) or (self.untold and len(opening.draws()) == 1):
+            return None
+        return {**made, "bank": BANKS - 1 - int(made.get("bank", 0)), self.counted: self.others}

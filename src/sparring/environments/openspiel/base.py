@@ -1,0 +1,295 @@
+"""Games as text: rules from OpenSpiel, wording and parsing from small files, one per game.
+
+A ``Game`` holds what never changes (rules, roles, wording), a ``State`` one play of it. Every
+chance outcome is drawn from the state's own stream by counter, with the game's true probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import pyspiel
+
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.openspiel.events import CHANCE, Event, trail_of
+from sparring.environments.openspiel.position import Position
+from sparring.environments.openspiel.wording import Style, Wording
+from sparring.environments.reply import ReplyParser
+from sparring.errors import GameError
+from sparring.rng import Stream
+from sparring.types import Observation
+
+__all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
+
+
+class Game(Wording):
+    """Rules and wording of a game.
+
+    Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``.
+    ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the seats' actions in one
+    play, all seats together.
+
+    Args:
+        spiel: OpenSpiel's rules (turn-based).
+        name: the game's name in Sparring.
+        roles: role name per seat, [num_seats].
+        words: action word per action id, [num_distinct_actions]; empty if words depend on the
+            state.
+        style: "brief" or "full".
+    """
+
+    notes: bool = False  # whether ``note`` is to be called at every event
+
+    def __init__(
+        self,
+        spiel: pyspiel.Game,
+        *,
+        name: str,
+        roles: tuple[str, ...],
+        words: tuple[str, ...] = (),
+        style: Style = "brief",
+    ) -> None:
+        kind = spiel.get_type()
+        self.spiel, self.name, self.roles, self.words, self.style = spiel, name, roles, words, style
+        self.num_seats: int = spiel.num_players()
+        self.min_utility: float = spiel.min_utility()
+        self.max_utility: float = spiel.max_utility()
+        self.utility_sum: float | None = spiel.utility_sum()
+        self.zero_sum: bool = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
+        self.cooperative: bool = kind.utility == pyspiel.GameType.Utility.IDENTICAL
+        self.max_turns: int = spiel.max_game_length()
+        self.illegal = IllegalRule()
+        # name and options that ``make_game`` makes this game from
+        self.made_by: dict[str, Any] | None = None
+        self.brief = style == "brief"
+        self.indices = {word: index for index, word in enumerate(words)}
+        self._reader = ReplyParser(words)
+        self.opening = Position(spiel.new_initial_state(), ())
+        self.positions_kept = 0
+
+    # -- play --------------------------------------------------------------------------------------
+
+    def reset(self, stream: Stream) -> State:
+        """Return a fresh state whose chance outcomes are draws 0, 1, 2, ... of ``stream``."""
+        state = State(self, self.opening, stream)
+        state.settle()
+        return state
+
+    def state_of(self, spiel: pyspiel.State) -> State:
+        """Return a state around a clone of an OpenSpiel state, for solvers and exact evaluation.
+
+        It has no stream: at a chance node its ``seat`` is -1 and chance outcomes are given to
+        ``apply_index``.
+        """
+        if not self.notes:
+            return State(self, Position(spiel.clone(), trail_of(spiel)), None)
+        state = State(self, self.opening, None)
+        for item in spiel.full_history():
+            state.apply_index(item.action)
+        return state
+
+    # -- starts ------------------------------------------------------------------------------------
+
+    def start_of(self, state: State) -> Hashable:
+        """Return what tells a start from another: the chance outcomes before the first decision."""
+        return tuple(
+            event.action for event in state.trail if event.player == CHANCE and event.ply == 0
+        )
+
+    def starts(self) -> frozenset[Hashable] | None:
+        """Return all starts of the bank that chance draws from; None where there is no bank."""
+        return None
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same game with another bank; None where there is none."""
+        return None
+
+    # -- actions as words --------------------------------------------------------------------------
+
+    def legal_words(self, state: State, indices: list[int]) -> tuple[str, ...]:
+        """Return the words of the legal action ids of ``state``, in their order."""
+        words = self.words
+        return tuple([words[index] for index in indices])
+
+    def index_of(self, state: State, word: str) -> int | None:
+        """Return the action id of a word in ``state``, or None."""
+        return self.indices.get(word)
+
+    def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
+        """Return the action word written in ``reply``, legal or not, or None.
+
+        In brief style the reply must be the word as it is written and nothing else: what is
+        measured exactly (the probability of the word) is then what is played. If asked to be exact,
+        it must be the word in any case of letters; else full style finds the action in natural
+        text.
+        """
+        if reply in self.indices:
+            return reply
+        if self.brief:
+            return None
+        return self._reader.word(reply) if exact else self._reader.find(reply)
+
+    def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
+        """Return what the wording wants to remember of the position in which an event happens."""
+        return None
+
+    def key(self, state: State, seat: int) -> str:
+        """Return the seat's information state as a string (perfect recall)."""
+        text: str = state.spiel.information_state_string(seat)
+        return text
+
+    def view(self, state: State, seat: int) -> str:
+        """Return what the seat can see of the position now; the key where rules give none."""
+        if not self.spiel.get_type().provides_observation_string:
+            return self.key(state, seat)
+        text: str = state.spiel.observation_string(seat)
+        return text
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return what the seat has at stake in ``state``, for the "mars" forfeiture."""
+        return 1.0
+
+
+class State:
+    """One play of a game.
+
+    Attributes:
+        game: the rules.
+        spiel: OpenSpiel's state, shared with other plays of the game; never apply actions to it.
+        seat: whose turn it is, or -1 (game over, or a chance node of a state without a stream).
+        done: whether the game is over.
+        plies: number of seats' actions so far.
+        trail: every event so far, chance included.
+        draws: number of chance outcomes drawn so far from ``stream``.
+    """
+
+    __slots__ = ("_position", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
+
+    def __init__(
+        self, game: Game, position: Position, stream: Stream | None, draws: int = 0
+    ) -> None:
+        self.game, self.stream, self.draws = game, stream, draws
+        self._enter(position)
+
+    def _enter(self, position: Position) -> None:
+        """Stand at a position."""
+        self._position, self.spiel, self.trail, self.plies = (
+            position,
+            position.spiel,
+            position.trail,
+            position.plies,
+        )
+        self.seat, self.done = position.seat, position.done
+
+    def settle(self) -> None:
+        """Draw chance outcomes until a seat is to act or the game is over.
+
+        Nothing is drawn without a stream.
+        """
+        stream, position = self.stream, self._position
+        if position.seat >= 0 or position.done or stream is None:
+            return
+        while position.seat < 0 and not position.done:
+            position = position.child(position.drawn(stream.uniform(self.draws)), self.game)
+            self.draws += 1
+        self._enter(position)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far, [num_seats], cumulative."""
+        return self._position.returns()
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions of the seat to act, as words."""
+        position = self._position
+        if position.words is None:
+            position.words = self.game.legal_words(self, position.legal()) if self.seat >= 0 else ()
+        return position.words
+
+    def legal_indices(self) -> list[int]:
+        """Return the OpenSpiel action ids of the legal actions, in the same order.
+
+        Not to be changed.
+        """
+        return self._position.legal()
+
+    def action_index(self, action: str) -> int:
+        """Return the OpenSpiel action id of a legal action word.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        words = self.legal_actions()
+        if action not in words:
+            listed = ", ".join(words) or "none, the game is over"
+            raise GameError(
+                f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal "
+                f"actions: {listed}."
+            )
+        return self._position.legal()[words.index(action)]
+
+    def apply(self, action: str) -> None:
+        """Play an action word for the seat to act.
+
+        Then draw chance outcomes up to the next decision.
+
+        Raises:
+            GameError: the action is not legal here.
+        """
+        self._play(self.action_index(action))
+
+    def apply_index(self, index: int) -> None:
+        """Play an OpenSpiel action id (a chance outcome's too, in a state without a stream).
+
+        Raises:
+            GameError: the id is not legal here.
+        """
+        legal = self._position.legal()
+        if index not in legal:
+            raise GameError(
+                f"{self.game.name}: action id {index} is not legal at ply {self.plies}; legal "
+                f"ids: {legal}."
+            )
+        self._play(index)
+
+    def _play(self, index: int) -> None:
+        """Apply a legal action id of the seat to act (or of chance)."""
+        self._enter(self._position.child(index, self.game))
+        if self.seat < 0:
+            self.settle()
+
+    def observe(self, seat: int, since: int = 0) -> Observation:
+        """Return what ``seat`` is to be told, and the key of its information state.
+
+        Args:
+            seat: who is told.
+            since: 0 for a complete opening with everything public so far. Otherwise ``plies`` right
+                after the seat's last own action: only what happened from there on is told, and the
+                seat's own actions are not repeated.
+
+        Returns:
+            An observation whose text is never empty: a pure function of (position, seat, since).
+        """
+        told = self._position.told
+        found = told.get((seat, since))
+        if found is None:
+            found = told[seat, since] = Observation(
+                text=self.game.text(self, seat, since),
+                key=self.game.key(self, seat),
+                view=self.game.view(self, seat),
+            )
+        return found
+
+    def parse(self, reply: str, exact: bool = False) -> str | None:
+        """Return the canonical action word written in ``reply``, legal or not.
+
+        None if there is none.
+
+        ``exact``: nothing but the word will do.
+        """
+        return self.game.parse(self, reply, exact)
+
+    def clone(self) -> State:
+        """Return an independent copy: same position, same stream, same draw counter."""
+        return State(self.game, self._position, self.stream, self.draws)

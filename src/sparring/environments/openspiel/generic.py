@@ -1,0 +1,264 @@
+"""Any game of OpenSpiel, with generic wording."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pyspiel
+
+from sparring.environments.openspiel.base import CHANCE, Game, State, Style
+from sparring.environments.openspiel.generic_words import listed_actions, matrix_text, one_word
+from sparring.environments.openspiel.wording import NOTHING
+from sparring.environments.reply import ReplyParser
+from sparring.errors import ConfigError, GameError, UnknownNameError
+from sparring.rng import Stream
+
+_PRINTABLE = tuple(chr(code) for code in range(33, 127))
+_PLAYOUT_PLIES = 2000  # plies of random play from which words are collected
+TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for simultaneous moves made in turn
+_MODE = pyspiel.GameType.ChanceMode
+_DYNAMICS = pyspiel.GameType.Dynamics
+
+
+class GenericGame(Game):
+    """A game of OpenSpiel whose text is OpenSpiel's own.
+
+    Action strings made one word, information states as told.
+
+    In brief style a word that is not in ``vocabulary()`` is spelled letter by letter, so the
+    vocabulary is closed.
+    """
+
+    def __init__(self, spiel: pyspiel.Game, *, name: str, style: Style, matrix: str = "") -> None:
+        roles = tuple(f"seat{seat}" for seat in range(spiel.num_players()))
+        super().__init__(spiel, name=name, roles=roles, style=style)
+        self.title, self._matrix = name, matrix
+        kind = spiel.get_type()
+        self._has_key: bool = kind.provides_information_state_string
+        self._has_view: bool = kind.provides_observation_string
+        self._perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self.notes = not self._has_key and not self._perfect and self._has_view
+        if not (self._has_key or self._has_view):
+            raise GameError(
+                f"OpenSpiel game {name!r} gives seats no text (neither information states nor "
+                "observations)."
+            )
+        self.rules = f"We play the game {name} with {self.num_seats} player(s)." + (
+            f"\n\n{matrix}" if matrix else ""
+        )
+        self._known: frozenset[str] | None = None
+
+    def word_of(self, state: State, player: int, index: int) -> str:
+        """Return the word of an action that is legal for the seat to act."""
+        legal: list[int] = state.spiel.legal_actions()
+        return self.legal_words(state, legal)[legal.index(index)]
+
+    def legal_words(self, state: State, indices: list[int]) -> tuple[str, ...]:
+        """Return one word per legal action, all different."""
+        spiel, player = state.spiel, state.seat
+        words: list[str] = [
+            one_word(spiel.action_to_string(player, index), index) for index in indices
+        ]
+        if len({word.lower() for word in words}) == len(words):
+            return tuple(words)
+        return tuple(f"{word}#{index}" for word, index in zip(words, indices, strict=True))
+
+    def index_of(self, state: State, word: str) -> int | None:
+        """Return the action id of a legal word."""
+        legal = state.legal_actions()
+        if word not in legal:
+            return None
+        index: int = state.spiel.legal_actions()[legal.index(word)]
+        return index
+
+    def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
+        """Return the legal action word in ``reply``, else a known action word in it, else None.
+
+        Exact in brief style.
+        """
+        legal = state.legal_actions()
+        if reply in legal:
+            return reply
+        if self.brief:
+            return reply if self._parser().knows(reply) else None
+        if exact:
+            return ReplyParser(legal).word(reply) or self._parser().word(reply)
+        found = ReplyParser(legal).find(reply)
+        return found if found is not None else self._parser().find(reply)
+
+    def _parser(self) -> ReplyParser:
+        """Return the parser over the names of all actions, made at its first use."""
+        if not hasattr(self, "_all_reader"):
+            self._all_reader = ReplyParser(listed_actions(self.spiel))
+        return self._all_reader
+
+    def text(self, state: State, seat: int, since: int) -> str:
+        """Return OpenSpiel's text for the seat; see ``State.observe``."""
+        view = "" if self._matrix else self._view(state, seat, since)
+        if self.brief:
+            opening = [] if since else [self.title, self.roles[seat]]
+            return " ".join([*opening, *self._spell(view.split())]) or NOTHING
+        parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
+        return "\n\n".join(part for part in [*parts, view.strip(), self.call(state, seat)] if part)
+
+    def example(self, state: State) -> int:
+        """Return a digest of what the seat to act knows.
+
+        The number of events may be hidden from it.
+        """
+        return zlib.crc32(self.key(state, state.seat).encode())
+
+    def scene(self, state: State, seat: int, since: int) -> str:
+        """Return OpenSpiel's text of the position as the seat sees it now."""
+        if self._matrix:
+            return ""
+        view = self._view(state, seat, 1).strip()
+        turn_based = self.spiel.get_type().short_name != TURNED  # else it prints moves still hidden
+        printed = str(state.spiel) if self._perfect and turn_based else ""
+        return printed.rstrip() if "\n" in printed else view
+
+    def _view(self, state: State, seat: int, since: int) -> str:
+        """Return the information state at the opening, afterwards the newest observation.
+
+        This is so where the game has them.
+        """
+        spiel = state.spiel
+        if self._has_key and not (since and self._has_view):
+            text: str = spiel.information_state_string(seat)
+        else:
+            text = spiel.observation_string(seat)
+        return text
+
+    def _spell(self, words: list[str]) -> list[str]:
+        """Return the words, those outside the vocabulary as single characters."""
+        known = self._words()
+        out: list[str] = []
+        for word in words:
+            out.extend(
+                [word] if word in known else [char if "!" <= char <= "~" else "?" for char in word]
+            )
+        return out
+
+    def key(self, state: State, seat: int) -> str:
+        """Return the information state, from OpenSpiel or from what the seat saw and did so far."""
+        if self._has_key:
+            return super().key(state, seat)
+        if self._perfect:
+            history: str = state.spiel.history_str()
+            return history
+        acted = [event for event in state.trail if event.player != CHANCE]
+        seen = [
+            f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted
+        ]
+        return "\n".join([*seen, str(state.spiel.observation_string(seat))])
+
+    def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
+        """Return what every seat saw before an action."""
+        return (
+            None
+            if player == CHANCE
+            else tuple(spiel.observation_string(seat) for seat in range(self.num_seats))
+        )
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return the closed vocabulary.
+
+        Words seen in random play, action names, printable characters.
+        """
+        return tuple(sorted(self._words()))
+
+    def _words(self) -> frozenset[str]:
+        """Return the vocabulary as a set, collected once from a fixed stretch of random play."""
+        if self._known is None:
+            self._known = frozenset()  # every word is spelled while words are collected
+            spelled = () if self._matrix else _PRINTABLE
+            self._known = frozenset(
+                {
+                    *super().vocabulary(),
+                    *spelled,
+                    *listed_actions(self.spiel),
+                    *_random_words(self),
+                }
+            )
+        return self._known
+
+
+def _random_words(game: GenericGame) -> set[str]:
+    """Return the words seen in a fixed number of plies of random play."""
+    words: set[str] = set()
+    stream, plies, episode = Stream.from_seed(0), 0, 0
+    while plies < _PLAYOUT_PLIES:
+        state = game.reset(stream.child("deal").child(episode))
+        draws = stream.child("play").child(episode)
+        episode += 1
+        while not state.done and plies < _PLAYOUT_PLIES:
+            legal = state.legal_actions()
+            words.update(legal)
+            if not game._matrix:
+                for since in (0, 1):
+                    words.update(
+                        word
+                        for word in game._view(state, state.seat, since).split()
+                        if word.isascii()
+                    )
+            state.apply(legal[draws.integer(state.plies, len(legal))])
+            plies += 1
+        plies += 1
+    return words
+
+
+def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
+    """Return a registered OpenSpiel game with generic wording.
+
+    Simultaneous moves are made in turn, unseen.
+
+    Args:
+        name: OpenSpiel's name.
+        options: OpenSpiel's parameters, and ``style``.
+
+    Raises:
+        UnknownNameError: an option the game does not have.
+        ConfigError: OpenSpiel refuses a value, or a parameter is missing.
+        GameError: mean-field games, and games that hide their chance probabilities.
+    """
+    parameters = dict(options)
+    style = parameters.pop("style", "brief")
+    if style not in get_args(Style):
+        raise UnknownNameError(f"style of {name!r}", str(style), get_args(Style))
+    kind = next(kind for kind in pyspiel.registered_games() if kind.short_name == name)
+    for option in parameters:
+        if option not in kind.parameter_specification:
+            raise UnknownNameError(
+                f"option of games {name!r}", option, [*kind.parameter_specification, "style"]
+            )
+    if kind.dynamics == _DYNAMICS.MEAN_FIELD or kind.chance_mode == _MODE.SAMPLED_STOCHASTIC:
+        raise GameError(
+            f"OpenSpiel game {name!r} cannot be played: it is a mean-field game or hides its "
+            "chance probabilities."
+        )
+    spiel = _loaded(name, parameters)
+    matrix = matrix_text(spiel)
+    if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
+        spiel = pyspiel.convert_to_turn_based(spiel)
+    try:
+        spiel.new_initial_state().legal_actions()
+    except pyspiel.SpielError as error:
+        raise GameError(
+            f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error})."
+        ) from None
+    return GenericGame(spiel, name=name, style=style, matrix=matrix)
+
+
+def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:
+    """Return OpenSpiel's game with these parameters.
+
+    Raise ConfigError with OpenSpiel's reason where there is none.
+    """
+    try:
+        return pyspiel.load_game(name, dict(parameters))
+    except (pyspiel.SpielError, RuntimeError, TypeError, IndexError) as error:
+        raise ConfigError(
+            f"OpenSpiel refuses game {name!r} with options {dict(parameters)}: {error}"
+        ) from None

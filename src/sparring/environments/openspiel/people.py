@@ -1,0 +1,71 @@
+"""A game as people see it: in sentences, with a picture, whatever style its models are told."""
+
+from __future__ import annotations
+
+import textwrap
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.generic import GenericGame
+
+SHOWN = 40  # legal actions listed before every move; a question mark lists all
+OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
+
+
+def for_people(game: Game) -> Game:
+    """Return the game in full style, under its name; itself if it cannot be made again."""
+    if not game.brief or game.made_by is None:
+        return game
+    twin = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
+    twin.name, twin.illegal = game.name, game.illegal
+    return twin
+
+
+def seen_by(game: Game, state: State, seat: int) -> str:
+    """Return what a person in the seat is shown: the news since its last action, the position.
+
+    Args:
+        game: of ``for_people``.
+        state: of the same rules, in any style.
+        seat: who looks.
+    """
+    last = max((event.ply for event in state.trail if event.player == seat), default=-1)
+    return game.scene(game.state_of(state.spiel), seat, last + 1)
+
+
+def rules_of(game: Game) -> str:
+    """Return the rules in plain words; of a game with generic wording what OpenSpiel says of it."""
+    return f"{game.rules} {_facts(game)}" if isinstance(game, GenericGame) else game.rules
+
+
+def _facts(game: Game) -> str:
+    """Return what OpenSpiel knows of a game, in sentences."""
+    kind = game.spiel.get_type()
+    seats = "one seat plays" if game.num_seats == 1 else f"{game.num_seats} seats play"
+    hidden = kind.information != kind.Information.PERFECT_INFORMATION
+    chance = kind.chance_mode != kind.ChanceMode.DETERMINISTIC
+    pay = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
+    return (
+        f"In OpenSpiel it is {kind.long_name!r}: {seats}, "
+        f"{'something' if hidden else 'nothing'} is hidden, "
+        f"{'there is' if chance else 'there is no'} chance, payoffs are {pay} from "
+        f"{game.min_utility:g} to {game.max_utility:g}, and a play has at most {game.max_turns} "
+        f"actions. Sparring has no rules in words for it; {OPENSPIEL} names its source."
+    )
+
+
+def listed(actions: tuple[str, ...], most: int = SHOWN) -> str:
+    """Return legal actions as a line, the first ``most`` of them where there are more."""
+    more = len(actions) - most
+    return ", ".join(actions[:most]) + (f" and {more} more (? lists all)" if more > 0 else "")
+
+
+def wrapped(text: str, width: int = 88) -> str:
+    """Return a text, its long lines broken between words; those that fit, as boards, stay."""
+    lines = (
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        if len(line) > width
+        else [line]
+        for line in text.split("\n")
+    )
+    return "\n".join(part for parts in lines for part in parts)

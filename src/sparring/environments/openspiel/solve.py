@@ -1,0 +1,77 @@
+"""Exact game values of positions by exhaustive search with a table.
+
+They are for two opposed seats who see everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game
+
+DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
+_TYPE = pyspiel.GameType
+
+Bounds = tuple[float, float]
+"""The least and the most a position can be worth to seat 0; equal where the value is known."""
+
+
+def unfit(game: Game) -> str:
+    """Return what keeps a game from being solved by minimax, or ""."""
+    kind = game.spiel.get_type()
+    if kind.information != _TYPE.Information.PERFECT_INFORMATION:
+        return "something is hidden from a seat"
+    if kind.chance_mode != _TYPE.ChanceMode.DETERMINISTIC:
+        return "there is chance"
+    if not (game.zero_sum and game.num_seats == 2):
+        return "there are not two opposed seats"
+    return ""
+
+
+def position_key(spiel: Any) -> str:
+    """Return who is to act and OpenSpiel's printed board.
+
+    Equal for positions reached by different orders of moves.
+    """
+    return f"{spiel.current_player()}\n{spiel}"
+
+
+class Search:
+    """Values of positions, each worked out once.
+
+    What a search may not look at, beyond ``max_states`` positions or ``DEEPEST`` plies, or because
+    it comes round to a position it stands in, can be worth anything that the game pays; bounds are
+    true in any case.
+
+    Attributes:
+        table: bounds of every position met, by key.
+        cut: whether anything was left out.
+    """
+
+    def __init__(self, game: Game, max_states: int) -> None:
+        self.max_states, self.unknown = max_states, (game.min_utility, game.max_utility)
+        self.table: dict[str, Bounds] = {}
+        self.cut = False
+
+    def bounds(self, spiel: Any, depth: int = DEEPEST) -> Bounds:
+        """Return the bounds of an OpenSpiel state's value for seat 0."""
+        if spiel.is_terminal():
+            value = float(spiel.returns()[0])
+            return value, value
+        key = position_key(spiel)
+        found = self.table.get(key)
+        if found is None and depth > 0 and len(self.table) < self.max_states:
+            # until it is known; this is what a position that repeats it finds
+            self.table[key] = self.unknown
+            choose = max if spiel.current_player() == 0 else min
+            below = [self.bounds(spiel.child(index), depth - 1) for index in spiel.legal_actions()]
+            found = self.table[key] = (
+                choose(low for low, _ in below),
+                choose(high for _, high in below),
+            )
+        if found is None or found is self.unknown:
+            self.cut = True
+            return self.unknown
+        return found

@@ -1,0 +1,222 @@
+"""Repeated dilemma: the prisoner's dilemma over several rounds.
+
+Both choices are hidden until the round ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+
+NAME = "repeated_dilemma"  # the name registered with OpenSpiel
+ACTIONS = ("cooperate", "defect")
+Choices = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Dilemma(Table):
+    """A position: the action ids so far, seat 0's and seat 1's in turn.
+
+    A round ends with the second.
+    """
+
+    total: int
+    payoffs: tuple[tuple[float, float], tuple[float, float]]  # by own action and the other seat's
+    moves: tuple[int, ...] = ()
+
+    @property
+    def player(self) -> int:
+        """The seat to act, or the end."""
+        return TERMINAL if len(self.moves) == 2 * self.total else len(self.moves) % 2
+
+    def ended(self) -> list[Choices]:
+        """Return the choices of seats 0 and 1 in every round that has ended."""
+        return list(zip(self.moves[::2], self.moves[1::2], strict=False))
+
+    def pay(self, choices: Choices) -> tuple[float, float]:
+        """Return what a round pays seats 0 and 1."""
+        first, second = choices
+        return self.payoffs[first][second], self.payoffs[second][first]
+
+    def legal(self) -> list[int]:
+        """Return both actions."""
+        return [0, 1]
+
+    def after(self, index: int) -> Dilemma:
+        """Return the table after a choice."""
+        return replace(self, moves=(*self.moves, index))
+
+    def returns(self) -> list[float]:
+        """Return what the rounds that have ended paid."""
+        paid = [self.pay(choices) for choices in self.ended()]
+        return [float(sum(pair[seat] for pair in paid)) for seat in (0, 1)]
+
+    def rewards(self) -> list[float]:
+        """Return what the last choice paid: the round's payoffs if it ended the round."""
+        return (
+            list(self.pay(self.ended()[-1]))
+            if self.moves and len(self.moves) % 2 == 0
+            else [0.0, 0.0]
+        )
+
+    def name_of(self, player: int, index: int) -> str:
+        """Return the name of an action."""
+        return ACTIONS[index]
+
+    def key(self, seat: int) -> str:
+        """Return the choices of all rounds that have ended, and seat 0's open one to itself."""
+        return f"{seat}: {'/'.join([*map(_letters, self.ended()), *self._open(seat)])}"
+
+    def view(self, seat: int) -> str:
+        """Return the round's number, the last choices, and seat 0's open one to itself.
+
+        The last choices are those of the last round that ended.
+        """
+        shown = [*map(_letters, self.ended()[-1:]), *self._open(seat)]
+        return f"round {len(self.moves) // 2 + 1}: {'/'.join(shown)}"
+
+    def _open(self, seat: int) -> list[str]:
+        """Return what the seat has chosen in a round that goes on."""
+        return [_letters(self.moves[-1:])] if seat == 0 and len(self.moves) % 2 else []
+
+    def __str__(self) -> str:
+        """Return all choices."""
+        return self.key(0)
+
+
+def _letters(choices: tuple[int, ...]) -> str:
+    """Return choices as letters, c(ooperate) or d(efect)."""
+    return "".join("cd"[choice] for choice in choices)
+
+
+def rules(rounds: int, temptation: float, reward: float, punishment: float, sucker: float) -> Rules:
+    """Return the facts of the game."""
+    return Rules(
+        opening=Dilemma(rounds, ((reward, sucker), (temptation, punishment))),
+        actions=len(ACTIONS),
+        length=2 * rounds,
+        least=rounds * sucker,
+        most=rounds * temptation,
+        utility="general_sum",
+        stepwise=True,
+        views=True,
+    )
+
+
+register(
+    NAME, {"rounds": 2, "temptation": 5.0, "reward": 3.0, "punishment": 1.0, "sucker": 0.0}, rules
+)
+
+
+class RepeatedDilemma(Game):
+    """Two seats cooperate or defect in every round.
+
+    A seat learns of the other's choice at the end of the round.
+    """
+
+    title = "dilemma"
+
+    def __init__(self, rounds: int, payoffs: dict[str, float], style: Style) -> None:
+        spiel = pyspiel.load_game(NAME, {"rounds": rounds, **payoffs})
+        super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
+        self.rounds = rounds
+        self.rules = (
+            f"We play {rounds} round(s) of a game for 2 players. In every round each player "
+            "chooses 'cooperate' or 'defect' without seeing the other's choice of that round; at "
+            "the end of the round both choices are told. If both cooperate, each gets {reward:g} "
+            "point(s); if both defect, each gets {punishment:g}. If one defects and the other "
+            "cooperates, the one who defects gets {temptation:g} and the other {sucker:g}. Your "
+            "result is the sum of your points over all rounds, whatever the other player gets."
+        ).format(**payoffs)
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return both choices of the rounds that ended at ply ``since`` or later.
+
+        The seat's own open choice comes last.
+        """
+        table, out = state.spiel.table, []
+        for number, choices in enumerate(table.ended()):
+            if 2 * number + 2 >= since:
+                out += self._ended(table, number, choices, seat, since)
+        if not since and seat == 0 and len(table.moves) % 2:
+            own = ACTIONS[table.moves[-1]]
+            out.append(
+                own if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {own}."
+            )
+        return out
+
+    def _ended(
+        self, table: Dilemma, number: int, choices: Choices, seat: int, since: int
+    ) -> list[str]:
+        """Return what the seat is told of a round that has ended.
+
+        In brief style, its own choice in the opening only.
+        """
+        own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        if self.brief:
+            return [other] if since else [own, other]
+        pay = table.pay(choices)
+        chose = f"Round {number + 1}: you chose {own} and the other player chose {other}."
+        return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the number of the round and the points so far."""
+        own, other = state.returns[seat], state.returns[1 - seat]
+        now = "" if state.done else f"This is round {state.plies // 2 + 1} of {self.rounds}. "
+        return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
+
+
+def repeated_dilemma(
+    *,
+    rounds: int = 2,
+    temptation: float = 5.0,
+    reward: float = 3.0,
+    punishment: float = 1.0,
+    sucker: float = 0.0,
+    style: Style = "brief",
+) -> Game:
+    """Repeated dilemma for 2 seats: the prisoner's dilemma over a known number of rounds.
+
+    Payoffs are summed; the game is general-sum.
+
+    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
+    round has ended. Payoffs are paid as rounds end. In every equilibrium both seats always defect
+    on the path of play.
+
+    Args:
+        rounds: number of rounds, 1 to 6; there are 2 * (4^rounds - 1) / 3 information states.
+        temptation: pay for defecting while the other cooperates.
+        reward: pay to each when both cooperate.
+        punishment: pay to each when both defect.
+        sucker: pay for cooperating while the other defects; temptation > reward > punishment >
+            sucker.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or payoffs that are no dilemma.
+
+    Reference: Axelrod, "The evolution of cooperation", 1984 (payoffs 5, 3, 1, 0).
+    """
+    check_range("repeated_dilemma: rounds", rounds, 1, 6)
+    payoffs = {
+        "temptation": temptation,
+        "reward": reward,
+        "punishment": punishment,
+        "sucker": sucker,
+    }
+    for name, value in payoffs.items():
+        check_range(f"repeated_dilemma: {name}", value, -1e6, 1e6)
+    for (higher, high), (lower, low) in itertools.pairwise(payoffs.items()):
+        if not high > low:
+            raise ConfigError(
+                f"repeated_dilemma: {higher}={high:g} must exceed {lower}={low:g}; "
+                f"write {higher}={low + 1:g}."
+            )
+    return RepeatedDilemma(rounds, {name: float(value) for name, value in payoffs.items()}, style)

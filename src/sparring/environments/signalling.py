@@ -1,0 +1,209 @@
+"""Signalling: one seat knows, the other acts, and asking again costs a little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
+from sparring.environments.options import check_range
+
+NAME = "signalling"  # the name registered with OpenSpiel
+TYPES = ("red", "green", "blue")
+SIGNALS = ("ping", "pong", "pang")
+ASK = "ask"
+SENDER, RECEIVER = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Talk(Table):
+    """A position: nature's type (-1 before the draw) and the action ids so far.
+
+    Signals first, then guesses, then "ask".
+    """
+
+    types: int
+    signals: int
+    rounds: int
+    cost: float
+    drawn: int = -1
+    moves: tuple[int, ...] = ()
+
+    @property
+    def ask(self) -> int:
+        """The action id of "ask"."""
+        return self.signals + self.types
+
+    @property
+    def asked(self) -> int:
+        """How often the receiver has asked."""
+        return self.moves.count(self.ask)
+
+    @property
+    def player(self) -> int:
+        """The sender or the receiver in turn, chance at the start, the end after a guess."""
+        if self.drawn < 0:
+            return CHANCE
+        if self.moves and self.signals <= self.moves[-1] < self.ask:
+            return TERMINAL
+        return len(self.moves) % 2
+
+    def legal(self) -> list[int]:
+        """Return the signals, or the guesses and, while it may still be done, "ask"."""
+        if len(self.moves) % 2 == SENDER:
+            return list(range(self.signals))
+        return list(range(self.signals, self.ask + (self.asked < self.rounds)))
+
+    def draws(self) -> range:
+        """Return the types."""
+        return range(self.types)
+
+    def after(self, index: int) -> Talk:
+        """Return the talk with its type, or after an action."""
+        return (
+            replace(self, drawn=index)
+            if self.drawn < 0
+            else replace(self, moves=(*self.moves, index))
+        )
+
+    def returns(self) -> list[float]:
+        """Return at the end, for both, 1 for a right guess minus the cost of asking."""
+        if self.player != TERMINAL:
+            return [0.0, 0.0]
+        right = self.moves[-1] - self.signals == self.drawn
+        return [right - self.cost * self.asked] * 2
+
+    def name_of(self, player: int, index: int) -> str:
+        """Return the name of an action or a type."""
+        return (
+            TYPES[index]
+            if player < 0
+            else (*SIGNALS[: self.signals], *TYPES[: self.types], ASK)[index]
+        )
+
+    def key(self, seat: int) -> str:
+        """Return all actions, and the type if the seat is the sender."""
+        return f"{seat}{self._type() if seat == SENDER else ''}:" + "".join(
+            f" {self.name_of(0, move)}" for move in self.moves
+        )
+
+    def view(self, seat: int) -> str:
+        """Return how often was asked, and what the seat knows.
+
+        That is the type for the sender, and the newest signal for the receiver.
+        """
+        said = [self.name_of(0, move) for move in self.moves if move < self.signals]
+        return f"{self._type() if seat == SENDER else ''.join(said[-1:])} asked {self.asked}"
+
+    def _type(self) -> str:
+        """Return the name of the type, "" before it is drawn."""
+        return TYPES[self.drawn] if self.drawn >= 0 else ""
+
+    def __str__(self) -> str:
+        """Return the type and all actions."""
+        return self.key(SENDER)
+
+
+def rules(types: int, signals: int, rounds: int, cost: float) -> Rules:
+    """Return the facts of the game."""
+    return Rules(
+        opening=Talk(types, signals, rounds, cost),
+        actions=signals + types + 1,
+        outcomes=types,
+        length=2 * (rounds + 1),
+        least=-cost * rounds,
+        most=1.0,
+        utility="identical",
+        views=True,
+    )
+
+
+register(NAME, {"types": 2, "signals": 2, "rounds": 1, "cost": 0.1}, rules)
+
+
+class Signalling(Game):
+    """A sender, who sees nature's type, and a receiver.
+
+    The receiver guesses it or asks for one more signal.
+    """
+
+    title = "signalling"
+
+    def __init__(self, types: int, signals: int, rounds: int, cost: float, style: Style) -> None:
+        spiel = pyspiel.load_game(
+            NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost}
+        )
+        words = (*SIGNALS[:signals], *TYPES[:types], ASK)
+        super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
+        self.types = TYPES[:types]
+        asking = (
+            (
+                f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
+                f"of {cost:g} to both"
+            )
+            if rounds
+            else ""
+        )
+        self.rules = (
+            "We play a cooperative signalling game. One colour is drawn, all equally "
+            f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
+            f"signal: {', '.join(SIGNALS[:signals])}. The signals have no meaning of their own. "
+            f"Then 'receiver' may guess the colour{asking}. The guess ends the game: both players "
+            "get 1 point if it is right and 0 if it is wrong"
+            f"{', minus all costs' if rounds else ''}."
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the types."""
+        return self.types
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the type, to the sender."""
+        if seat != SENDER or not state.trail:
+            return ""
+        drawn = TYPES[state.trail[0].action]
+        return drawn if self.brief else f"The colour is {drawn}."
+
+    def on_table(self, state: State, seat: int) -> str:
+        """Return the signals and questions so far."""
+        return f"Said so far: {self.actions_so_far(state)}."
+
+    def revealed(self, state: State) -> str:
+        """Return the colour."""
+        return f"The colour was {TYPES[state.trail[0].action]}."
+
+
+def signalling(
+    *,
+    types: Literal[2, 3] = 2,
+    signals: Literal[2, 3] = 2,
+    rounds: int = 1,
+    cost: float = 0.1,
+    style: Style = "brief",
+) -> Game:
+    """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
+
+    Both have one payoff, and to ask again is to ask for another signal.
+
+    Games differ in length. With as many signals as types the best team never asks and earns 1; with
+    3 types, 2 signals, one round and a cost of 0.1 it gives a signal of its own to one type, asks
+    after the other one, and earns 1 - 0.2 / 3.
+
+    Args:
+        types: number of colours that nature draws from, all equally likely.
+        signals: number of signals that the sender chooses from.
+        rounds: how often the receiver may ask, 0 to 4.
+        cost: what asking once costs both seats, 0 to 1, paid at the end.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Lewis, "Convention", 1969 (types, signals and one guess); asking for more is ours.
+    """
+    check_range("signalling: rounds", rounds, 0, 4)
+    check_range("signalling: cost", cost, 0, 1)
+    return Signalling(types, signals, rounds, float(cost), style)

@@ -1,0 +1,147 @@
+"""Simple negotiation: two seats trade wood for gold, with opposed private values."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.options import check_range
+from sparring.environments.simple_negotiation.rules import (
+    FIXED,
+    NAME,
+    RESOURCES,
+    START,
+    VALUES,
+    Offer,
+    offers,
+)
+
+AIMS = {
+    "sign": (
+        "After the last turn, the player whose goods have gained more in value wins; with equal "
+        "gains it is a draw."
+    ),
+    "gain": "Your result is what your goods have gained in value, whatever the other player gains.",
+}
+
+
+class SimpleNegotiation(Game):
+    """Two seats take turns to offer a trade, to accept the open offer or to decline it.
+
+    Words such as "offer:3wood-2gold".
+    """
+
+    title = "negotiation"
+
+    def __init__(self, turns: int, largest: int, values: str, outcome: str, style: Style) -> None:
+        parameters = {"turns": turns, "largest": largest, "values": values, "outcome": outcome}
+        spiel = pyspiel.load_game(NAME, parameters)
+        words = ("accept", "deny", *(offer.word for offer in offers(largest)))
+        super().__init__(
+            spiel, name="simple_negotiation", roles=("seat0", "seat1"), words=words, style=style
+        )
+        self.turns, self.outcome, self.drawn = turns, outcome, values == "drawn"
+        example = Offer(0, min(largest, 3), min(largest, 2))
+        self.rules = (
+            f"We play a trading game with 2 players and {turns} turns in all, taken one after the "
+            f"other; 'seat0' begins. Each player holds {START} wood and {START} gold. A unit is "
+            "worth a number of points that depends on the resource and on the player; the other "
+            "player's values can differ from yours and are not told. In a turn you do one thing. "
+            f"An offer such as {example.word} means that you give {example.give} wood and "
+            f"get {example.ask} gold; at most {largest} units each way, and both players must "
+            "hold what they would give. 'accept' carries out the offer that the other player has "
+            "just made. 'deny' declines it, or passes if there is none; a new offer declines it "
+            f"as well. An offer can be accepted in the next turn only. {AIMS[outcome]}"
+        )
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the values."""
+        pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED]
+        return tuple(word for pair in pairs for word in _priced(pair))
+
+    def private(self, state: State, seat: int) -> str:
+        """Return what the resources are worth to the seat."""
+        entries = state.spiel.table.values
+        if len(entries) <= seat:
+            return ""
+        pair = VALUES[entries[seat]]
+        return (
+            " ".join(_priced(pair))
+            if self.brief
+            else f"To you, one wood is worth {pair[0]} and one gold {pair[1]} points."
+        )
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the goods of both seats, the turn and the open offer."""
+        table = state.spiel.table
+        if len(table.values) < 2:
+            return ""
+        (wood, gold), (other_wood, other_gold) = table.holdings[seat], table.holdings[1 - seat]
+        lines = [
+            f"You hold {wood} wood and {gold} gold, worth {table.worth(seat)} points to you, a "
+            f"gain of {table.gains()[seat]:+d}. The other player holds {other_wood} wood "
+            f"and {other_gold} gold.",
+            "" if state.done else f"This is turn {len(table.actions) + 1} of {self.turns}.",
+        ]
+        if table.offer and state.seat == seat and not state.done:
+            resource, give, ask = table.offer
+            lines.append(
+                f"Open offer: you get {give} {RESOURCES[resource]} and "
+                f"give {ask} {RESOURCES[1 - resource]}."
+            )
+        return " ".join(line for line in lines if line)
+
+    def revealed(self, state: State) -> str:
+        """Return what the resources were worth to each seat."""
+        pairs = [VALUES[entry] for entry in state.spiel.table.values]
+        worth = (
+            f"to {role} wood {pair[0]}, gold {pair[1]}"
+            for role, pair in zip(self.roles, pairs, strict=False)
+        )
+        return f"A unit was worth: {'; '.join(worth)}."
+
+    def stake(self, state: State, seat: int) -> float:
+        """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""
+        return max(float(state.returns[seat]), 0.0) if self.outcome == "gain" else 1.0
+
+
+def _priced(pair: tuple[int, int]) -> list[str]:
+    """Return values as brief words, such as "wood=5"."""
+    return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
+
+
+def simple_negotiation(
+    *,
+    turns: int = 10,
+    largest: int = 10,
+    values: Literal["fixed", "drawn"] = "fixed",
+    outcome: Literal["sign", "gain"] = "sign",
+    style: Style = "brief",
+) -> Game:
+    """Simple negotiation for 2 seats: wood is traded for gold, which the seats value differently.
+
+    Each seat holds 10 wood and 10 gold. Offers that a seat could not fulfil are illegal, and so is
+    "accept" without an offer.
+
+    Args:
+        turns: number of turns of both seats together, 1 to 100.
+        largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
+        values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
+            in SPIRAL; seats are told their own only, yet nothing is random, so searching agents may
+            play. "drawn": each seat's are 5/15, 10/10 or 15/5, equally likely.
+        outcome: what a game pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
+            gain in the worth of the own goods (zero-sum); "gain": the gains themselves, paid as
+            trades happen (general-sum; agent mcts cannot search it).
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; there
+    offers are free text.
+    """
+    check_range("simple_negotiation: turns", turns, 1, 100)
+    check_range("simple_negotiation: largest", largest, 1, 10)
+    return SimpleNegotiation(turns, largest, values, outcome, style)

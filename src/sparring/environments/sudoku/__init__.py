@@ -1,0 +1,161 @@
+"""Sudoku: one seat writes one digit a turn."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.options import check_range
+from sparring.environments.sudoku.deduction import BOXES, Board
+from sparring.environments.sudoku.rules import DEFAULTS, MOST_BLANKS, NAME, SudokuTable, word_of
+
+
+class Sudoku(Banked):
+    """One seat fills the empty cells of a puzzle with exactly one solution."""
+
+    title = "sudoku"
+    counted = "puzzles"
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        size = options["size"]
+        words = tuple(word_of(size, index) for index in range(size**3))
+        super().__init__(
+            pyspiel.load_game(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+        )
+        self.size, self.table = size, self.spiel.opening
+        self.rules = _rules(self.table)
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the puzzle in brief style: its digits as the words of actions."""
+        if not self.brief:
+            return ""
+        size, givens = self.size, state.spiel.table.givens
+        return " ".join(
+            word_of(size, cell * size + digit - 1) for cell, digit in enumerate(givens) if digit
+        )
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board, one line a row, boxes set apart."""
+        return "\n".join(
+            ["The board ('.' is an empty cell):", *self._lines(state.spiel.table.cells)]
+        )
+
+    def _lines(self, cells: Board) -> list[str]:
+        """Return a board, one line a row and one below each row of boxes but the last."""
+        size = self.size
+        high, wide = BOXES[size]
+        lines = []
+        for row in range(size):
+            digits = [str(digit or ".") for digit in cells[row * size : (row + 1) * size]]
+            parts = (" ".join(digits[start : start + wide]) for start in range(0, size, wide))
+            lines.append(" | ".join(parts))
+            if row % high == high - 1 and row < size - 1:
+                lines.append("-" * len(lines[-1]))
+        return lines
+
+    def picture(self, state: State, seat: int) -> str:
+        """Return the board with the numbers of its rows and columns."""
+        wide, rows = BOXES[self.size][1], iter(range(1, self.size + 1))
+        numbers = [str(column + 1) for column in range(self.size)]
+        groups = (" ".join(numbers[start : start + wide]) for start in range(0, self.size, wide))
+        lines = self._lines(state.spiel.table.cells)
+        marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
+        return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
+
+    def revealed(self, state: State) -> str:
+        """Return the solution."""
+        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
+
+
+def _rules(table: SudokuTable) -> str:
+    """Return the rules in full style."""
+    size = table.size
+    high, wide = BOXES[size]
+    wrong = (
+        "A wrong digit, one that is not in the solution, ends the game."
+        if table.ends
+        else (
+            "A digit stays where it is written, right or wrong, and you are not told which it is; "
+            "the game ends when the board is full."
+        )
+    )
+    pay = (
+        f"You get 1/{table.blanks} point for every digit you wrote that is in the solution."
+        if table.share
+        else "You get 1 point if you solve the puzzle, and 0 otherwise."
+    )
+    return (
+        f"You solve a Sudoku of {size} rows and {size} columns. Every row, every column and every "
+        f"box of {high} rows and {wide} columns must hold each digit from 1 to {size} once. The "
+        "puzzle has exactly one solution. On your turn you write one digit into an empty cell; "
+        "r1c2=3 writes a 3 into row 1, column 2 (rows from the top, columns from the "
+        f"left). {wrong} {pay}"
+    )
+
+
+def sudoku(
+    *,
+    size: Literal[4, 6, 9] = 4,
+    blanks: int = 6,
+    puzzles: int = 64,
+    bank: int = 0,
+    level: Literal["any", "naked", "singles", "search"] = "any",
+    wrong: Literal["ends", "continues"] = "ends",
+    pay: Literal["solved", "share"] = "solved",
+    puzzle: str = "",
+    style: Style = "brief",
+) -> Game:
+    """Sudoku for 1 seat: a digit a turn into an empty cell of a puzzle with one solution.
+
+    Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
+    random and nothing is hidden. Writing into a filled cell is illegal; every digit in an empty
+    cell is legal, so most legal moves are wrong. In brief style the puzzle is told by the words of
+    actions ("r1c2=3"), 68 words in all for size 4, 220 for 6 and 733 for 9. In full style all legal
+    actions are listed at every turn: long for size 9.
+
+    Args:
+        size: rows, columns and digits: 4 (boxes of 2 rows and 2 columns), 6 (2 and 3) or 9 (3 and
+            3).
+        blanks: empty cells at the start, at least 1; at most 12, 28 or 60 by size. Those near the
+            most are rare and slow to find.
+        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
+        bank: seed of the bank: puzzle number i of a bank depends on ``size``, ``blanks``,
+            ``level``, ``bank`` and i alone. Two banks are practically disjoint for sizes 6 and 9,
+            but not for size 4, which has 288 full boards.
+        level: what deduction the puzzle needs: "naked" (some cell always has only one digit that
+            its row, column and box lack), "singles" (or some digit only one cell), "search" (more
+            than these), "any".
+        wrong: what a digit does that is not the solution's: "ends" the game, or the game
+            "continues" to a full board.
+        pay: at the end 1 for a solved puzzle and else 0, or the share of the blanks that hold the
+            solution's digit.
+        puzzle: this one puzzle instead of a bank, row by row with "." for an empty cell, as "12.4
+            3.1. .14. 4..1".
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, a puzzle without exactly one solution, or blanks and a
+            level for which none is found.
+
+    Reference: McGuire, Tugemann and Civario, "There is no 16-clue Sudoku", 2012 (size 9); the task:
+    arXiv 2605.10325.
+    """
+    check_range("sudoku: blanks", blanks, 1, MOST_BLANKS[size])
+    check_range("sudoku: puzzles", puzzles, 1, 100_000)
+    check_range("sudoku: bank", bank, 0, 2**31 - 1)
+    given = {
+        "size": size,
+        "blanks": blanks,
+        "puzzles": puzzles,
+        "bank": bank,
+        "level": level,
+        "wrong": wrong,
+        "pay": pay,
+        "puzzle": puzzle,
+    }
+    made = Sudoku({name: given[name] for name in DEFAULTS}, style)
+    made.opening.spiel.child(0)  # a puzzle that cannot be found is refused here
+    return made

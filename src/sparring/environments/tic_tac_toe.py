@@ -1,0 +1,91 @@
+"""Tic-tac-toe: three in a row."""
+
+from __future__ import annotations
+
+import pyspiel
+
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.errors import ConfigError
+
+CELLS = ("a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3")
+RULES = (
+    "We play tic-tac-toe. The board has columns a, b, c and rows 1, 2, 3; a cell is named by its "
+    "column and row, such as b2 for the centre. The player 'X' moves first, then the players take "
+    "turns to mark one empty cell. Three of your marks in a row, a column or a diagonal win; a "
+    "full board without such a line is a draw."
+)
+
+
+class TicTacToe(Game):
+    """Tic-tac-toe with cells a1 to c3.
+
+    It begins from the empty board or from the position after the moves ``start``.
+    """
+
+    title = "tictactoe"
+    rules = RULES
+
+    def __init__(self, start: tuple[str, ...], style: Style) -> None:
+        spiel = pyspiel.load_game("tic_tac_toe")
+        if start:
+            history = ";".join(str(CELLS.index(cell)) for cell in start)
+            # without the blank, a lone id reads as a number
+            spiel = pyspiel.load_game(f"start_at(game=tic_tac_toe(),history= {history})")
+        super().__init__(spiel, name="tic_tac_toe", roles=("X", "O"), words=CELLS, style=style)
+        self.start = start
+        self.max_turns = len(CELLS) - len(start)
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the moves that were played before the game began; both seats are told."""
+        if self.brief or not self.start:
+            return " ".join(self.start)
+        return f"The game begins after these moves, 'X' first: {', '.join(self.start)}."
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board, with '.' for an empty cell."""
+        marks = ["."] * 9
+        for number, cell in enumerate(self.start):
+            marks[CELLS.index(cell)] = self.roles[number % 2]
+        for event in state.trail:
+            marks[event.action] = self.roles[event.player]
+        rows = [f"{row + 1} {' '.join(marks[3 * row : 3 * row + 3])}" for row in range(3)]
+        return "\n".join(["The board:", "  a b c", *rows])
+
+
+def _moves(start: str) -> tuple[str, ...]:
+    """Return the moves of ``start``.
+
+    Raise ConfigError where they are not the beginning of an unfinished game.
+    """
+    state, moves = pyspiel.load_game("tic_tac_toe").new_initial_state(), tuple(start.split())
+    for number, cell in enumerate(moves):
+        free = [CELLS[index] for index in state.legal_actions()]
+        if cell not in free:
+            raise ConfigError(
+                f"tic_tac_toe: start={start!r}: move {number + 1}, {cell!r}, is not possible; "
+                f"write one of: {', '.join(free)}."
+            )
+        state.apply_action(CELLS.index(cell))
+        if state.is_terminal():
+            earlier = " ".join(moves[:number])
+            raise ConfigError(
+                f"tic_tac_toe: start={start!r}: the game is over after {cell!r}; write fewer "
+                f"moves, such as {earlier!r}."
+            )
+    return moves
+
+
+def tic_tac_toe(*, start: str = "", style: Style = "brief") -> Game:
+    """Tic-tac-toe: two seats, perfect information, a draw under best play.
+
+    Args:
+        start: moves played before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles
+            stay as they are, so 'O' acts first after an odd number of moves. With three or more the
+            game is small enough for exact evaluation.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: ``start`` names a cell twice, something else than a cell, or a game that is
+            over.
+    """
+    return TicTacToe(_moves(start), style)

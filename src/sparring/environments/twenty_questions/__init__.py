@@ -1,0 +1,184 @@
+"""Twenty questions: one seat asks about a hidden object, then guesses it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import pyspiel
+from pydantic import Field
+
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.options import check_range
+from sparring.environments.twenty_questions.rules import (
+    ATTRIBUTES,
+    DEFAULTS,
+    NAME,
+    NOUNS,
+    Inquiry,
+    word_of,
+)
+from sparring.errors import ConfigError
+
+
+class TwentyQuestions(Banked):
+    """One seat asks yes-or-no questions about a hidden object of a table, then guesses it."""
+
+    title = "twentyquestions"
+    counted = "tables"
+    untold = True
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        kinds = options["attributes"] * options["values"]
+        words = tuple(
+            word_of(options["values"], kinds, index) for index in range(kinds + options["objects"])
+        )
+        super().__init__(
+            pyspiel.load_game(NAME, options),
+            name=NAME,
+            roles=("guesser",),
+            words=words,
+            style=style,
+        )
+        self.rules = _rules(self.spiel.opening)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the answers, and what a guess can be."""
+        return ("no", "yes", "right", "wrong")
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the table of objects.
+
+        In brief style not if there is but one, which can be learned by playing.
+        """
+        table = state.spiel.table
+        if self.brief:
+            return "" if table.tables == 1 else " ".join(" ".join(words) for words in table.sheet())
+        lines = [f"{words[0]}: {', '.join(words[1:])}" for words in table.sheet()]
+        return "\n".join(["The objects, one of which is hidden:", *lines])
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return what every action from ply ``since`` - 1 on showed.
+
+        In the opening the actions are returned too.
+        """
+        plies = [
+            event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
+        ]
+        return [word for ply in plies for word in self._told(state.spiel.table, ply, since)]
+
+    def _told(self, table: Inquiry, number: int, since: int) -> list[str]:
+        """Return what one action showed."""
+        word, told = table.name_of(0, table.moves[number]), table.told(number)
+        if self.brief:
+            return [*([] if since else [word]), *told]
+        if table.moves[number] < table.kinds:
+            return [f"You asked {word}: {told[0] if told else 'no answer yet'}."]
+        return [
+            f"You guessed {word}: right."
+            if told[0] == "right"
+            else f"You guessed {word}: wrong, it was {told[1]}."
+        ]
+
+    def position(self, state: State, seat: int) -> str:
+        """Return how many questions are left."""
+        table = state.spiel.table
+        return (
+            "" if state.done else f"You may ask {table.questions - table.asked} more question(s)."
+        )
+
+
+def _rules(table: Inquiry) -> str:
+    """Return the rules in full style."""
+    asked = "; ".join(
+        f"{name}: {', '.join(values[: table.values])}"
+        for name, values in ATTRIBUTES[: table.attributes]
+    )
+    example = ATTRIBUTES[0][1][0]
+    noise = (
+        f" Every answer is wrong with probability {table.noise:g}, each time anew."
+        if table.noise
+        else " All answers are true."
+    )
+    cost = f", less {table.cost:g} point(s) for every question you asked" if table.cost else ""
+    return (
+        f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
+        f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
+        "you may also guess earlier. A question is one word for a value of an attribute "
+        f"({asked}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
+        f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
+        f"a right guess and 0 for a wrong one{cost}."
+    )
+
+
+def twenty_questions(
+    *,
+    objects: int = 8,
+    attributes: int = 3,
+    values: int = 3,
+    questions: int = 4,
+    noise: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0,
+    cost: Annotated[float, Field(ge=0.0)] = 0.0,
+    tables: int = 64,
+    bank: int = 0,
+    style: Style = "brief",
+) -> Game:
+    """Twenty questions for 1 seat: find a hidden object by yes-or-no questions, then guess it.
+
+    The object is one of a table; questions are about its attributes.
+
+    Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
+    ``noise`` every answer. No two objects of a table are alike, so without noise enough questions
+    always tell. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
+    and ends the game. Any question may be asked again, which without noise only wastes it; asking
+    when no question is left is illegal. In brief style the table comes first, "ball red small round
+    bell blue ..."; with one table it is left out, for it is the same in every game and can be
+    learned.
+
+    Args:
+        objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
+        attributes: 1 to 5: colour, size, shape, stuff, place.
+        values: values of each attribute, 2 to 4.
+        questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
+            ``objects``, make the game hard.
+        noise: probability that an answer is wrong, each time anew, below 0.5.
+        cost: what a question costs, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one,
+            less this for each question.
+        tables: number of tables in the bank, 1 to 100,000.
+        bank: seed of the bank: table number i depends on ``objects``, ``attributes``, ``values``,
+            ``bank`` and i alone.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or more objects than combinations of values.
+
+    Reference: Rényi, "On a problem in information theory", 1961 (noisy answers); Hyafil and Rivest,
+    "Constructing optimal binary decision trees is NP-complete", 1976.
+    """
+    for name, value, low, high in (
+        ("objects", objects, 2, len(NOUNS)),
+        ("attributes", attributes, 1, len(ATTRIBUTES)),
+        ("values", values, 2, 4),
+        ("questions", questions, 1, 20),
+        ("cost", cost, 0, 1),
+        ("tables", tables, 1, 100_000),
+        ("bank", bank, 0, 2**31 - 1),
+    ):
+        check_range(f"twenty_questions: {name}", value, low, high)
+    if objects > values**attributes:
+        raise ConfigError(
+            f"twenty_questions: objects={objects} cannot all differ in {attributes} attribute(s) "
+            f"of {values} values; write objects={values**attributes} or fewer, or more attributes "
+            "or values."
+        )
+    given = {
+        "objects": objects,
+        "attributes": attributes,
+        "values": values,
+        "questions": questions,
+        "noise": noise,
+        "cost": cost,
+    }
+    given.update(tables=tables, bank=bank)
+    return TwentyQuestions({name: given[name] for name in DEFAULTS}, style)

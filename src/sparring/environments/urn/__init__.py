@@ -1,0 +1,160 @@
+"""Urn: one seat draws balls from a hidden urn, then says which urn it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspiel
+
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.events import CHANCE, recent
+from sparring.environments.options import check_range
+from sparring.environments.urn.rules import COLOURS, DEFAULTS, DRAW, NAME, NAMES, UrnTable
+
+
+class Urn(Banked):
+    """One seat draws with replacement from one of several known urns.
+
+    It is hidden which one; the seat declares which one it is.
+    """
+
+    title = "urn"
+    counted = "sets"
+    untold = True
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        words = (DRAW, *NAMES[: options["urns"]])
+        super().__init__(
+            pyspiel.load_game(NAME, options), name=NAME, roles=("drawer",), words=words, style=style
+        )
+        self.table = self.spiel.opening
+        self.rules = _rules(self.table)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the colours, the numbers of balls, and what a declaration can be."""
+        table = self.table
+        numbers = map(str, range(1, table.balls - table.colours + 2)) if table.sets > 1 else ()
+        return (*COLOURS[: table.colours], *numbers, "right", "wrong")
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the contents of the urns.
+
+        In brief style not if there is but one set of urns, which can be learned by playing.
+        """
+        table = state.spiel.table
+        if self.brief:
+            return "" if table.sets == 1 else " ".join(" ".join(words) for words in table.sheet())
+        contents = []
+        for name, *counts in table.sheet():
+            balls = zip(counts, COLOURS, strict=False)
+            contents.append(f"{name}: {', '.join(f'{count} {colour}' for count, colour in balls)}")
+        return "\n".join(["The urns, one of which is hidden:", *contents])
+
+    def events(self, state: State, seat: int, since: int) -> list[str]:
+        """Return the colours drawn from ply ``since`` on, and how it ended."""
+        table, out = state.spiel.table, []
+        balls = [
+            event.action
+            for event in recent(state.trail, since)
+            if event.player == CHANCE and event.ply
+        ]
+        for colour in balls:
+            out.append(COLOURS[colour] if self.brief else f"You drew a {COLOURS[colour]} ball.")
+        if table.declared >= 0:
+            name, end = NAMES[table.declared], table.outcome()
+            if self.brief:
+                return [*out, *([] if since else [name]), *end]
+            out.append(f"You declared {name}: {end[0]}{f', it was {end[1]}' if end[1:] else ''}.")
+        return out
+
+    def position(self, state: State, seat: int) -> str:
+        """Return what was drawn in all, and how many draws are left."""
+        table = state.spiel.table
+        if state.done:
+            return ""
+        drawn = ", ".join(
+            f"{count} {colour}" for count, colour in zip(table.counts(), COLOURS, strict=False)
+        )
+        return f"Drawn so far: {drawn}. You may draw {table.most - len(table.drawn)} more time(s)."
+
+
+def _rules(table: UrnTable) -> str:
+    """Return the rules in full style."""
+    cost = f", less {table.cost:g} point(s) for every draw" if table.cost else ""
+    return (
+        f"There are {table.urns} urns with {table.balls} balls each; you know how many of each "
+        "colour are in which. One of the urns is hidden, all equally likely. On your turn you "
+        f"draw a ball from the hidden urn ({DRAW}), see its colour and put it back, up to "
+        f"{table.most} time(s), or you declare which urn it is "
+        f"({', '.join(NAMES[: table.urns])}), which ends the game. You get 1 point for the right "
+        f"urn and 0 for a wrong one{cost}."
+    )
+
+
+def urn(
+    *,
+    urns: int = 2,
+    colours: int = 2,
+    balls: int = 10,
+    apart: int = 3,
+    draws: int = 8,
+    cost: float = 0.02,
+    sets: int = 16,
+    bank: int = 0,
+    style: Style = "brief",
+) -> Game:
+    """Urn for 1 seat: tell by draws with replacement which of several known urns is hidden.
+
+    The right time is as soon as it is worth it.
+
+    Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
+    "draw", or the name of the urn that is declared, which ends the game. Drawing when no draw is
+    left is illegal. No draw is ever decisive: each urn has every colour. In brief style the urns
+    come first, "alpha 7 3 beta 4 6", each with its balls in the order of the colours; with one set
+    they are left out, for they are the same in every game and can be learned.
+
+    Args:
+        urns: 2 to 6.
+        colours: 2 to 4: red, blue, green, white.
+        balls: balls in each urn, at least ``colours`` and at most 20.
+        apart: least number of balls that must change colour to make one urn another, from 1; small
+            is hard.
+        draws: most draws in one game, 1 to 20.
+        cost: what a draw costs, 0 to 1. The game pays 1 for the right urn, 0 for a wrong one, less
+            this for each draw.
+        sets: number of sets of urns in the bank, 1 to 10,000.
+        bank: seed of the bank: set number i depends on ``urns``, ``colours``, ``balls``, ``apart``,
+            ``bank`` and i alone.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or no urns that are so far apart.
+
+    Reference: Wald, "Sequential tests of statistical hypotheses", 1945; Arrow, Blackwell and
+    Girshick, "Bayes and minimax solutions of sequential decision problems", 1949.
+    """
+    for option, value, low, high in (
+        ("urns", urns, 2, len(NAMES)),
+        ("colours", colours, 2, len(COLOURS)),
+        ("balls", balls, colours, 20),
+        ("apart", apart, 1, 20),
+        ("draws", draws, 1, 20),
+        ("cost", cost, 0, 1),
+        ("sets", sets, 1, 10_000),
+        ("bank", bank, 0, 2**31 - 1),
+    ):
+        check_range(f"urn: {option}", value, low, high)
+    given = {
+        "urns": urns,
+        "colours": colours,
+        "balls": balls,
+        "apart": apart,
+        "draws": draws,
+        "cost": cost,
+        "sets": sets,
+        "bank": bank,
+    }
+    made = Urn({name: given[name] for name in DEFAULTS}, style)
+    made.opening.spiel.child(0)  # urns that cannot be found are refused here
+    return made

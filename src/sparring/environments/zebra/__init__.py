@@ -1,0 +1,205 @@
+"""Logic-grid puzzles, like Einstein's zebra: one seat puts one value into one house a turn."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyspiel
+
+from sparring.environments.openspiel.banks import Banked
+from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.options import check_range
+from sparring.environments.zebra.deduction import Board, Clue
+from sparring.environments.zebra.puzzles import (
+    ATTRIBUTES,
+    OF_KIND,
+    VALUES,
+    clues_text,
+    item_word,
+    plain,
+    word_of,
+)
+from sparring.environments.zebra.rules import NAME, ZebraTable
+
+SENTENCES = {
+    "is": "House {two} has {one}.",
+    "not": "House {two} does not have {one}.",
+    "with": "{one} and {two} are in the same house.",
+    "without": "{one} and {two} are not in the same house.",
+    "left": "The house with {one} is directly to the left of the house with {two}.",
+    "before": "The house with {one} is somewhere to the left of the house with {two}.",
+    "next": "The house with {one} is next to the house with {two}.",
+}
+
+
+class Zebra(Banked):
+    """One seat fills the cells, houses by attributes, of a puzzle.
+
+    Its clues leave exactly one solution.
+    """
+
+    title = "zebra"
+    counted = "puzzles"
+
+    def __init__(self, options: dict[str, Any], style: Style) -> None:
+        houses, attributes = options["houses"], options["attributes"]
+        words = tuple(
+            word_of(houses, attributes, index) for index in range(houses * houses * attributes)
+        )
+        super().__init__(
+            pyspiel.load_game(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+        )
+        self.table: ZebraTable = self.spiel.opening
+        self.kinds = OF_KIND["order" if self.table.only else options["kinds"]]
+        self.rules = _rules(self.table)
+
+    def private_words(self) -> tuple[str, ...]:
+        """Return the values and the kinds of clues as words.
+
+        "is" is told by the word of an action.
+        """
+        houses = self.table.houses
+        items = (item_word(houses, item) for item in range(self.table.blanks))
+        return *self.kinds[1:], *(items if len(self.kinds) > 2 else ())
+
+    def private(self, state: State, seat: int) -> str:
+        """Return the clues: words in brief style, numbered sentences in full style."""
+        houses, clues = self.table.houses, state.spiel.table.clues
+        if self.brief:
+            return clues_text(houses, clues)
+        return "\n".join(
+            [
+                "The clues:",
+                *(f"{number}. {_sentence(houses, clue)}" for number, clue in enumerate(clues, 1)),
+            ]
+        )
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board, one line a house."""
+        return "\n".join(
+            ["The board ('?' is an empty cell):", *self._lines(state.spiel.table.cells)]
+        )
+
+    def revealed(self, state: State) -> str:
+        """Return the solution."""
+        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
+
+    def _lines(self, cells: Board) -> list[str]:
+        """Return a board, one line a house."""
+        houses, attributes = self.table.houses, self.table.attributes
+        lines = []
+        for house in range(houses):
+            row = cells[house * attributes : (house + 1) * attributes]
+            said = (
+                f"{ATTRIBUTES[number]} {VALUES[number][value - 1] if value else '?'}"
+                for number, value in enumerate(row)
+            )
+            lines.append(f"house {house + 1}: {', '.join(said)}")
+        return lines
+
+
+def _sentence(houses: int, clue: Clue) -> str:
+    """Return a clue as a sentence."""
+    kind, one, two = clue
+    other = str(two + 1) if kind in ("is", "not") else item_word(houses, two)
+    text = SENTENCES[kind].format(one=item_word(houses, one), two=other)
+    return text[0].upper() + text[1:]
+
+
+def _rules(table: ZebraTable) -> str:
+    """Return the rules in full style."""
+    houses, attributes = table.houses, table.attributes
+    kinds = "; ".join(
+        f"{ATTRIBUTES[number]}: {', '.join(VALUES[number][:houses])}"
+        for number in range(attributes)
+    )
+    wrong = (
+        "A wrong value, one that is not in the solution, ends the game."
+        if table.ends
+        else (
+            "A value stays where it is written, right or wrong, and you are not told which it is; "
+            "the game ends when the board is full."
+        )
+    )
+    pay = (
+        f"You get 1/{table.blanks} point for every value you wrote that is in the solution."
+        if table.share
+        else "You get 1 point if you solve the puzzle, and 0 otherwise."
+    )
+    return (
+        f"You solve a logic puzzle about {houses} houses in a row, numbered 1 to {houses} from "
+        "left to right. Every house has one value of each attribute, and no two houses share one "
+        f"({kinds}). The clues leave exactly one solution. On your turn you write one value into "
+        f"an empty cell of the board; h2={VALUES[0][0]} writes {VALUES[0][0]} into house "
+        f"2. {wrong} {pay}"
+    )
+
+
+def zebra(
+    *,
+    houses: int = 3,
+    attributes: int = 3,
+    kinds: Literal["places", "links", "order"] = "order",
+    level: Literal["any", "deduced", "search"] = "any",
+    puzzles: int = 64,
+    bank: int = 0,
+    wrong: Literal["ends", "continues"] = "ends",
+    pay: Literal["solved", "share"] = "solved",
+    puzzle: str = "",
+    style: Style = "brief",
+) -> Game:
+    """Logic-grid (zebra) puzzle for 1 seat: a value a turn into a house, from clues.
+
+    The clues leave exactly one solution.
+
+    Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
+    one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
+    random and nothing is hidden. Writing into a filled cell is illegal; every value of the
+    attribute in an empty cell is legal, also one that another house has, so most legal moves are
+    wrong. No clue can be spared. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
+    an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
+    for 2 and 2, 130 for 5 and 4.
+
+    Args:
+        houses: 2 to 5; every attribute has as many values.
+        attributes: 2 to 4.
+        kinds: what clues say: "places" (a value is in a house, or not), "links" (also: two values
+            are "with" each other in one house, or "without"), "order" (also: "left", one directly
+            left of the other; "before", anywhere left; "next", beside it).
+        level: what deduction the puzzle needs: "deduced" (unit propagation solves it, and would not
+            with a clue less), "search" (it does not, one has to suppose and see; none is found for
+            2 houses or kinds "places"), "any".
+        puzzles: number of puzzles in the bank, 1 to 100,000; each is made when it is first drawn.
+        bank: seed of the bank: puzzle number i of a bank depends on ``houses``, ``attributes``,
+            ``kinds``, ``level``, ``bank`` and i alone. Two banks share puzzles if there are only 2
+            houses.
+        wrong: what a value does that is not the solution's: "ends" the game, or the game
+            "continues" to a full board.
+        pay: at the end 1 for a solved puzzle and else 0, or the share of the cells that hold the
+            solution's value.
+        puzzle: this one puzzle instead of a bank: its clues in brief style, as "h1=red; tea left
+            red; not h2=milk".
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, clues without exactly one solution, or a level for which
+            no puzzle is found.
+
+    Reference: "Who Owns the Zebra?", Life International, 1962; the task: arXiv 2502.01100
+    (ZebraLogic).
+    """
+    check_range("zebra: houses", houses, 2, 5)
+    check_range("zebra: attributes", attributes, 2, 4)
+    check_range("zebra: puzzles", puzzles, 1, 100_000)
+    check_range("zebra: bank", bank, 0, 2**31 - 1)
+    options = {
+        "houses": houses,
+        "attributes": attributes,
+        "kinds": kinds,
+        "level": level,
+        "puzzles": puzzles,
+        "bank": bank,
+    }
+    made = Zebra({**options, "wrong": wrong, "pay": pay, "puzzle": plain(puzzle)}, style)
+    made.opening.spiel.child(0)  # a puzzle that cannot be found is refused here
+    return made

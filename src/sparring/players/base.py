@@ -1,0 +1,113 @@
+"""What sits in a seat.
+
+The pending turn it is shown, the reply it gives, and the protocol of an agent.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from sparring.environments.openspiel.base import State
+from sparring.environments.own import lacking_error
+from sparring.errors import PluginError
+from sparring.guard import Call
+from sparring.registry import named
+from sparring.rng import Stream
+
+GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
+
+
+class PendingTurn(NamedTuple):
+    """One decision that is due.
+
+    ``ids`` are the exact token ids of the seat's conversation so far, for agents with a renderer,
+    else empty. ``stream`` belongs to this turn alone: draws never depend on what other games do.
+    """
+
+    state: State
+    seat: int
+    stream: Stream
+    ids: tuple[int, ...] = ()
+    known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
+    notice: str = ""  # for agents without a renderer: what was wrong with the seat's last reply
+
+
+class Reply(NamedTuple):
+    """What an agent said. Token agents also give the sampled ids and their log-probabilities."""
+
+    text: str
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    kept: tuple[tuple[int, ...], ...] = ()
+    truncated: bool = False
+    weights_version: int = 0
+
+
+class Agent(Protocol):
+    """Anything that can sit in a seat.
+
+    ``renderer`` is None for agents that do not speak in tokens.
+    """
+
+    name: str
+    renderer: Any
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one reply per pending turn, in order."""
+        ...
+
+
+def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply]:
+    """Return what an agent says to the pending turns, under a watch unless it waits for a person.
+
+    Args:
+        name: what the agent is seated under.
+        agent: who is asked.
+        turns: the decisions that are due.
+
+    Raises:
+        PluginError: the agent raised, or gave anything but one reply per turn.
+        GameError: an environment of one's own lacks what the agent asks of it.
+    """
+    call = Call(named("players", name))
+    if getattr(agent, "patient", False):
+        return agent.act(turns)
+    with call:
+        try:
+            said = agent.act(turns)
+        except AttributeError as error:
+            lacking = lacking_error(error)
+            if lacking is None:
+                raise
+            raise lacking from error
+    wrong = (
+        [reply for reply in said if not isinstance(reply, Reply)]
+        if isinstance(said, list | tuple)
+        else [said]
+    )
+    if wrong or len(said) != len(turns):
+        given = f"{type(wrong[0]).__name__}" if wrong else f"{len(said)}"
+        raise PluginError(
+            f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
+            f"gave {given}."
+        )
+    return said
+
+
+class TextAgent:
+    """Base of agents that look at the state and say an action."""
+
+    renderer: Any = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one reply per pending turn, in order."""
+        return [Reply(text=self.choose(turn.state, turn.seat, turn.stream)) for turn in turns]
+
+    @abstractmethod
+    def choose(self, state: State, seat: int, stream: Stream) -> str:
+        """Return the action string this agent plays for ``seat`` in ``state``."""

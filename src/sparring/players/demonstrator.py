@@ -1,0 +1,36 @@
+"""Random legal play that speaks in tokens, to be imitated during warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sparring.players.base import PendingTurn, Reply
+
+
+class DemonstratorAgent:
+    """Says a random legal action the way the renderer writes a complete reply."""
+
+    def __init__(self, name: str, renderer: Any) -> None:
+        self.name = name
+        self.renderer = renderer
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one uniformly drawn legal reply per pending turn; its log-probabilities are 0."""
+        return [self._say(turn) for turn in turns]
+
+    def _say(self, turn: PendingTurn) -> Reply:
+        legal = turn.state.legal_actions()
+        text = legal[turn.stream.integer(0, len(legal))]
+        ids = self.renderer.reply(text)
+        return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
+
+
+def demonstrator(*, renderer: Any, name: str = "demonstrator") -> DemonstratorAgent:
+    """Random legal moves, written as the learner writes its own, for the optional warm-up.
+
+    Args:
+        renderer: the learner's renderer, which writes the replies.
+        name: what the agent is called.
+    """
+    return DemonstratorAgent(name, renderer)

@@ -1,0 +1,213 @@
+"""A language model behind an OpenAI-compatible chat endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
+from typing import Any
+
+from sparring.environments.options import check_range
+from sparring.errors import SparringError
+from sparring.players.base import Agent, PendingTurn, Reply
+from sparring.players.endpoint_account import Account, Counters, open_account
+from sparring.players.endpoint_cache import Answer
+
+ASKS_OTHERS = True  # over the network, at their price: estimates and trials leave it out
+SYSTEM = (
+    "You are playing a game. Decide on one of the legal actions and end your reply with that "
+    "action."
+)
+_SEED_BITS = 31
+
+
+class EndpointAgent:
+    """Sends one stateless request per turn, several at a time.
+
+    ``counters`` says what was asked and spent.
+
+    Args:
+        account: at the endpoint: what may be spent, what was, and the answers kept.
+        fields: the fields that all requests share, ``model`` among them.
+        system: the system line; empty for none.
+        seed_requests: whether a request carries a seed drawn from its turn's stream.
+        concurrency: the most requests under way at a time.
+    """
+
+    renderer: Any = None
+    name = "endpoint"
+
+    def __init__(
+        self,
+        *,
+        account: Account,
+        fields: Mapping[str, Any],
+        system: str,
+        seed_requests: bool,
+        concurrency: int,
+    ) -> None:
+        check_range("endpoint: concurrency", concurrency, 1)
+        self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
+        self.concurrency, self.account = concurrency, account
+
+    @property
+    def counters(self) -> Counters:
+        """What was asked and spent so far."""
+        return self.account.counters
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one reply per pending turn, in order.
+
+        When a request fails, those under way are still waited for and kept, and no others are sent.
+
+        Raises:
+            RolloutError: the endpoint failed, or the budget is spent.
+            RunError: the cache cannot be written.
+        """
+        if not turns:
+            return []
+        # here, not in the threads: game states are no shared ground
+        requests = [self._request(turn) for turn in turns]
+        failed = Event()
+        with ThreadPoolExecutor(
+            min(self.concurrency, len(turns)), thread_name_prefix="endpoint"
+        ) as pool:
+            futures = [
+                pool.submit(self._unless, failed, request, turn.stream.key)
+                for request, turn in zip(requests, turns, strict=True)
+            ]
+            try:
+                wait(futures)
+            finally:
+                failed.set()  # when a person interrupts
+        for future in futures:
+            if (error := future.exception()) is not None:
+                raise error
+        return [
+            Reply(text=answer.text, truncated=answer.truncated)
+            for answer in (future.result() for future in futures)
+        ]
+
+    def _request(self, turn: PendingTurn) -> dict[str, Any]:
+        """Return the fields of the request for a turn."""
+        messages = [{"role": "system", "content": self.system}] if self.system else []
+        told = turn.state.observe(turn.seat, 0).text
+        messages.append(
+            {"role": "user", "content": f"{told}\n\n{turn.notice}" if turn.notice else told}
+        )
+        seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
+        return {**self.fields, "messages": messages, **seed}
+
+    def _unless(self, failed: Event, request: Mapping[str, Any], stream: int) -> Answer:
+        """Return the answer to a request.
+
+        Ask nothing after a failure, which is what is then reported.
+        """
+        if failed.is_set():
+            return Answer("")
+        try:
+            return self.account.ask(request, stream)
+        except SparringError:
+            failed.set()
+            raise
+
+
+def endpoint(
+    *,
+    model: str,
+    base_url: str = "https://api.openai.com/v1",
+    key_variable: str = "OPENAI_API_KEY",
+    system: str = SYSTEM,
+    temperature: float | None = 1.0,
+    top_p: float | None = 1.0,
+    max_new_tokens: int = 1024,
+    seed_requests: bool = True,
+    concurrency: int = 8,
+    timeout: float = 120.0,
+    retries: int = 5,
+    budget_tokens: int = 0,
+    budget_cost: float = 0.0,
+    price_in: float = 0.0,
+    price_out: float = 0.0,
+    cache: str | None = None,
+) -> Agent:
+    """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
+
+    Each turn is one request without memory. It holds a system line and the complete observation of
+    the seat (rules, own secrets, everything public so far, legal actions). The game finds the
+    action in the reply. An empty reply is a reply, one without an action.
+
+    When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
+    llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
+    nothing. Needs the extra ``endpoint``.
+    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn. So two
+    checkpoints served under one name and address need two cache files. After an illegal reply that
+    the rules let pass, the question ends with a word about that reply. Budgets count what this
+    agent spends itself, not the cache's answers. Requests under way when a budget runs out are
+    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
+    last one. Sampling repeats exactly only as far as the endpoint honours seeds.
+
+    Args:
+        model: the model's name at the endpoint.
+        base_url: address of the API, without "/chat/completions". It is on this machine, at the
+            provider of the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS
+            names.
+        key_variable: name of the environment variable that holds the key, such as MY_API_KEY.
+            Addresses of this machine may do without a key.
+        system: the system line. Empty sends none, for models whose template has no place for one.
+        temperature: of sampling, at least 0. null leaves it to the endpoint.
+        top_p: probability mass of nucleus sampling, in [0, 1]. null leaves it to the endpoint.
+        max_new_tokens: length limit of a reply, in tokens, at least 1.
+        seed_requests: true (default): a seed from the turn's stream is sent along. false: none is
+            sent, for endpoints that refuse seeds.
+        concurrency: the most requests under way at a time, at least 1.
+        timeout: seconds that one try may take as a whole.
+        retries: tries after the first one, at least 0. They are 0.5, 1, 2, 4, then 8 seconds apart,
+            or as far as the endpoint says.
+        budget_tokens: tokens in and out after which the agent stops with an error. 0 (default): no
+            limit.
+        budget_cost: money after which the agent stops with an error. 0 (default): no limit. Needs a
+            price.
+        price_in: price of a million prompt tokens, in any currency.
+        price_out: price of a million reply tokens, in the same currency.
+        cache: a file of JSON lines, such as answers.jsonl. Every answer is appended to it, and a
+            repeated request is answered from it. A plain name is kept in answers/ of the cache
+            folder; a path must be typed, or lie where SPARRING_ENDPOINT_FILES says. null (default):
+            none.
+
+    Raises:
+        ConfigError: a number out of range, a budget without a price, no key, an address or a file
+            that the user has not named, or the package openai is missing.
+
+    Reference: OpenAI API reference, "Create chat completion".
+    """
+    check_range("endpoint: max_new_tokens", max_new_tokens, 1)
+    check_range("endpoint: temperature", temperature or 0.0, 0)
+    check_range("endpoint: top_p", 1.0 if top_p is None else top_p, 0, 1)
+    account = open_account(
+        "Agent 'endpoint'",
+        base_url=base_url,
+        key_variable=key_variable,
+        timeout=timeout,
+        retries=retries,
+        budget_tokens=budget_tokens,
+        budget_cost=budget_cost,
+        price_in=price_in,
+        price_out=price_out,
+        cache=cache,
+    )
+    options = {
+        "temperature": temperature,
+        "top_p": top_p,
+        account.client.limit_name: max_new_tokens,
+    }
+    return EndpointAgent(
+        account=account,
+        fields={
+            "model": model,
+            **{name: value for name, value in options.items() if value is not None},
+        },
+        system=system,
+        seed_requests=seed_requests,
+        concurrency=concurrency,
+    )

@@ -1,0 +1,82 @@
+"""A person at the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparring.environments.openspiel.base import Game, State
+from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.players.base import Agent, TextAgent
+from sparring.rng import Stream
+
+NEEDS = {"terminal"}
+
+Ask = Callable[[str], str]
+"""Shows a text to a person and returns what was typed."""
+
+HELP = ("?", "help", "h", "rules")
+LEAVE = ("q", "quit", "exit")
+
+
+class HumanAgent(TextAgent):
+    """Shows what the seat is told, in sentences, and asks until the reply holds a legal action."""
+
+    patient = True  # a person may take as long as it takes
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__("human")
+        self.ask = ask
+        self._twins: list[tuple[Game, Game]] = []
+
+    def choose(self, state: State, seat: int, stream: Stream) -> str:
+        """Return the legal action that the person chose.
+
+        Raises:
+            EOFError: the person leaves.
+        """
+        game, legal = self._in_sentences(state.game), state.legal_actions()
+        shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
+        while True:
+            reply = self.ask(f"{shown}\n> ").strip()
+            if reply in legal:
+                return reply
+            if reply.lower() in LEAVE:
+                raise EOFError
+            if reply.lower() in HELP:
+                told = (rules_of(game), seen_by(game, state, seat))
+                shown = "\n\n".join(
+                    [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
+                )
+                continue
+            action = game.parse(game.state_of(state.spiel), reply)
+            if action in legal:
+                return str(action)
+            shown = wrapped(f"{_trouble(reply, action)} Legal actions: {listed(legal)}")
+
+    def _in_sentences(self, game: Game) -> Game:
+        """Return the game as people see it, made once."""
+        for known, twin in self._twins:
+            if known is game:
+                return twin
+        self._twins.append((game, for_people(game)))
+        return self._twins[-1][1]
+
+
+def _trouble(reply: str, action: str | None) -> str:
+    """Return what is wrong with a reply that is no legal action."""
+    if not reply:
+        return "Type one of the legal actions, ? for the rules, or q to leave."
+    if action is None:
+        return (
+            f"{reply!r} is no action of this game; it does not count as a move (? shows the rules)."
+        )
+    return f"{action} is not possible now; it does not count as a move (? shows the rules)."
+
+
+def human(*, ask: Ask = input) -> Agent:
+    """A person who types actions, shown the position in sentences; asked again until one is legal.
+
+    Args:
+        ask: shows a text and returns the typed line.
+    """
+    return HumanAgent(ask)

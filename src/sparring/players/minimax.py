@@ -1,0 +1,85 @@
+"""Perfect play by exhaustive search with a table of positions, where the game is small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.environments.openspiel.base import State
+from sparring.environments.openspiel.solve import Search, unfit
+from sparring.environments.options import check_range
+from sparring.errors import GameError, TooLargeError
+from sparring.players.base import Agent, TextAgent
+from sparring.rng import Stream
+
+
+class MinimaxAgent(TextAgent):
+    """Plays an action of the best exact value, drawn uniformly among the best.
+
+    Positions are told apart by OpenSpiel's printed board, so a position reached by two move orders
+    is solved once.
+    """
+
+    def __init__(self, max_states: int, random_moves: float) -> None:
+        super().__init__("minimax")
+        self.max_states, self.random_moves = max_states, random_moves
+        self._searches: dict[str, Search] = {}
+
+    def choose(self, state: State, seat: int, stream: Stream) -> str:
+        """Return one of the best actions, or any legal one by chance.
+
+        Raises:
+            GameError: the game has chance, hidden information or not two opposed seats.
+            TooLargeError: more than ``max_states`` positions.
+        """
+        if self.random_moves and stream.uniform(1) < self.random_moves:
+            legal = state.legal_actions()
+            return legal[stream.integer(0, len(legal))]
+        values = self.action_values(state)
+        best = max(values.values())
+        actions = [action for action, value in values.items() if value == best]
+        return actions[stream.integer(0, len(actions))]
+
+    def action_values(self, state: State) -> dict[str, float]:
+        """Return the exact value of each legal action for the seat to act, in the game's units."""
+        game = state.game
+        if unfit(game):
+            raise GameError(
+                "Agent 'minimax' needs two opposed seats, no chance and nothing hidden, "
+                f"unlike {game.name!r}; write agent mcts or cfr."
+            )
+        search = self._searches.setdefault(str(game.spiel), Search(game, self.max_states))
+        sign = 1.0 if state.seat == 0 else -1.0
+        legal = zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
+        return {
+            action: sign * self._value(state.spiel.child(index), search, game.name)
+            for action, index in legal
+        }
+
+    def _value(self, spiel: Any, search: Search, name: str) -> float:
+        """Return the value of a position for seat 0."""
+        low, high = search.bounds(spiel)
+        if low < high:
+            raise TooLargeError(
+                f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; "
+                "write agent mcts there."
+            )
+        return low
+
+
+def minimax(*, max_states: int = 200_000, random_moves: float = 0.0) -> Agent:
+    """Perfect play in small two-seat games without chance or hidden information.
+
+    It is uniform among the best actions.
+
+    Args:
+        max_states: most positions that are looked at and remembered, at least 1. A game with more
+            is an error.
+        random_moves: share of the moves that are drawn from all legal ones instead, in [0, 1].
+            Above 0 the opponent can be beaten. Default 0.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    check_range("minimax: max_states", max_states, 1)
+    check_range("minimax: random_moves", random_moves, 0, 1)
+    return MinimaxAgent(max_states, random_moves)

@@ -1,0 +1,140 @@
+"""A language model in a seat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from sparring.errors import GameError
+from sparring.players.base import PendingTurn, Reply
+from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
+
+# to a conversation that could not be sent
+OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
+
+
+class PolicyAgent:
+    """Plays what its sampler says. All turns that are due are sampled in one batch.
+
+    Where a conversation has outgrown the model, so that no whole reply fits after it, the reply is
+    an empty truncated one: no action, which the game's rule for illegal replies answers. With
+    ``refuse_overlong`` that is an error instead.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        sampler: Any,
+        renderer: Any,
+        params: SamplingParams,
+        refuse_overlong: bool = False,
+    ) -> None:
+        self.name = name
+        self.sampler = sampler
+        self.renderer = renderer
+        self.params = params
+        self.refuse_overlong = refuse_overlong
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one sampled reply per pending turn, in order.
+
+        Raises:
+            ModelError: a conversation has outgrown the model, and that is not to be passed over.
+        """
+        fits = [self._fits(turn.ids) for turn in turns]
+        asked = list(compress(turns, fits))
+        requests = [
+            SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known) for turn in asked
+        ]
+        parse, version = self.renderer.parse, self.sampler.model.version
+        results = iter(
+            self.sampler.sample(requests, self.params, self.renderer.stop_ids) if requests else ()
+        )
+        return [
+            Reply(
+                text=parse(result.ids),
+                ids=result.ids,
+                logprobs=result.logprobs,
+                kept=result.kept,
+                truncated=result.truncated,
+                weights_version=version,
+            )
+            for result in (next(results) if fit else OVERLONG for fit in fits)
+        ]
+
+    def _fits(self, ids: Sequence[int]) -> bool:
+        """Return whether a whole reply has room after these ids.
+
+        Where it must have, the sampler is left to complain.
+        """
+        return (
+            self.refuse_overlong
+            or len(ids) + self.params.max_new_tokens <= self.sampler.model.context
+        )
+
+    def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
+        """Return for each query the log-probability that the reply is each legal action.
+
+        It is written as the game writes it.
+
+        The conversation is laid out exactly as a rollout would, token for token. What is missing
+        from one is the probability of replies that are no legal action; that is all of it where the
+        conversation has outgrown the model.
+
+        Args:
+            queries: records with ``observations``, ``actions`` (the seat's own so far) and
+                ``legal_actions``.
+
+        Raises:
+            GameError: the renderer leaves room for thoughts, so that many replies mean one action.
+            ModelError: as for ``act``.
+        """
+        if not self.renderer.scorable:
+            raise GameError(
+                "Exact evaluation needs one reply per action; renderer.thinking leaves room for "
+                "thoughts. Use matches instead."
+            )
+        prompts = [self._conversation(query.observations, query.actions) for query in queries]
+        replies = [
+            [self.renderer.reply(action) for action in query.legal_actions] for query in queries
+        ]
+        fits = [self._fits(prompt) for prompt in prompts]
+        asked = [
+            (prompt, reply)
+            for prompt, reply, fit in zip(prompts, replies, fits, strict=True)
+            if fit
+        ]
+        scored = iter(
+            self.sampler.score(
+                [prompt for prompt, _ in asked], [reply for _, reply in asked], self.params
+            )
+        )
+        return [
+            next(scored) if fit else np.full(len(reply), -np.inf)
+            for reply, fit in zip(replies, fits, strict=True)
+        ]
+
+    def _conversation(self, observations: Sequence[str], actions: Sequence[str]) -> tuple[int, ...]:
+        """Return the ids of a conversation in which the seat has said these actions."""
+        ids: tuple[int, ...] = self.renderer.initial(observations[0])
+        for action, text in zip(actions, observations[1:], strict=True):
+            ids += self.renderer.reply(action) + self.renderer.append(text)
+        return ids
+
+
+def policy(
+    *, sampler: Any, renderer: Any, params: SamplingParams, name: str = "policy"
+) -> PolicyAgent:
+    """The language model that is trained, or a snapshot: what it says is its move.
+
+    Args:
+        sampler: draws the replies from the model.
+        renderer: lays conversations out in tokens, and reads replies.
+        params: length limit, temperature and truncation of the replies.
+        name: what the agent is called.
+    """
+    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params)

@@ -1,0 +1,206 @@
+"""Battleship hunt: answers by hand and against an independent sea, layouts without bias, what pays, the wording."""
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring.environments.battleship_hunt.rules import Sea, fleet_of
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+
+def game(**options):
+    return make_game("battleship_hunt", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def bits(*cells):
+    return sum(1 << cell for cell in cells)
+
+
+# a  S S S .     a ship of three in row a, one of two in column 4
+# b  . . . .
+# c  . . . T
+# d  . . . T
+SEA = Sea(4, 4, (3, 2), 10, 1, 0, touch=True, share=False, ships=(bits(0, 1, 2), bits(11, 15)))
+
+
+def shoot(table, *cells):
+    for cell in cells:
+        table = table.after(cell)
+    return table
+
+
+def test_answers_by_hand():
+    after = shoot(SEA, 0, 5, 2, 15, 1, 11)
+    assert after.answers == (1, 0, 1, 1, 2, 2)
+    assert after.view(0) == "xsx./.o../...s/...x"
+    assert (after.sunk, after.hits, after.left) == (2, 5, 4)
+    assert after.player == pyspiel.PlayerId.TERMINAL and after.returns() == [1.0]
+    assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
+
+
+def test_the_game_ends_when_the_shots_are_spent_and_pays_what_it_should():
+    sea = replace(SEA, shots=5)
+    spent = shoot(sea, 0, 1, 2, 11, 3)
+    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.told(4) == ("miss", "lost")
+    assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
+    assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
+    share = replace(sea, share=True)
+    assert shoot(share, 0, 1, 2, 11, 3).returns() == [0.8]
+    assert shoot(share, 3, 4, 5, 6, 7).returns() == [0.0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_play_against_an_independent_sea(data):
+    rows, columns = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 5))
+    lengths = sorted(data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True)
+    touch, share = rows * columns < 12 or data.draw(st.booleans()), data.draw(st.booleans())
+    shots = data.draw(st.integers(sum(lengths), rows * columns))
+    made = game(
+        rows=rows,
+        columns=columns,
+        fleet=" ".join(map(str, lengths)),
+        shots=shots,
+        touch=touch,
+        pay="share" if share else "sunk",
+        layouts=20,
+    )
+    state = start(made, data.draw(st.integers(0, 999)))
+    ships = [{divmod(cell, columns) for cell in range(64) if mask >> cell & 1} for mask in state.spiel.table.ships]
+    assert [len(ship) for ship in ships] == lengths
+    for ship in ships:
+        (low_row, low), (high_row, high) = min(ship), max(ship)
+        assert (low_row == high_row or low == high) and high_row - low_row + high - low == len(ship) - 1
+    for one, other in itertools.combinations(ships, 2):
+        apart = min(max(abs(a - c), abs(b - d)) for a, b in one for c, d in other)
+        assert apart >= (1 if touch else 2)
+    afloat, shot, told = [set(ship) for ship in ships], set(), []
+    while not state.done:
+        assert state.spiel.legal_actions() == [cell for cell in range(rows * columns) if cell not in shot]
+        cell = data.draw(st.sampled_from(state.spiel.legal_actions()))
+        state.apply_index(cell)
+        shot.add(cell)
+        struck = [ship for ship in afloat if divmod(cell, columns) in ship]
+        for ship in struck:
+            ship.remove(divmod(cell, columns))
+        told.append("miss" if not struck else "hit" if struck[0] else "sunk")
+        assert state.spiel.table.told(len(shot) - 1)[0] == told[-1]
+        assert state.done == (len(shot) == shots or not any(afloat))
+    sunk, hit = not any(afloat), sum(word != "miss" for word in told)
+    assert state.returns == (hit / sum(lengths) if share else float(sunk),)
+    assert state.spiel.table.told(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
+
+
+@pytest.mark.parametrize(("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"])
+def test_every_layout_is_equally_likely(lengths, touch, number):
+    draws = 6000
+    seen = Counter(fleet_of(3, 3, lengths, touch, 7, index) for index in range(draws))
+    assert len(seen) == number
+    assert stats.chisquare(list(seen.values())).pvalue > 0.005
+
+
+def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+    known = {start(game(layouts=3), seed).spiel.table.ships for seed in range(40)}
+    assert known == {fleet_of(4, 4, (3, 2), True, 0, index) for index in range(3)}
+    assert [fleet_of(4, 4, (3, 2), True, 1, index) for index in range(9)] != [fleet_of(4, 4, (3, 2), True, 0, index) for index in range(9)]
+    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+    assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
+
+
+def test_nothing_is_told_of_the_ships_before_they_are_hit():
+    states = [start(game(), seed) for seed in range(30)]
+    assert len({state.spiel.table.ships for state in states}) > 10
+    assert len({state.observe(0) for state in states}) == 1
+    other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
+    one, two = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
+    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
+
+
+def test_a_cell_is_shot_at_once():
+    state = start(game())
+    state.apply("b2")
+    assert "b2" not in state.legal_actions() and state.parse("b2") == "b2"
+    for word in ("b2", "e1"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    assert state.parse("e1") is None
+
+
+def test_a_game_for_one():
+    made = game()
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 10)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+    assert pyspiel.load_game("battleship").num_players() == 2  # OpenSpiel's own, left alone
+
+
+def told(made, table):
+    """Return a state in which a table has been reached by its moves."""
+    numbers = range(made.spiel.opening.layouts)
+    number = next(n for n in numbers if made.spiel.new_initial_state().child(n).table.ships == table.ships)
+    state = made.state_of(made.spiel.new_initial_state().child(number))
+    for move in table.moves:
+        state.apply_index(move)
+    return state
+
+
+def test_wording():
+    assert len(game().vocabulary()) == 16 + 4 + 5
+    options = {"rows": 2, "columns": 3, "fleet": "2", "shots": 4, "layouts": 60}
+    made, full = (game(**options, style=style) for style in ("brief", "full"))
+    board = Sea(2, 3, (2,), 4, 60, 0, touch=True, share=False, ships=(bits(1, 4),))
+    won, lost = shoot(board, 0, 1, 4), shoot(board, 0, 1, 2, 5)
+    assert start(made).observe(0).text == "battleship hunter"
+    assert told(made, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
+    assert [told(made, won).observe(0, since).text for since in (1, 2, 3)] == ["miss hit sunk won", "hit sunk won", "sunk won"]
+    assert told(made, lost).observe(0, 4).text == "miss lost"
+    for part in (
+        "2 rows and 3 columns: 1 ship(s), of 2 cell(s).",
+        "You shot at a1: a miss. You shot at a2: a hit. You shot at b2: a hit, and a ship is sunk. All ships are sunk.",
+        ":\n  1 2 3\na o x .\nb . s .\nShots left: 1. Ships left: 0.",
+    ):
+        assert part in told(full, won).observe(0).text
+    assert "You shot at b3: a miss. You have no shots left." in told(full, lost).observe(0, 4).text
+    assert "they may touch" in full.rules and "1 point if all" in full.rules and "4 shots" in full.rules
+    other = game(**{**options, "touch": False, "pay": "share"}, style="full").rules
+    assert "or touch" in other and "1/2 point" in other
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"rows": 0}, "rows"),
+        ({"columns": 9}, "columns"),
+        ({"fleet": ""}, "fleet"),
+        ({"fleet": "3 x"}, "fleet"),
+        ({"fleet": "3 0"}, "fleet"),
+        ({"fleet": "1 1 1 1 1"}, "fleet"),
+        ({"fleet": "5"}, "longer"),
+        ({"shots": 4}, "shots"),
+        ({"shots": 17}, "shots"),
+        ({"layouts": 0}, "layouts"),
+        ({"pay": "much"}, "pay"),
+        ({"rows": 2, "columns": 2, "fleet": "2 2", "touch": False, "shots": 4}, "do not touch do not fit"),
+        ({"rows": 3, "columns": 3, "fleet": "1 1 1 1", "touch": False, "shots": 4, "layouts": 5}, ""),
+        ({"rows": 4, "columns": 4, "fleet": "4 4 4 4", "shots": 16}, ""),
+        ({"rows": 8, "columns": 8, "fleet": "8 8 8 8", "shots": 32}, ""),
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(options, said):
+    if not said:  # tight, but it fits
+        assert start(game(**options)).legal_actions()
+        return
+    with pytest.raises(ConfigError, match=f"battleship_hunt.*{said}"):
+        game(**options)

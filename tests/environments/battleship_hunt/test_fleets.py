@@ -1,0 +1,106 @@
+"""Counts of fleets against trying every way to lay the ships, by hand, and the largest grids against known sums."""
+
+import itertools
+from collections import Counter
+from math import factorial, prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.battleship_hunt.fleets import Waters, halo, placements
+
+
+def lines(rows, columns, length):
+    """Return every straight ship as a set of (row, column)."""
+    across = [{(r, c + k) for k in range(length)} for r in range(rows) for c in range(columns - length + 1)]
+    down = [{(r + k, c) for k in range(length)} for r in range(rows - length + 1) for c in range(columns)]
+    return {frozenset(ship) for ship in across + down}
+
+
+def bits(columns, ship):
+    return sum(1 << r * columns + c for r, c in ship)
+
+
+def near(one, other):
+    return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in one for c, d in other)
+
+
+def every_fleet(rows, columns, lengths, touch):
+    """Return all fleets, as tuples of bits, ships of one length in ascending order."""
+    out = set()
+    for ships in itertools.product(*(lines(rows, columns, length) for length in lengths)):
+        pairs = itertools.combinations(ships, 2)
+        if not any(one & other if touch else near(one, other) for one, other in pairs):
+            out.add(tuple(sorted((bits(columns, ship) for ship in ships), key=lambda mask: (-mask.bit_count(), mask))))
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_counts_are_those_of_trying_everything(data):
+    rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
+    lengths = tuple(sorted(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4 if rows * columns < 9 else 3)), reverse=True))
+    touch, cells = data.draw(st.booleans()), rows * columns
+    water = Waters(rows, columns, lengths, touch)
+    banned, hits = data.draw(st.integers(0, 2**cells - 1)) & data.draw(st.integers(0, 2**cells - 1)), 0
+    for cell in data.draw(st.sets(st.integers(0, cells - 1), max_size=3)):
+        hits |= 1 << cell & ~banned
+    usable = [masks & np.uint64(banned) == 0 for masks in water.masks]
+    agree = {fleet for fleet in every_fleet(rows, columns, lengths, touch) if not sum(fleet) & banned and not hits & ~sum(fleet)}
+    tally = water.tally(usable, hits)
+    assert tally.fleets == len(agree)
+    assert tally.ordered == len(agree) * prod(factorial(many) for many in Counter(lengths).values())
+    assert sorted(water.fleets(tally, hits)) == sorted(agree)  # each once
+    assert {count.sum() for count in tally.of} == {tally.ordered}
+    if agree:
+        cover = [sum(sum(fleet) >> cell & 1 for fleet in agree) / len(agree) for cell in range(cells)]
+        assert tally.chances(water) == pytest.approx(cover, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("size", "lengths", "touch", "number"),
+    [
+        ((3, 3), (2,), True, 12),
+        ((2, 2), (2, 2), True, 2),
+        ((2, 2), (2, 2), False, 0),
+        ((1, 5), (2, 2), True, 3),
+        ((1, 5), (2, 2), False, 1),
+        ((3, 3), (1, 1, 1, 1), False, 1),  # the corners
+        ((1, 1), (1,), True, 1),
+        ((2, 2), (3,), True, 0),
+    ],
+    ids=str,
+)
+def test_by_hand(size, lengths, touch, number):
+    assert Waters(*size, lengths, touch).tally().fleets == number
+
+
+def test_placements_and_halo():
+    assert placements(2, 2, 1) == (1, 2, 4, 8)
+    assert placements(2, 2, 2) == (3, 5, 10, 12)
+    assert placements(2, 2, 3) == ()
+    assert len(placements(8, 8, 2)) == 112
+    assert halo(3, 3, 1) == 0b000011011 and halo(3, 3, 1 << 4) == 0b111111111
+
+
+def test_the_last_cell_of_the_largest_grid_counts():
+    water = Waters(8, 8, (8, 1), True)
+    tally = water.tally(hits=1 << 63)
+    assert tally.fleets == 2 * 56 + 14  # a long ship in the corner and a short one anywhere else; or the other way round
+    assert tally.chances(water)[63] == 1.0
+
+
+def test_four_ships_on_the_largest_grid():
+    four, three = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
+    assert four.tally().fleets == three.tally().fleets * (64 - 9)  # a ship of one cell lies in any cell left
+    assert four.tally().chances(four).sum() == pytest.approx(10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"]
+)
+def test_what_cannot_be_counted_is_refused(rows, lengths):
+    with pytest.raises(ValueError, match="Waters"):
+        Waters(rows, 8, lengths, True)

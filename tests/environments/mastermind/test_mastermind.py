@@ -1,0 +1,197 @@
+"""Mastermind: answers by hand and by matching pegs, codes without bias, what pays, the wording."""
+
+import itertools
+from collections import Counter
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.mastermind.rules import Board, answer_of, bank_of, code_of, word_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+
+def game(**options):
+    return make_game("mastermind", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+@pytest.mark.parametrize(
+    ("guess", "code", "answer"),
+    [
+        ("1122", "3456", (0, 0)),
+        ("1122", "1122", (4, 0)),
+        ("1122", "2211", (0, 4)),
+        ("1111", "1222", (1, 0)),  # the other ones have no peg left to match
+        ("1222", "1111", (1, 0)),
+        ("1123", "3111", (1, 2)),
+        ("1234", "1243", (2, 2)),
+        ("1112", "2221", (0, 2)),
+    ],
+)
+def test_answers_by_hand(guess, code, answer):
+    assert answer_of(tuple(map(int, guess)), tuple(map(int, code))) == answer
+
+
+def pegs_matched(guess, code):
+    """Return the answer by laying pegs: exact ones are taken away, then each other peg takes one of its colour."""
+    left, other, exact = [], [], 0
+    for one, two in zip(guess, code, strict=True):
+        if one == two:
+            exact += 1
+        else:
+            left.append(one)
+            other.append(two)
+    misplaced = 0
+    for colour in left:
+        if colour in other:
+            other.remove(colour)
+            misplaced += 1
+    return exact, misplaced
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), pegs=st.integers(2, 4))
+def test_answers_by_laying_pegs_are_symmetric_and_bounded(data, pegs):
+    codes = st.lists(st.integers(0, 5), min_size=pegs, max_size=pegs).map(tuple)
+    guess, code = data.draw(codes), data.draw(codes)
+    found = answer_of(guess, code)
+    assert found == pegs_matched(guess, code) == answer_of(code, guess)
+    assert sum(found) <= pegs and found != (pegs - 1, 1) and (found[0] == pegs) == (guess == code)
+
+
+def test_codes_are_numbered_in_the_order_of_their_words():
+    assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
+    assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
+    assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
+    assert not {"".join(letters) for letters in itertools.product("rgbwpv", repeat=2)} & {"be", "by", "go", "we", "a", "or"}
+
+
+@pytest.mark.parametrize("pay", ["cracked", "left"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_play_against_an_independent_judge(pay, data):
+    pegs, colours, guesses = data.draw(st.integers(2, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
+    made = game(pegs=pegs, colours=colours, guesses=guesses, pay=pay)
+    state = start(made, data.draw(st.integers(0, 999)))
+    code = code_of(pegs, colours, state.spiel.table.hidden)
+    for number in range(guesses):
+        assert state.legal_actions() == made.words and not state.done and state.returns == (0.0,)
+        guess = data.draw(st.one_of(st.just(made.words[state.spiel.table.hidden]), st.sampled_from(made.words)))
+        state.apply(guess)
+        said = state.observe(0, state.plies).text.split()
+        assert tuple(map(int, said[:2])) == pegs_matched(["rgbw".index(letter) for letter in guess], code)
+        if int(said[0]) == pegs:
+            assert said[2:] == ["cracked"] and state.done
+            assert state.returns == pytest.approx(((guesses - number) / guesses if pay == "left" else 1.0,))
+            return
+    assert state.done and state.returns == (0.0,)
+    assert said[2:] == ["lost", made.words[state.spiel.table.hidden]]
+
+
+def test_all_codes_are_drawn_and_each_as_often():
+    made, number = game(pegs=2, colours=4), 3200
+    seen = Counter(start(made, seed).spiel.table.hidden for seed in range(number))
+    assert set(seen) == set(range(16))
+    assert stats.chisquare([seen[index] for index in range(16)]).pvalue > 0.005
+
+
+def test_a_bank_is_a_function_of_its_seed_and_a_larger_one_begins_alike():
+    assert sorted(bank_of(3, 3, 5)) == list(range(27))
+    assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
+    assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
+    assert game(codes=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+
+
+def test_nothing_is_told_of_the_code():
+    states = [start(game(), seed) for seed in range(40)]
+    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
+    one, two = (Board(2, 4, 3, False, 16, 0, hidden).after(0) for hidden in (5, 6))
+    assert one.answers == two.answers and one.key(0) == two.key(0) and str(one) != str(two)
+
+
+def test_a_code_may_be_guessed_again_and_no_other_word_may():
+    state = start(game(), 1)
+    state.apply("rrr")
+    state.apply("rrr")
+    assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("rrw")
+
+
+def test_a_game_for_one():
+    made = game(guesses=7)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 7)
+    assert (made.min_utility, made.max_utility) == (0.0, 1.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def told(made, code, *guesses):
+    """Return the state of a game with a given code after some guesses."""
+    draw = bank_of(made.pegs, len({letter for word in made.words for letter in word}), 0).index(made.indices[code])
+    state = made.state_of(made.spiel.new_initial_state().child(draw))
+    for guess in guesses:
+        state.apply(guess)
+    return state
+
+
+def test_brief_wording():
+    made = game(guesses=3)
+    assert len(made.vocabulary()) == 27 + 4 + 2 + 4 and "lost" in made.vocabulary()
+    assert told(made, "rgb").observe(0).text == "mastermind breaker"
+    state = told(made, "rgb", "rrg", "rbg")
+    assert state.observe(0).text == "mastermind breaker rrg 1 1 rbg 1 2"
+    assert (state.observe(0, 1).text, state.observe(0, 2).text) == ("1 1 1 2", "1 2")
+    assert told(made, "rgb", "rrg", "rgb").observe(0, 2).text == "3 0 cracked"
+    assert told(made, "rgb", "rrg", "rbg", "bbb").observe(0, 3).text == "1 0 lost rgb"
+
+
+def test_full_wording():
+    made = game(guesses=3, style="full")
+    text = told(made, "rgb", "rrg").observe(0).text
+    for part in (
+        "3 pegs is hidden; each peg has one of 3 colours (r for red, g for green, b for blue)",
+        "If the code were rrg, the guess rgr would be answered: 1 exact, 2 misplaced. You get 1 point if",
+        "You guessed rrg: 1 exact, 1 misplaced.",
+        "You have 2 guess(es) left.",
+    ):
+        assert part in text
+    assert "You cracked the code." in told(made, "rgb", "rgb").observe(0, 1).text
+    assert "No guess is left; the code was rgb." in told(made, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
+    assert "0.25 less for every later guess" in start(game(pay="left", style="full")).observe(0).text
+    assert start(made).parse("I think that red-green-blue is likely: [rgb]") == "rgb"
+
+
+def test_many_codes_are_not_listed():
+    state = start(game(pegs=4, colours=6, guesses=10, style="full"))
+    text = state.observe(0).text
+    assert "Legal actions: every word of 4 letters out of r, g, b, w, p, v.\nPlease reply" in text and len(text) < 1500
+    assert "every word of 4 letters" in state.game.correction(state, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pegs": 1},
+        {"pegs": 5},
+        {"colours": 1},
+        {"colours": 7},
+        {"guesses": 0},
+        {"guesses": 13},
+        {"codes": -1},
+        {"codes": 28},
+        {"bank": -1},
+        {"pay": "early"},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="mastermind"):
+        game(**options)

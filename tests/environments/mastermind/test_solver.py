@@ -1,0 +1,243 @@
+"""The solver of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
+
+import importlib.util
+from functools import cache
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.mastermind.rules import answer_of, bank_of, code_of
+from sparring.environments.mastermind.solver import answers, breaker, key
+from sparring.errors import OracleError
+from sparring.parts import load_part
+from sparring.rng import Stream
+
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
+worlds = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(worlds)
+
+
+def game(**options):
+    return make_game("mastermind", options=options)
+
+
+def belief(state, **options):
+    return registry.with_options(load_part("environments", "mastermind", "solver"), options)(state)
+
+
+def random_states(made, plays, seed=0):
+    """Return the states of random plays, half of whose guesses agree with all answers so far."""
+    out, root = [], Stream.from_seed(seed)
+    for episode in range(plays):
+        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        while not state.done:
+            out.append(state.clone())
+            words = consistent(state) if draws.uniform(2 * state.plies) < 0.5 else state.legal_actions()
+            state.apply(words[int(draws.uniform(2 * state.plies + 1) * len(words))])
+    return out
+
+
+def consistent(state, codes=None):
+    """Return the words that agree with all answers, one by one."""
+    table = state.spiel.table
+    words = []
+    for index in range(len(state.game.words)) if codes is None else codes:
+        code = code_of(table.pegs, table.colours, index)
+        asked = [code_of(table.pegs, table.colours, move) for move in table.moves]
+        if all(answer_of(guess, code) == answer for guess, answer in zip(asked, table.answers, strict=True)):
+            words.append(state.game.words[index])
+    return words
+
+
+@pytest.mark.parametrize(("pegs", "colours"), [(2, 3), (3, 3), (3, 4), (4, 3)])
+def test_the_table_of_answers_is_the_game_s(pegs, colours):
+    codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
+    naive = [[answer_of(guess, code) for code in codes] for guess in codes]
+    assert answers(pegs, colours).tolist() == [[exact * (pegs + 1) + misplaced for exact, misplaced in row] for row in naive]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pegs": 2, "colours": 2, "guesses": 4},
+        {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"},
+        {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
+    ],
+    ids=["two-colours", "left", "bank", "bank-left", "three-pegs"],
+)
+def test_values_and_entropy_are_those_of_all_worlds_and_plays(options):
+    seen = set()
+    for state in random_states(game(**options), 8):
+        if state.observe(0).key in seen:
+            continue
+        seen.add(state.observe(0).key)
+        values, hidden = worlds.judged(state)
+        found = belief(state, prior="bank")
+        assert found.values == pytest.approx(values, abs=1e-12)
+        assert found.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+        if "codes" not in options:
+            assert belief(state) == found
+    assert len(seen) > 5
+
+
+def naive(pegs, colours, early):
+    """Return the value of a set of codes with so many guesses left, times its size: all guesses, nothing cut, answers asked of the game."""
+    codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
+
+    def guessing(left_over, guess, left):
+        classes = {}
+        for index in left_over:
+            classes.setdefault(answer_of(codes[guess], codes[index]), []).append(index)
+        cracked = left if early else 1
+        return sum(cracked if answer[0] == pegs else value(tuple(part), left - 1) for answer, part in classes.items())
+
+    @cache
+    def value(left_over, left):
+        return max((guessing(left_over, guess, left) for guess in range(len(codes))), default=0) if left else 0
+
+    return guessing
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["cracked", "left"])
+@pytest.mark.parametrize(("pegs", "colours", "guesses"), [(2, 3, 5), (2, 4, 4), (3, 2, 6), (3, 3, 3)])
+def test_a_search_without_any_cut_says_the_same(pegs, colours, guesses, early):
+    guessing, made = naive(pegs, colours, early), game(pegs=pegs, colours=colours, guesses=guesses, pay="left" if early else "cracked")
+    for state in random_states(made, 3, seed=1)[:6] if colours**pegs < 20 else random_states(made, 3, seed=1)[1:3]:
+        left_over = tuple(made.indices[word] for word in consistent(state))
+        whole = len(left_over) * (guesses if early else 1)
+        expected = [guessing(left_over, guess, state.spiel.table.left) / whole for guess in range(len(made.words))]
+        found = belief(state)
+        assert found.values == pytest.approx(expected, abs=1e-12) and found.certainty == 1.0
+        assert found.entropy == pytest.approx(log(len(left_over)))
+
+
+@pytest.mark.parametrize(("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)])
+def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, most):
+    """Sums of guesses over all codes under best play, and the fewest guesses that always do."""
+    state = game(pegs=pegs, colours=colours, guesses=8, pay="left").reset(Stream.from_seed(0))
+    codes = colours**pegs
+    assert max(belief(state).values) == pytest.approx((9 * codes - total) / (8 * codes))
+    assert max(belief(game(pegs=pegs, colours=colours, guesses=most).reset(Stream.from_seed(0))).values) == 1.0
+    assert max(belief(game(pegs=pegs, colours=colours, guesses=most - 1).reset(Stream.from_seed(0))).values) < 1.0
+
+
+def after(made, code, *guesses):
+    """Return the state of a game with a given code after some guesses."""
+    table = made.spiel.opening
+    draw = bank_of(table.pegs, table.colours, table.bank).index(made.indices[code])
+    state = made.state_of(made.spiel.new_initial_state().child(draw))
+    for guess in guesses:
+        state.apply(guess)
+    return state
+
+
+@pytest.mark.parametrize(("pay", "inside", "outside"), [("cracked", 2 / 3, 1.0), ("left", 3 / 12, 3 / 12)])
+def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, outside):
+    state = after(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
+    assert consistent(state) == ["rb", "rw", "rp"]
+    found = dict(zip(state.game.words, belief(state).values, strict=True))
+    assert found["rb"] == found["rw"] == pytest.approx(inside)  # two guesses for three codes that only differ in one peg
+    assert found["bw"] == found["pb"] == max(found.values()) == pytest.approx(outside)
+    assert found["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
+
+
+def test_the_last_guess_is_worth_its_probability():
+    state = after(game(guesses=2), "rgb", "rgg")
+    left = consistent(state)
+    found = belief(state)
+    assert [word for word, value in zip(state.game.words, found.values, strict=True) if value] == left
+    assert max(found.values) == pytest.approx(1 / len(left))
+
+
+def test_the_prior_says_which_codes_are_possible():
+    made = game(codes=3, bank=4, guesses=2)
+    state = made.reset(Stream.from_seed(0))
+    assert belief(state).entropy == pytest.approx(log(27)) and belief(state, prior="bank").entropy == pytest.approx(log(3))
+    possible = {made.words[index] for index in bank_of(3, 3, 4)[:3]}
+    state.apply(sorted(possible - {made.words[state.spiel.table.hidden]})[0])
+    if not state.done:
+        found = belief(state, prior="bank")
+        assert {word for word, value in zip(made.words, found.values, strict=True) if value} <= possible
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
+    made = game(
+        pegs=data.draw(st.integers(2, 3)),
+        colours=data.draw(st.integers(2, 3)),
+        guesses=data.draw(st.integers(1, 5)),
+        pay=data.draw(st.sampled_from(["cracked", "left"])),
+    )
+    for state in random_states(made, 1, seed=data.draw(st.integers(0, 99))):
+        exact, short = belief(state), belief(state, work=1)
+        assert (exact.certainty, exact.bound, short.certainty) == (1.0, 0.0, 0.5)
+        assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
+        assert all(0.0 <= value <= 1.0 + 1e-12 for value in short.values)
+        assert short.entropy == exact.entropy
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), pay=st.sampled_from(["cracked", "left"]))
+def test_no_play_beats_the_value_and_more_guesses_never_hurt(seed, pay):
+    play = breaker(3, 3, 6, pay == "left")
+    codes = np.sort(Stream.from_seed(seed).generator().permutation(27)[: 1 + seed % 20])
+    values = [play.value(codes, left, 10**9)[0] for left in range(1, 7)]
+    assert values == sorted(values)
+    for left, value in enumerate(values, start=1):
+        assert play.low[left, len(codes)] <= value <= play.high[left, len(codes)]
+        assert value == max(play.all_guesses(codes, left, 10**9))
+
+
+def test_whether_the_work_is_too_much_does_not_depend_on_what_was_asked_before():
+    made, limits = game(guesses=5), [10**power for power in range(2, 8)]
+    states = random_states(made, 3, seed=5)
+    breaker.cache_clear()
+    fresh = []
+    for state in states:
+        for limit in limits:
+            breaker.cache_clear()
+            fresh.append(belief(state, work=limit))
+    breaker.cache_clear()
+    again = [belief(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
+    assert again == fresh
+    assert {found.certainty for found in fresh} == {0.5, 1.0}
+
+
+def test_large_games_are_answered_and_soon_exact():
+    state = game(pegs=4, colours=6, guesses=6).reset(Stream.from_seed(3))
+    seen = []
+    while not state.done:
+        found = belief(state, work=1_000_000)
+        seen.append(found.certainty)
+        assert (found.bound == 0.0) == (found.certainty == 1.0)
+        assert found.entropy == pytest.approx(log(len(consistent(state))))
+        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
+    assert seen[0] == 0.5 and seen[-1] == 1.0 and state.returns == (1.0,)
+
+
+def test_the_key_does_not_hold_the_order_of_guesses():
+    made = game(guesses=5)
+    one, two = after(made, "rgb", "rrr", "ggb", "rrr"), after(made, "rgb", "ggb", "rrr", "ggb")
+    assert key(one, prior="uniform") == key(two, prior="uniform") and belief(one) == belief(two)
+    assert key(one, prior="uniform") != key(after(made, "rgb", "rrr", "ggb"), prior="uniform")
+
+
+def test_a_finished_or_foreign_state_is_refused():
+    with pytest.raises(OracleError, match="no guess is to be made"):
+        belief(after(game(), "rgb", "rgb"))
+    made = game(codes=1, bank=0)
+    alien = game().state_of(game().spiel.new_initial_state())
+    with pytest.raises(OracleError, match="no guess is to be made"):
+        belief(alien)
+    state = made.reset(Stream.from_seed(0))
+    assert belief(state, prior="bank").entropy == 0.0

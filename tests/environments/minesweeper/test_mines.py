@@ -1,0 +1,57 @@
+"""Counting layouts of mines: by hand, and against the enumeration of all layouts."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.minesweeper.mines import mine_counts
+
+
+def enumerated(constraints, cells, mines):
+    """Return the same by trying every layout."""
+    layouts = [
+        set(some)
+        for some in itertools.combinations(cells, mines)
+        if all(len(set(some) & set(group)) == number for group, number in constraints)
+    ]
+    return {cell: sum(cell in layout for layout in layouts) for cell in cells}, len(layouts)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "cells", "mines", "counts", "layouts"),
+    [
+        ([], range(4), 1, {0: 1, 1: 1, 2: 1, 3: 1}, 4),
+        ([((0, 1), 1)], range(3), 1, {0: 1, 1: 1, 2: 0}, 2),
+        ([((0, 1), 1)], range(3), 2, {0: 1, 1: 1, 2: 2}, 2),
+        ([((0, 1), 1), ((1, 2), 1)], range(4), 2, {0: 1, 1: 1, 2: 1, 3: 1}, 2),  # 0 and 2, or 1 and the loose cell
+        ([((0,), 1), ((0,), 0)], range(2), 1, {0: 0, 1: 0}, 0),
+        ([((), 1)], range(2), 1, {0: 0, 1: 0}, 0),
+        ([((), 0)], range(2), 1, {0: 1, 1: 1}, 2),
+        ([((0, 1), 3)], range(3), 3, {0: 0, 1: 0, 2: 0}, 0),
+        ([], [], 0, {}, 1),
+    ],
+)
+def test_counts_by_hand(constraints, cells, mines, counts, layouts):
+    assert mine_counts(constraints, cells, mines) == (counts, layouts)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_counts_are_those_of_all_layouts(data):
+    cells = data.draw(st.integers(1, 10))
+    mines = data.draw(st.integers(0, cells))
+    truth = set(data.draw(st.permutations(range(cells)))[:mines])
+    constraints = []
+    for _ in range(data.draw(st.integers(0, 5))):
+        group = tuple(sorted(data.draw(st.sets(st.integers(0, cells - 1), min_size=1, max_size=5))))
+        constraints.append((group, len(truth & set(group)) + data.draw(st.sampled_from([0, 0, 0, 0, 1]))))
+    assert mine_counts(constraints, range(cells), mines) == enumerated(constraints, range(cells), mines)
+
+
+def test_the_largest_board_is_exact_and_a_larger_one_refused():
+    counts, layouts = mine_counts([(tuple(range(8)), 4), (tuple(range(4, 12)), 4)], range(64), 32)
+    assert sum(counts.values()) == 32 * layouts
+    with pytest.raises(ValueError, match="at most 64"):
+        mine_counts([], range(65), 1)

@@ -1,0 +1,223 @@
+"""Minesweeper: cascades by hand, the safe first reveal, layouts without bias, what pays, the wording."""
+
+import itertools
+from collections import Counter, deque
+from dataclasses import replace
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.minesweeper.rules import Minefield, mines_of, order_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+
+def game(**options):
+    return make_game("minesweeper", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def field(rows, columns, mined, **more):
+    """Return a field whose mines lie in the given cells if the first reveal is another one."""
+    order = (*mined, *(cell for cell in range(rows * columns) if cell not in mined))
+    return Minefield(rows, columns, len(mined), 1, 0, **{"flags": False, "share": False, "order": order, **more})
+
+
+# . . . .      mines at r3c4 and r4c1: the counts are
+# . . . .      0 0 0 0 / 0 0 1 1 / 1 1 1 * / * 1 1 1
+# . . . *
+# * . . .
+CORNERS = field(4, 4, (11, 12))
+
+
+@pytest.mark.parametrize(
+    ("first", "view"),
+    [
+        (0, "0000/0011/111./...."),  # zeros spread to their border of counts, and no further
+        (6, "..../..1./..../...."),  # a count opens itself alone
+        (15, "..../..../..../...1"),
+    ],
+)
+def test_cascades_by_hand(first, view):
+    after = CORNERS.after(first)
+    assert after.mined == {11, 12} and after.view(0) == view
+    assert after.player == 0 and after.returns() == [0.0]
+
+
+def test_a_mine_under_the_first_reveal_moves_to_the_next_cell_of_the_order():
+    after = CORNERS.after(11)
+    assert after.mined == {0, 12} and after.view(0) == ".100/.100/.100/.100"
+
+
+def test_a_cascade_can_clear_the_field_with_or_without_flags():
+    empty = field(1, 5, (4,))
+    assert empty.after(0).view(0) == "0001." and empty.after(0).player == pyspiel.PlayerId.TERMINAL
+    assert empty.after(0).returns() == [1.0]
+    flags = field(3, 3, (8,), flags=True)
+    flagged = flags.after(5).after(9 + 8)
+    assert flagged.view(0) == ".../..1/..F"
+    assert flagged.after(0).view(0) == "000/011/01F"
+    assert flagged.after(0).returns() == [1.0]
+
+
+def opened_by(rows, columns, mined, start):
+    """Return the cells that a reveal opens: breadth first by coordinates."""
+
+    def near(cell):
+        row, column = divmod(cell, columns)
+        return [
+            (row + r) * columns + column + c
+            for r, c in itertools.product((-1, 0, 1), repeat=2)
+            if (r or c) and 0 <= row + r < rows and 0 <= column + c < columns
+        ]
+
+    seen, queue = {start}, deque([start])
+    while queue:
+        cell = queue.popleft()
+        if not set(near(cell)) & mined:
+            new = set(near(cell)) - seen
+            seen |= new
+            queue.extend(new)
+    return seen, {cell: len(set(near(cell)) & mined) for cell in range(rows * columns)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_play_against_an_independent_board(data):
+    rows, columns = data.draw(st.integers(1, 5)), data.draw(st.integers(2, 5))
+    cells = rows * columns
+    mines, flags = data.draw(st.integers(1, cells - 1)), data.draw(st.booleans())
+    share = data.draw(st.booleans())
+    state = start(
+        game(rows=rows, columns=columns, mines=mines, flags=flags, pay="share" if share else "cleared"), data.draw(st.integers(0, 999))
+    )
+    opened, mined, flagged, lost = set(), None, set(), False
+    while not state.done:
+        legal = state.spiel.legal_actions()
+        closed = [cell for cell in range(cells) if cell not in opened | flagged]
+        extra = [cells + cell for cell in closed] if flags and opened and len(flagged) < mines else []
+        assert legal == closed + extra
+        index = data.draw(st.sampled_from(legal))
+        state.apply_index(index)
+        table = state.spiel.table
+        mined = set(table.mined) if mined is None else mined
+        cell = index % cells
+        lost = (cell in mined) == (index < cells)
+        assert not (lost and not opened)  # the first reveal is safe
+        if lost:
+            break
+        if index >= cells:
+            flagged.add(cell)
+        else:
+            new, counts = opened_by(rows, columns, mined, cell)
+            opened |= new - flagged
+            assert {other: table.number(other) for other in opened} == {other: counts[other] for other in opened}
+        assert table.opened == opened and table.mined == mined and len(mined) == mines
+    assert state.done and (lost or len(opened) == cells - mines)
+    assert state.returns == (len(opened) / (cells - mines) if share else float(not lost),)
+    assert state.plies <= state.game.max_turns
+
+
+@pytest.mark.parametrize("first", [0, 4, 5])
+def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
+    cells, mines, number = 6, 2, 4000
+    seen = Counter(mines_of(order_of(cells, 7, index), mines, first) for index in range(number))
+    sets = [frozenset(pair) for pair in itertools.combinations([cell for cell in range(cells) if cell != first], mines)]
+    assert set(seen) == set(sets)
+    assert stats.chisquare([seen[pair] for pair in sets]).pvalue > 0.005
+
+
+def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+    assert {start(game(layouts=3), seed).spiel.table.order for seed in range(40)} == {order_of(16, 0, index) for index in range(3)}
+    assert order_of(16, 1, 0) != order_of(16, 0, 0)
+    assert game(layouts=4).spiel.new_initial_state().chance_outcomes() == [(index, 0.25) for index in range(4)]
+
+
+def test_nothing_is_told_of_the_mines_before_they_matter():
+    states = [start(game(), seed) for seed in range(30)]
+    assert len({state.spiel.table.order for state in states}) > 10
+    assert len({state.observe(0) for state in states}) == 1
+    table = field(2, 3, (1, 3))
+    one, two = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
+    assert one.key(0) == two.key(0) and one.view(0) == two.view(0) and str(one) != str(two)
+
+
+def test_an_open_or_flagged_cell_is_illegal():
+    made = game(flags=True)
+    state = start(made)
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("f1c1")
+    state.apply("r1c1")
+    table = state.spiel.table
+    for word in ("r1c1", "f1c1"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+    mine = min(table.mined)
+    flag = made.words[16 + mine]
+    state.apply(flag)
+    for word in (flag, made.words[mine]):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+
+
+def test_flags_of_a_game_for_one():
+    made = game(flags=True)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns, game().max_turns) == (1, True, False, 16, 13)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def told(made, table):
+    """Return a state in which a table has been reached by its moves."""
+    state = made.state_of(made.spiel.new_initial_state())
+    for number in range(made.spiel.opening.layouts):
+        state = made.state_of(made.spiel.new_initial_state().child(number))
+        if mines_of(state.spiel.table.order, table.mines, table.moves[0]) == table.mined:
+            break
+    for move in table.moves:
+        state.apply_index(move)
+    return state
+
+
+def test_wording():
+    assert len(game().vocabulary()) == 16 + 4 + 2 + 4
+    assert len(game(flags=True).vocabulary()) == 32 + 4 + 3 + 4
+    made, full = (game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full"))
+    board = field(2, 3, (5,), flags=True)
+    won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
+    assert told(made, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
+    assert [told(made, won).observe(0, since).text for since in (1, 2, 4)] == [
+        "1 0 r2c1 0 r2c2 1 1 cleared",
+        "0 r2c1 0 r2c2 1 1 cleared",
+        "1 cleared",
+    ]
+    assert told(made, board.after(1).after(11)).observe(0, 2).text == "."
+    assert told(made, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
+    assert told(made, wrong).observe(0, 2).text == "wrong"
+    text = told(full, won).observe(0).text
+    for part in (
+        "2 rows and 3 columns; 1 cell(s) hold a mine",
+        "You flagged f2c3. You revealed r1c1: it has 0 mine(s) next to it, and 2 more cell(s) opened.",
+        "All safe cells are open.",
+        ":\n0 1 1\n0 1 F\n",
+    ):
+        assert part in text
+    assert "You revealed r2c3: there is a mine." in told(full, burst).observe(0, 2).text
+    assert "You flagged f2c2: there is no mine." in told(full, wrong).observe(0, 2).text
+    assert "flag" not in start(game(style="full")).observe(0).text
+    assert "1/13 point" in start(game(style="full", pay="share")).observe(0).text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rows": 0}, {"columns": 9}, {"mines": 0}, {"mines": 16}, {"layouts": 0}, {"flags": "often"}, {"rows": 1, "columns": 1, "mines": 1}],
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="minesweeper"):
+        game(**options)

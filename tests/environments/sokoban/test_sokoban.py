@@ -1,0 +1,259 @@
+"""Sokoban: moves against an independent simulation, rooms whose shortest solution is graded, what pays, seeds that bind, the wording."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.sokoban.distances import (
+    Floor,
+    cells_of,
+    distances,
+    homes,
+    mask_of,
+    positions,
+)
+from sparring.environments.sokoban.rooms import room_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+CORRIDOR = "@-$-."
+
+
+def game(**options):
+    return make_game("sokoban", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def after(made, *words):
+    state = start(made)
+    for word in words:
+        state.apply(word)
+    return state
+
+
+def plain(table):
+    """Return a position as sets of (row, column): the free cells, the goals, the boxes, and the agent."""
+    floor = table.floor
+
+    def places(mask):
+        return frozenset(divmod(cell, floor.columns) for cell in cells_of(mask))
+
+    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - places(floor.walls)
+    return free, places(floor.goals), places(table.boxes), divmod(table.agent, floor.columns)
+
+
+def step(free, boxes, agent, word):
+    """Return (boxes, agent) after a move, or None, from the rules."""
+    down, right = STEP[word]
+    ahead, beyond = (agent[0] + down, agent[1] + right), (agent[0] + 2 * down, agent[1] + 2 * right)
+    if ahead not in free or (ahead in boxes and (beyond not in free or beyond in boxes)):
+        return None
+    return (boxes - {ahead} | {beyond} if ahead in boxes else boxes), ahead
+
+
+def least_moves(free, goals, boxes, agent, number):
+    """Return the least moves until ``number`` boxes are on goals, by a search forwards; None if they never are."""
+    seen, layer, length = set(), {(boxes, agent)}, 0
+    while layer:
+        if any(len(placed & goals) >= number for placed, _ in layer):
+            return length
+        seen |= layer
+        layer = {found for placed, at in layer for word in STEP if (found := step(free, placed, at, word))} - seen
+        length += 1
+    return None
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32), boxes=st.integers(1, 3), walls=st.integers(0, 8), blocked=st.sampled_from(["illegal", "waits"]))
+def test_moves_follow_the_rules(seed, boxes, walls, blocked):
+    state = start(game(rows=5, columns=6, boxes=boxes, walls=walls, shortest=1, longest=12, moves=20, blocked=blocked), seed)
+    draws = Stream.from_seed(seed).child("play")
+    while not state.done:
+        free, goals, boxes_now, agent = plain(state.spiel.table)
+        ways = {word: step(free, boxes_now, agent, word) for word in STEP}
+        assert set(state.legal_actions()) == {word for word, way in ways.items() if way or blocked == "waits"}
+        word = state.legal_actions()[draws.integer(state.plies, len(state.legal_actions()))]
+        state.apply(word)
+        assert plain(state.spiel.table) == (free, goals, *(ways[word] or (boxes_now, agent)))
+        assert state.done == (state.spiel.table.solved or state.plies == 20)
+    free, goals, boxes_now, agent = plain(state.spiel.table)
+    assert state.returns == (float(boxes_now == goals),)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "boxes", "walls", "least", "most"),
+    [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)],
+)
+def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, least, most):
+    lengths = set()
+    for index in range(12):
+        room = room_of(rows, columns, boxes, walls, least, most, 0, index)
+        table = game(rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=least, longest=most).opening.spiel.table
+        free, goals, placed, agent = plain(_at(table, room))
+        assert len(free) == rows * columns - walls and len(goals) == len(placed) == boxes
+        assert agent in free and agent not in placed and placed | goals <= free
+        lengths.add(least_moves(free, goals, placed, agent, boxes))
+    assert None not in lengths and least <= min(lengths) <= max(lengths) <= most
+    assert len(lengths) > 2 or least == most
+
+
+def _at(table, room):
+    """Return an opening with a room on it."""
+    return replace(table, room=room, agent=room.agent, boxes=room.boxes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "walls", "goals"), [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))]
+)
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_distances_are_those_of_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
+    floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
+    number = boxes - fewer
+    found, count = distances(floor, boxes, number, 10**6), 0
+    inside = [divmod(cell, columns) for cell in range(rows * columns)]
+    free = {place for cell, place in enumerate(inside) if cell not in walls}
+    wanted = frozenset(inside[cell] for cell in goals)
+    for placed in combinations(sorted(free), boxes):
+        for agent in free - set(placed):
+            count += 1
+            truth = least_moves(free, wanted, frozenset(placed), agent, number)
+            mask = mask_of([row * columns + column for row, column in placed])
+            assert found.of(agent[0] * columns + agent[1], mask) == truth
+    assert count == positions(floor, boxes)
+    assert distances(floor, boxes, number, count - 1) is None and distances(floor, boxes, number, count) is not None
+
+
+def test_homes_by_hand():
+    floor = Floor(rows=1, columns=3, goals=0b100)
+    assert len(homes(floor, 1, 1)) == 2 and len(homes(floor, 1, 0)) == positions(floor, 1) == 6
+
+
+def test_a_room_by_hand():
+    state = after(game(room=CORRIDOR), "right", "right")
+    assert not state.done and state.returns == (0.0,) and state.legal_actions() == ("left", "right")
+    state.apply("right")
+    assert state.done and state.returns == (1.0,)
+    with pytest.raises(GameError):
+        start(game(room=CORRIDOR)).apply("up")
+
+
+@pytest.mark.parametrize(("pay", "worth"), [("solved", 0.0), ("share", 0.5)])
+def test_what_pays(pay, worth):
+    made = game(room="-@$.-/--$.-", pay=pay, cost=0.01, moves=4)
+    state = after(made, "right", "left", "left", "right")
+    assert state.done and state.returns == pytest.approx((worth - 0.04,))
+    state = after(made, "right", "left", "down", "right")
+    assert state.returns == pytest.approx((0.96,))
+    assert (made.min_utility, made.max_utility) == (-0.04, 1.0)
+
+
+def test_a_blocked_move_waits_and_costs_the_move():
+    state = after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
+    assert state.spiel.table.agent == 0 and state.observe(0, 1).text == "agent r1c1 box r1c3 goal r1c5 moves 3"
+
+
+def test_seeds_bind():
+    asked = (5, 5, 2, 4, 4, 14)
+    rooms = [room_of(*asked, 0, index) for index in range(20)]
+    room_of.cache_clear()
+    assert rooms == [room_of(*asked, 0, index) for index in reversed(range(20))][::-1]
+    assert len(set(rooms)) == 20 and not set(rooms) & {room_of(*asked, 1, index) for index in range(20)}
+    made = game(rooms=5, bank=3)
+    drawn = {start(made, seed).observe(0).text for seed in range(60)}
+    assert len(drawn) == 5 and made.opening.spiel.child(2).table.room == room_of(4, 4, 1, 2, 3, 8, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("room", "message"),
+    [
+        ("@$x", "holds 'x'"),
+        ("@$./--", "2 rows of 3, 2 cells"),
+        ("@$.-----", "1 rows of 8 cells"),
+        ("-$.", "0 agent"),
+        ("@$-", "0 goal"),
+        ("@-.", "0 box"),
+        ("@*-", "is solved already"),
+        ("$@.", "no solution within moves=12"),
+        ("@------/$------/-------/-------/-------/.------", None),
+    ],
+    ids=["sign", "ragged", "wide", "agent", "goal", "box", "solved", "stuck", "good"],
+)
+def test_rooms_that_cannot_be_played_are_refused(room, message):
+    if message is None:
+        assert game(room=room).opening.spiel.child(0).table.floor.rows == 6
+        with pytest.raises(ConfigError, match="within moves=3"):
+            game(room=room, moves=3)
+        return
+    with pytest.raises(ConfigError, match=message):
+        game(room=room)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rows": 3},
+        {"columns": 8},
+        {"boxes": 4},
+        {"walls": 6},
+        {"walls": -1},
+        {"shortest": 0},
+        {"shortest": 9},
+        {"longest": 13},
+        {"moves": 201},
+        {"rooms": 0},
+        {"bank": -1},
+        {"cost": -0.1},
+        {"blocked": "free"},
+        {"shortest": 100, "longest": 100, "moves": 100},
+    ],
+    ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="sokoban"):
+        game(**options)
+
+
+def test_flags_keys_and_views():
+    made = game(room="----/-@--/--$./----")
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 12)
+    one, two = after(made, "up", "down"), after(made, "left", "right")
+    assert one.observe(0).key != two.observe(0).key and one.observe(0).view == two.observe(0).view
+    assert one.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
+    for options in ({}, {"room": "@$./--#", "cost": 0.5}):
+        pyspiel.random_sim_test(game(**options).spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def test_wording():
+    assert len(game().vocabulary()) == 16 + 12 + 14
+    state = start(game(room="@-$./#---"))
+    assert state.observe(0).text == "sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12"
+    state.apply("right")
+    assert state.observe(0, 1).text == "agent r1c2 box r1c3 goal r1c4 wall r2c1 moves 11"
+    assert state.observe(0).text == f"sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12 right {state.observe(0, 1).text}"
+    state = start(game(room="----/-$--/#-*+", style="full", moves=20, cost=0.25))
+    text = state.observe(0).text
+    for part in (
+        "at most 20 moves",
+        "######\n#----#\n#-$--#\n##-*+#\n######",
+        "20 move(s) left",
+        "is illegal",
+        "0 points if not",
+        "0.25 point",
+        "never pull",
+    ):
+        assert part in text
+    text = start(game(style="full", pay="share", blocked="waits")).observe(0).text
+    assert "the share of boxes" in text and "costs the move" in text
+    state = after(game(room=CORRIDOR, style="full"), "right", "right")
+    assert "Your moves so far: right, right." in state.observe(0).text and "Your moves" not in state.observe(0, 2).text
+    state.apply("right")
+    assert "The room is solved." in state.observe(0).text and "The room is solved." in state.observe(0, 3).text

@@ -1,0 +1,164 @@
+"""Sudoku judged by its constraints: against counting solutions by an independent search and by Z3, and against best play."""
+
+import pytest
+from positions import played
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.sudoku.rules import puzzle_of
+from sparring.environments.sudoku.solver import solution
+from sparring.errors import OracleError
+from sparring.rng import Stream
+
+BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+
+
+def oracle(**options):
+    return registry.bind("oracles", "constraint", options)()
+
+
+def game(**options):
+    return make_game("sudoku", options=options)
+
+
+def right_play(made, number):
+    """Return the states of plays that write the solution's digits, in random order."""
+    out, root = [], Stream.from_seed(5)
+    for episode in range(number):
+        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        while not state.done:
+            out.append(state.clone())
+            table, size = state.spiel.table, state.spiel.table.size
+            good = [index for index in state.spiel.legal_actions() if table.solution[index // size] == index % size + 1]
+            state.apply_index(good[draws.integer(state.plies, len(good))])
+    return out
+
+
+def clashes(size, cells, cell):
+    """Return whether the digit of a cell stands in its row, column or box once more."""
+    high, wide = BOX[size]
+    row, column = divmod(cell, size)
+    for other, held in enumerate(cells):
+        r, c = divmod(other, size)
+        if (
+            other != cell
+            and held == cells[cell]
+            and (r == row or c == column or (r // high == row // high and c // wide == column // wide))
+        ):
+            return True
+    return False
+
+
+def solvable(size, cells):
+    """Return whether a board has a solution, by trying the digits of the first empty cell."""
+    if 0 not in cells:
+        return True
+    cell = cells.index(0)
+    boards = ([*cells[:cell], digit, *cells[cell + 1 :]] for digit in range(1, size + 1))
+    return any(not clashes(size, board, cell) and solvable(size, board) for board in boards)
+
+
+@pytest.mark.parametrize(("size", "blanks", "plays"), [(4, 11, 8), (6, 14, 2), (9, 24, 1)])
+@pytest.mark.parametrize("solver", ["backtracking", "z3"])
+def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, plays, solver):
+    states = right_play(game(size=size, blanks=blanks), plays)
+    for state, found in zip(states, oracle(solver=solver).judge(states), strict=True):
+        cells = state.spiel.table.cells
+        for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
+            cell, digit = index // size, index % size + 1
+            board = [*cells[:cell], digit, *cells[cell + 1 :]]
+            keeps = not clashes(size, board, cell) and solvable(size, board)
+            assert value == float(keeps) and (word in found.best) == keeps
+        assert (found.certainty, found.bound) == (1.0, 0.0)
+
+
+def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
+    for index in range(3):
+        puzzle, _ = puzzle_of(9, 52, "search", 0, index)
+        assert solution(9, puzzle, "backtracking") == solution(9, puzzle, "z3")
+    for solver in ("backtracking", "z3"):
+        for board, what in (
+            ((0,) * 16, "several"),
+            ((1, 1, *(0,) * 14), "no solution"),
+            ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution"),
+        ):
+            with pytest.raises(OracleError, match=what):
+                solution(4, board, solver)
+
+
+def best_return(spiel):
+    """Return what best play pays, by trying everything."""
+    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
+
+
+@pytest.mark.parametrize("pay", ["solved", "share"])
+@pytest.mark.parametrize("wrong", ["ends", "continues"])
+def test_values_are_the_returns_of_best_play(wrong, pay):
+    judged = 0
+    states = played(game(blanks=3, wrong=wrong, pay=pay), number=12)
+    for state, found in zip(states, oracle().judge(states), strict=True):
+        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
+        if found is None:
+            assert set(truth) == {0.0} and state.spiel.table.mistakes
+        else:
+            judged += 1
+            assert found.values == pytest.approx(truth)
+    assert judged >= 12
+
+
+def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
+    states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
+    judge = oracle()
+    assert judge.judge(states) == [None] * len(states)
+    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
+    for state, found in zip(states, oracle(lost="solution").judge(states), strict=True):
+        table = state.spiel.table
+        right = {
+            word
+            for word, index in zip(found.actions, state.spiel.legal_actions(), strict=True)
+            if table.solution[index // 4] == index % 4 + 1
+        }
+        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
+        assert found.best == (right or set(found.actions))
+
+
+def single(size, cells, cell, digit):
+    """Return whether a digit is the only one for its cell, or has only this cell in its row, column or box: from the rules."""
+    high, wide = BOX[size]
+
+    def able(other, number):
+        return cells[other] == 0 and not clashes(size, [*cells[:other], number, *cells[other + 1 :]], other)
+
+    if [number for number in range(1, size + 1) if able(cell, number)] == [digit]:
+        return True
+    labels = (lambda c: c // size, lambda c: c % size, lambda c: (c // size // high, c % size // wide))
+    return any([other for other in range(size * size) if label(other) == label(cell) and able(other, digit)] == [cell] for label in labels)
+
+
+def test_forced_moves_by_hand():
+    made = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
+    found = oracle(right="forced").judge([made.reset(Stream.from_seed(0))])[0]
+    assert found.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
+
+
+@pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])
+def test_forced_moves_are_those_of_one_deduction(size, blanks):
+    states, fewer = right_play(game(size=size, blanks=blanks, level="search"), 2), 0
+    verdicts = zip(oracle().judge(states), oracle(right="forced").judge(states), states, strict=True)
+    for every, forced, state in verdicts:
+        cells = list(state.spiel.table.cells)
+        moves = dict(zip(every.actions, (divmod(index, size) for index in state.spiel.legal_actions()), strict=True))
+        deduced = {word for word in every.best if single(size, cells, moves[word][0], moves[word][1] + 1)}
+        assert forced.best == (deduced or every.best) and forced.values == every.values
+        fewer += deduced < every.best
+    assert fewer > 10
+
+
+@pytest.mark.parametrize("level", ["naked", "singles", "search"])
+def test_forced_moves_lead_through_what_singles_solve(level):
+    state, judge = game(size=6, blanks=24, level=level).reset(Stream.from_seed(2)), oracle(right="forced")
+    while not state.done:
+        found = judge.judge([state])[0]
+        assert found.best <= oracle().judge([state])[0].best
+        state.apply(min(found.best))
+    assert state.returns == (1.0,)

@@ -1,0 +1,213 @@
+"""Sudoku: puzzles with one solution (counted by an independent search), levels, what pays, seeds that bind, the wording."""
+
+import itertools
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.sudoku.rules import puzzle_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
+PUZZLE = "1.3. 34.. 21.. .3.1"
+SOLVED = "1234/3412/2143/4321".replace("/", "")
+
+
+def game(**options):
+    return make_game("sudoku", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def fits(size, cells, cell, digit):
+    """Return whether a digit clashes with no other: straight from the rules."""
+    high, wide = BOX[size]
+    row, column = divmod(cell, size)
+    for other, held in enumerate(cells):
+        r, c = divmod(other, size)
+        if other != cell and held == digit and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
+            return False
+    return True
+
+
+def count(size, cells):
+    """Return the number of solutions by trying every digit in the first empty cell."""
+    if 0 not in cells:
+        return int(all(fits(size, cells, cell, digit) for cell, digit in enumerate(cells)))
+    cell = cells.index(0)
+    return sum(count(size, [*cells[:cell], digit, *cells[cell + 1 :]]) for digit in range(1, size + 1) if fits(size, cells, cell, digit))
+
+
+@pytest.mark.parametrize(("size", "blanks"), [(4, 1), (4, 6), (4, 11), (6, 12), (6, 22), (9, 20), (9, 44)])
+def test_every_puzzle_has_one_solution_and_the_blanks_asked_for(size, blanks):
+    for index in range(20 if size == 4 else 5):
+        givens, solution = puzzle_of(size, blanks, "any", 3, index)
+        assert givens.count(0) == blanks
+        assert count(size, list(givens)) == count(size, list(solution)) == 1
+        assert all(digit in (0, right) for digit, right in zip(givens, solution, strict=True))
+
+
+def singles(size, cells, hidden):
+    """Return the board filled by naked and, if asked for, hidden singles: one pass at a time, straight from the rules."""
+    high, wide = BOX[size]
+    rows = [[row * size + column for column in range(size)] for row in range(size)]
+    columns = [list(cells) for cells in zip(*rows, strict=True)]
+    boxes = [
+        [(top + r) * size + left + c for r, c in itertools.product(range(high), range(wide))]
+        for top, left in itertools.product(range(0, size, high), range(0, size, wide))
+    ]
+    cells, before = list(cells), None
+    while before != cells:
+        before = list(cells)
+        for cell in range(size * size):
+            able = [digit for digit in range(1, size + 1) if not cells[cell] and fits(size, cells, cell, digit)]
+            cells[cell] = able[0] if len(able) == 1 else cells[cell]
+        for unit, digit in itertools.product([*rows, *columns, *boxes], range(1, size + 1)) if hidden else ():
+            able = [cell for cell in unit if not cells[cell] and fits(size, cells, cell, digit)]
+            if len(able) == 1 and digit not in [cells[cell] for cell in unit]:
+                cells[able[0]] = digit
+    return cells
+
+
+@pytest.mark.parametrize(("size", "blanks"), [(4, 10), (6, 22), (9, 50)])
+def test_levels_need_the_deduction_that_they_promise(size, blanks):
+    for index in range(4):
+        naked, _ = puzzle_of(size, blanks, "naked", 0, index)
+        assert 0 not in singles(size, naked, hidden=False)
+        both, _ = puzzle_of(size, blanks, "singles", 0, index)
+        assert 0 not in singles(size, both, hidden=True)
+        if size > 4:
+            assert 0 in singles(size, puzzle_of(size, blanks + 2, "search", 0, index)[0], hidden=True)
+
+
+def words(state, right=True):
+    """Return the legal actions that write the solution's digit, or those that do not."""
+    table = state.spiel.table
+    return [
+        word
+        for word, index in zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
+        if (table.solution[index // table.size] == index % table.size + 1) == right
+    ]
+
+
+@pytest.mark.parametrize("size", [4, 6, 9])
+@pytest.mark.parametrize("wrong", ["ends", "continues"])
+def test_the_solution_pays_one_and_a_filled_cell_is_illegal(size, wrong):
+    state = start(game(size=size, blanks=7, wrong=wrong))
+    for step in range(7):
+        assert len(state.legal_actions()) == size * (7 - step)
+        assert state.returns == (0.0,) and not state.done
+        word = words(state)[0]
+        state.apply(word)
+        if not state.done:
+            for digit in range(1, size + 1):
+                with pytest.raises(GameError, match="not legal"):
+                    state.apply(f"{word[:-1]}{digit}")
+    assert state.done and state.returns == (1.0,)
+    assert state.spiel.table.cells == state.spiel.table.solution
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_pays_by_the_number_of_right_digits(data):
+    wrong, pay = data.draw(st.sampled_from(["ends", "continues"])), data.draw(st.sampled_from(["solved", "share"]))
+    blanks = data.draw(st.integers(1, 12))
+    state, right, mistakes = start(game(blanks=blanks, wrong=wrong, pay=pay), data.draw(st.integers(0, 99))), 0, 0
+    while not state.done:
+        good = words(state)
+        word = data.draw(st.sampled_from(good if data.draw(st.booleans()) else state.legal_actions()))
+        right, mistakes = right + (word in good), mistakes + (word not in good)
+        state.apply(word)
+        assert state.done == (right + mistakes == blanks or (wrong == "ends" and mistakes > 0))
+    assert state.returns == (right / blanks if pay == "share" else float(right == blanks),)
+
+
+def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+    made, again = game(), game()
+    for seed in range(10):
+        assert str(start(made, seed).spiel) == str(start(again, seed).spiel)
+    seen = {start(game(puzzles=4), seed).spiel.table.givens for seed in range(60)}
+    assert seen == {puzzle_of(4, 6, "any", 0, index)[0] for index in range(4)}
+    other = {puzzle_of(4, 6, "any", 1, index)[0] for index in range(64)}
+    assert len(other & {puzzle_of(4, 6, "any", 0, index)[0] for index in range(64)}) < 8
+    assert game(puzzles=5).spiel.new_initial_state().chance_outcomes() == [(index, 0.2) for index in range(5)]
+
+
+def test_a_given_puzzle_is_the_only_one():
+    made = game(puzzle=PUZZLE, blanks=2)
+    assert made.max_turns == 8
+    state = start(made)
+    assert state.spiel.table.givens == tuple(int(sign) for sign in PUZZLE.replace(" ", "").replace(".", "0"))
+    assert "".join(map(str, state.spiel.table.solution)) == SOLVED
+    assert made.spiel.new_initial_state().chance_outcomes() == [(0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "message"),
+    [
+        ("1" * 15, "has 15 cells"),
+        ("5" + "." * 15, "holds '5'"),
+        ("11" + "." * 14, "no solution"),
+        ("." * 16, "several solutions"),
+        (SOLVED, "no empty cell"),
+        ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
+    ],
+)
+def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
+    with pytest.raises(ConfigError, match=message):
+        game(puzzle=puzzle)
+
+
+def test_a_level_for_which_no_puzzle_is_found_is_refused():
+    with pytest.raises(ConfigError, match="no such puzzle was found"):
+        game(blanks=1, level="search")
+
+
+@pytest.mark.parametrize(
+    "options", [{"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}, {"size": 5}, {"puzzles": 0}, {"level": "hard"}]
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="sudoku"):
+        game(**options)
+
+
+def test_flags_keys_and_views():
+    made = game(puzzle=PUZZLE)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 8)
+    one, two = start(made), start(made)
+    for state, order in ((one, ("r1c2=2", "r1c4=4")), (two, ("r1c4=4", "r1c2=2"))):
+        for word in order:
+            state.apply(word)
+    assert one.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != two.observe(0).key
+    assert one.observe(0).view == two.observe(0).view
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def test_wording():
+    assert [len(game(size=size).vocabulary()) for size in (4, 6, 9)] == [68, 220, 733]
+    state = start(game(puzzle="1.34 34.2 21.3 4321"))
+    assert (
+        state.observe(0).text == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"
+    )
+    state.apply("r2c3=1")
+    assert state.observe(0, 1).text == "."
+    assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")
+    text = start(game(size=6, puzzle="", style="full")).observe(0).text
+    for part in (
+        "6 rows and 6 columns",
+        "box of 2 rows and 3 columns",
+        "ends the game",
+        "1 point if you solve",
+        " | ",
+        "-------------",
+        "r1c2=3",
+    ):
+        assert part in text
+    text = start(game(style="full", wrong="continues", pay="share")).observe(0).text
+    assert "right or wrong" in text and "1/6 point" in text

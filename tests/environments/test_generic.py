@@ -1,0 +1,108 @@
+"""Any OpenSpiel game by name: wording, refusals, simultaneous moves in turn."""
+
+import pyspiel
+import pytest
+
+from sparring.environments.catalogue import game_names, make_game
+from sparring.environments.openspiel.generic_words import one_word
+from sparring.errors import ConfigError, GameError, UnknownNameError
+from sparring.rng import Stream
+
+
+def test_the_catalogue_holds_plug_ins_and_registered_games():
+    assert {"kuhn_poker", "hanabi", "chess", "goofspiel", "matrix_mp"} <= set(game_names())
+
+
+@pytest.mark.parametrize(
+    "name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"]
+)
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_registered_games_play_through_the_adapter(name, style):
+    game = make_game(name, options={"style": style})
+    state, draws, plies = game.reset(Stream.from_seed(0)), Stream.from_seed(1), 0
+    while not state.done and plies < 40:
+        text, legal = state.observe(state.seat, plies and 1).text, state.legal_actions()
+        assert text and (style == "brief" or legal[0] in text)
+        action = legal[draws.integer(plies, len(legal))]
+        assert state.parse(action) == action
+        state.apply(action)
+        plies += 1
+    assert len(state.returns) == game.num_seats
+
+
+def test_a_simultaneous_choice_stays_hidden_from_the_seat_asked_second():
+    game = make_game("matrix_rps")
+    told = set()
+    for action in ("Rock", "Paper", "Scissors"):
+        state = game.reset(Stream.from_seed(0))
+        state.apply(action)
+        told.add((state.seat, state.observe(1).text, state.observe(1).key))
+    assert len(told) == 1 and next(iter(told))[0] == 1
+    state.apply("Rock")
+    assert list(state.returns) == [-1.0, 1.0]
+
+
+def test_full_style_of_a_matrix_game_tells_the_payoffs():
+    text = make_game("matrix_pd", options={"style": "full"}).reset(Stream.from_seed(0)).observe(0).text
+    assert "seat0 Cooperate, seat1 Defect: 0, 10" in text
+
+
+def test_goofspiel_bids_are_hidden_until_both_are_made():
+    game = make_game("goofspiel", options={"num_cards": 4, "imp_info": True, "points_order": "descending"})
+    keys = set()
+    for index in range(4):
+        state = game.reset(Stream.from_seed(0))
+        state.apply_index(index)
+        keys.add(state.observe(1).key)
+    assert len(keys) == 1
+
+
+def test_words_outside_the_vocabulary_are_spelled():
+    game = make_game("breakthrough")
+    assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
+
+
+def test_actions_become_one_word():
+    assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("tic_tac_to", {}, "Did you mean 'tic_tac_toe'"),
+        ("goofspeil", {}, "Did you mean 'goofspiel'"),
+        ("goofspiel", {"num_card": 3}, "Did you mean 'num_cards'"),
+        ("goofspiel", {"style": "breif"}, "Did you mean 'brief'"),
+        ("kuhn_poker", {"player": 3}, "Did you mean 'players'"),
+    ],
+)
+def test_unknown_names_get_a_suggestion(name, options, message):
+    with pytest.raises(UnknownNameError, match=message):
+        make_game(name, options=options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("goofspiel", {"num_cards": "many"}), ("kuhn_poker", {"players": 4}), ("hanabi", {"size": 1})]
+)
+def test_wrong_values_are_refused(name, options):
+    with pytest.raises(ConfigError, match=name):
+        make_game(name, options=options)
+
+
+def test_mean_field_games_are_refused():
+    with pytest.raises(GameError, match="mean-field"):
+        make_game("mfg_crowd_modelling")
+
+
+def test_games_that_need_more_are_refused():
+    with pytest.raises(GameError, match="not numbered"):
+        make_game("crossword")
+    with pytest.raises(ConfigError, match="nfg_game"):
+        make_game("nfg_game")
+
+
+def test_sampled_chance_is_refused():
+    sampled = [kind.short_name for kind in pyspiel.registered_games() if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC]
+    for name in sampled:
+        with pytest.raises(GameError, match="chance"):
+            make_game(name)

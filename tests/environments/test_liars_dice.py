@@ -1,0 +1,44 @@
+"""Liar's dice: order of bids, who wins a doubt."""
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.rng import Stream
+
+
+def test_words_are_openspiels_bids():
+    game = make_game("liars_dice", options={"dice": 2, "sides": 4})
+    state = game.reset(Stream.from_seed(0))
+    for index, word in enumerate(game.words[:-1]):
+        assert state.spiel.action_to_string(0, index) == word
+    assert game.words[-1] == "liar" and "liar" not in state.legal_actions()
+
+
+@pytest.mark.parametrize("dice", [1, 2])
+def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
+    game, root = make_game("liars_dice", options={"dice": dice, "sides": 4}), Stream.from_seed(2)
+    for number in range(200):
+        state = game.reset(root.child(number))
+        rolled = [int(die) for seat in (0, 1) for die in state.observe(seat).text.split()[2:]]
+        assert len(rolled) == 2 * dice
+        legal = state.legal_actions()
+        bid = legal[root.child("bid").integer(number, len(legal))]
+        count, face = map(int, bid.split("-"))
+        state.apply(bid)
+        state.apply("liar")
+        holds = sum(die in (face, 4) for die in rolled) >= count
+        assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])
+
+
+def test_dice_are_told_lowest_first():
+    game = make_game("liars_dice", options={"dice": 3, "sides": 6})
+    for number in range(20):
+        dice = game.reset(Stream.from_seed(number)).observe(1).text.split()[2:]
+        assert dice == sorted(dice)
+
+
+@pytest.mark.parametrize("options", [{"dice": 0}, {"sides": 1}, {"dice": "many"}])
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="liars_dice"):
+        make_game("liars_dice", options=options)

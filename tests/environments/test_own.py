@@ -1,0 +1,196 @@
+"""An environment of one's own that is no game of OpenSpiel's rules: it trains, is measured by its mean return, or is told what it lacks."""
+
+import importlib
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import sparring.environments
+from sparring import cli, registry
+from sparring.environments import catalogue
+from sparring.errors import GameError, SparringError
+
+SOURCE = '''"""Who says the higher number, told at the same time."""
+
+from sparring.types import Observation
+
+
+class Numbers:
+    name, roles, num_seats, max_turns = "numbers", ("left", "right"), 2, 2
+    min_utility, max_utility, zero_sum, cooperative, utility_sum, brief, style = -1.0, 1.0, True, False, 0.0, True, "brief"
+
+    def vocabulary(self):
+        return ("numbers", "one", "two", "three")
+
+    def correction(self, state, said, played=None):
+        return "numbers"
+
+    def reset(self, stream):
+        return Course(self)
+
+
+class Course:
+    def __init__(self, game):
+        self.game, self.said = game, []
+
+    @property
+    def plies(self):
+        return len(self.said)
+
+    @property
+    def done(self):
+        return len(self.said) == 2
+
+    @property
+    def seat(self):
+        return -1 if self.done else len(self.said)
+
+    @property
+    def returns(self):
+        if not self.done:
+            return (0.0, 0.0)
+        left, right = (("one", "two", "three").index(word) for word in self.said)
+        won = float((left > right) - (left < right))
+        return (won, -won)
+
+    def observe(self, seat, since=0):
+        return Observation(text="numbers", key=f"numbers {seat}", view="")
+
+    def legal_actions(self):
+        return () if self.done else ("one", "two", "three")
+
+    def parse(self, reply, exact=False):
+        return reply if reply in ("one", "two", "three") else None
+
+    def apply(self, action):
+        self.said.append(action)
+
+
+def numbers(*, style: str = "brief"):
+    """A game of one's own."""
+    return Numbers()
+'''
+
+QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "environments=[{name: numbers}]"]
+
+
+def call(*arguments, text=None):
+    """Return the outcome of a command."""
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
+
+
+@pytest.fixture(scope="module")
+def slot(tmp_path_factory):
+    """Return a folder that belongs to the slot of games for a while."""
+    folder = tmp_path_factory.mktemp("own")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(folder)])
+        patch.setattr(sys, "dont_write_bytecode", True)  # sources of one size written within a second would be taken for the same
+        yield folder
+    forget()
+
+
+def forget():
+    """Let the slot be looked through anew."""
+    sys.modules.pop("sparring.environments.numbers", None)
+    importlib.invalidate_caches()
+    registry.forget()
+    catalogue.game_names.cache_clear()
+
+
+@pytest.fixture
+def put(slot):
+    """Return a function that puts another source in the place of the environment."""
+
+    def write(source):
+        (slot / "numbers.py").write_text(source)
+        forget()
+
+    yield write
+    write(SOURCE)
+
+
+@pytest.fixture(scope="module")
+def trained(slot, tmp_path_factory):
+    """Return a run of the environment of one's own."""
+    (slot / "numbers.py").write_text(SOURCE)
+    forget()
+    run = tmp_path_factory.mktemp("trained") / "run"
+    outcome = call("train", "kuhn-tiny", *QUICK, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run)
+    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
+    return run
+
+
+def test_it_trains_and_its_mean_return_is_measured(trained):
+    last = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()][-1]
+    assert "match/numbers/random/left/return" in last and "nash_conv/numbers" not in last
+    outcome = call("evaluate", trained, "--games", 6, "--json")
+    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
+    result = json.loads(outcome.stdout)
+    assert {row["role"] for row in result["matches"]} == {"left", "right"}
+    assert any("numbers: no exact figures" in note for note in result["notes"])
+    assert any("numbers: no regret" in note for note in result["notes"])
+    outcome = call("evaluate", trained, "--games", 4, "--league", "--json")
+    assert outcome.exit_code == 0, (outcome.output, outcome.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["play", "{run}"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "cfr"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "mcts"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "minimax"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "minimax"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "cfr"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "mcts"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "noisy"],
+        ["evaluate", "{run}", "--suite", "{suite}", "--workers", "1"],
+        ["credit", "compare", "--environment", "numbers", "--episodes", "640", "--estimators", "rloo"],
+        ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: minimax}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: cfr}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "credit={name: exact_advantage}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "rollout.playouts=2", "rewards=[{name: playout_value}]", "reorder_outcomes=true", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "rollout.group_size=4", "rollout.plan={name: branch}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "matchmaker={name: mixed, past: 0, bots: {cfr: 1.0}}", "--run", "{new}"],
+        ["train", "kuhn-tiny", *QUICK, "environments.0.illegal={payoff: mars}", "--run", "{new}"],
+        ["explain", "numbers"],
+        ["list", "environments", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, trained, tmp_path):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("rows: [{name: a, game: numbers, role: trained, kind: exact}]")
+    places = {"{run}": str(trained), "{suite}": str(suite), "{new}": str(tmp_path / "new")}
+    outcome = call(*(places.get(argument, argument) for argument in arguments), text="one\n" * 20)
+    if outcome.exception is None:
+        return
+    assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
+    said = str(outcome.exception)
+    assert "numbers" in said.lower() and "\n" not in said, said
+
+
+@pytest.mark.parametrize(
+    ("line", "lacking"),
+    [
+        ("    def reset(self, stream):", "reset"),
+        ('    name, roles, num_seats, max_turns = "numbers", ("left", "right"), 2, 2', "roles, num_seats, max_turns"),
+    ],
+)
+def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking, put, tmp_path):
+    put(SOURCE.replace(line, "    spare = 1" if "def" not in line else "    def spare(self, stream):"))
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+    assert isinstance(outcome.exception, GameError), repr(outcome.exception)
+    assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {lacking}" in str(outcome.exception)
+
+
+@pytest.mark.parametrize("name", ["observe", "legal_actions", "parse", "apply", "plies", "seat", "done", "returns", "vocabulary"])
+def test_a_course_without_what_play_needs_is_refused_by_name(name, put, tmp_path):
+    put(SOURCE.replace(f"    def {name}(self", f"    def spare_{name}(self"))
+    outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+    assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
+    said = str(outcome.exception)
+    assert repr(name) in said and "numbers" in said and "\n" not in said

@@ -1,0 +1,122 @@
+"""Games as people see them: rules, pictures and show-downs of every game, and no look at what is hidden."""
+
+import re
+
+import pytest
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.rng import Stream
+
+NAMES = registry.names("environments")
+SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
+TREES = ("kuhn_poker", "leduc_poker", "liars_dice", "tiny_hanabi", "signalling", "kuhn_rounds", "repeated_dilemma", "needle_chain")
+
+
+def played(game, seed=0):
+    """Yield the states of a random play, the last one included."""
+    state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed + 1)
+    yield state.clone()
+    while not state.done:
+        legal = state.legal_actions()
+        state.apply(legal[draws.integer(state.plies, len(legal))])
+        yield state.clone()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_game_has_rules_in_sentences(name):
+    rules = rules_of(for_people(make_game(name)))
+    assert 2 <= len(re.findall(r"[.!?](?:\s|$)", rules)) <= 14
+    assert len(rules) < 1200
+
+
+def test_a_game_without_words_of_its_own_says_what_is_known():
+    rules = rules_of(for_people(make_game("breakthrough")))
+    assert "'Breakthrough'" in rules and "nothing is hidden" in rules and "zero-sum" in rules
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_whole_play_can_be_seen_from_every_seat(name):
+    game = make_game(name)
+    told = for_people(game)
+    assert told.style == "full" and told.name == game.name
+    for state in played(game):
+        for seat in range(game.num_seats) if state.done else (state.seat,):
+            assert seen_by(told, state, seat).strip()
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_nobody_sees_what_is_hidden(name):
+    """Wherever a seat cannot tell two positions apart, it is shown the same."""
+    game = make_game(name, options=SMALL.get(name, {}))
+    told, seen, stack = for_people(game), {}, [game.spiel.new_initial_state()]
+    while stack:
+        spiel = stack.pop()
+        if spiel.is_terminal():
+            continue
+        if not spiel.is_chance_node():
+            state = game.state_of(spiel)
+            key = (state.seat, game.key(state, state.seat))
+            text = seen_by(told, state, state.seat)
+            assert seen.setdefault(key, text) == text
+        stack += [spiel.child(index) for index in spiel.legal_actions()]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kuhn_poker", r"The cards: first (Jack|Queen|King), second (Jack|Queen|King)\."),
+        ("leduc_poker", r"The private cards: first (Jack|Queen|King), second"),
+        ("liars_dice", r"The dice: seat0 [1-6], seat1 [1-6]\."),
+        ("tiny_hanabi", r"The cards: seat0 d[01], seat1 d[01]\."),
+        ("signalling", r"The colour was (red|green)\."),
+        ("simple_negotiation", r"to seat0 wood 5, gold 15; to seat1 wood 15, gold 5"),
+        ("needle_chain", r"Step 3 mattered, and green was right\."),
+        ("kuhn_rounds", r"The cards of each round, seat0 and seat1: [JQK] [JQK]"),
+        ("hanabi", r"The hands: seat0 [RY]\d"),
+        ("battleship_hunt", r"The ships: [a-d][1-4] [a-d][1-4]"),
+        ("minesweeper", r"r1  [.*\d]  [.*\d]"),
+        ("sudoku", r"The solution:\n\d \d \| \d \d"),
+        ("zebra", r"The solution:\nhouse 1: colour \w+, drink"),
+        ("tic_tac_toe", r"^$"),
+    ],
+)
+def test_the_show_down_tells_what_was_hidden(name, words):
+    game = for_people(make_game(name))
+    *_, last = played(game)
+    assert re.search(words, game.revealed(last)), game.revealed(last)
+
+
+@pytest.mark.parametrize(
+    ("name", "picture"),
+    [
+        ("tic_tac_toe", "  a b c\n1 . . ."),
+        ("connect_four", "1 2 3 4 5 6 7"),
+        ("sudoku", " c 1 2   3 4\nr1 "),
+        ("minesweeper", "    c1 c2 c3 c4\nr1  .  .  .  ."),
+        ("nim", "The piles now: a has 1"),
+        ("sokoban", "#"),
+        ("kuhn_poker", "Chips in the pot: 1 from first, 1 from second. Betting so far: none."),
+        ("leduc_poker", "Chips in the pot: 1 from first, 1 from second."),
+        ("breakthrough", "8bbbbbbbb"),
+    ],
+)
+def test_boards_have_coordinates_and_pots_their_chips(name, picture):
+    game = make_game(name)
+    state = game.reset(Stream.from_seed(0))
+    assert picture in seen_by(for_people(game), state, state.seat)
+
+
+def test_the_last_move_of_others_is_told():
+    game = make_game("tic_tac_toe")
+    state = game.reset(Stream.from_seed(0))
+    for move in ("b2", "a1", "c3"):
+        state.apply(move)
+    assert seen_by(for_people(game), state, 1).startswith("The player 'X' chose c3.")
+
+
+def test_long_lists_are_shortened_and_long_lines_broken():
+    assert listed(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
+    assert wrapped("aa bb\ncc", width=3) == "aa\nbb\ncc"
+    assert wrapped("a  b\n  c") == "a  b\n  c"

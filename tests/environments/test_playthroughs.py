@@ -1,0 +1,57 @@
+"""Whole games, word by word, as kept in tests/golden. Write them anew with SPARRING_WRITE_GOLDEN=1 and read the difference."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.rng import Stream
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+EXTRA = {
+    "kuhn_poker": {"players": 3},
+    "leduc_poker": {"players": 3},
+    "hanabi": {"players": 3},
+    "liars_dice": {"dice": 2, "sides": 4},
+    "kuhn_rounds": {"rounds": 2, "outcome": "sign"},
+    "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
+    "needle_chain": {"length": 3, "actions": 3, "needle": 2},
+    "signalling": {"types": 3, "rounds": 2},
+    "sudoku": {"wrong": "continues", "pay": "share", "level": "naked"},
+    "zebra": {"houses": 2, "attributes": 2, "wrong": "continues", "pay": "share", "kinds": "links"},
+    "minesweeper": {"rows": 3, "columns": 3, "mines": 2, "flags": True},
+    "twenty_questions": {"objects": 4, "attributes": 2, "values": 2, "noise": 0.3, "cost": 0.05},
+    "urn": {"urns": 3, "colours": 3, "cost": 0.0},
+}
+
+
+def playthrough(name, options):
+    """Return a game of random play as text: what each seat is told, what it plays, the returns, the vocabulary."""
+    game = make_game(name, options=options)
+    state, draws = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
+    told = [0] * game.num_seats
+    lines = [f"== {name} {options} roles {game.roles} utilities {game.min_utility} to {game.max_utility} sum {game.utility_sum}"]
+    while not state.done:
+        seat, legal = state.seat, state.legal_actions()
+        action = legal[draws.integer(state.plies, len(legal))]
+        lines += [f"[{game.roles[seat]} is told] {state.observe(seat, told[seat]).text}", f"[{game.roles[seat]} plays] {action}"]
+        state.apply(action)
+        told[seat] = state.plies
+    lines += [f"[{role} is told] {state.observe(seat, told[seat]).text}" for seat, role in enumerate(game.roles)]
+    return "\n".join([*lines, f"[returns] {list(state.returns)}", ""])
+
+
+@pytest.mark.parametrize("name", registry.names("environments"))
+def test_playthrough(name):
+    variants = [{"style": "brief"}, {"style": "full"}, *([{**EXTRA[name], "style": "brief"}] if name in EXTRA else [])]
+    text = "\n".join(playthrough(name, options) for options in variants)
+    path = GOLDEN / f"game_{name}.txt"
+    if os.environ.get("SPARRING_WRITE_GOLDEN"):
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_no_playthrough_is_left_over():
+    assert {path.stem.removeprefix("game_") for path in GOLDEN.glob("game_*.txt")} == set(registry.names("environments"))

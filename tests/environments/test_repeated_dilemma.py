@@ -1,0 +1,168 @@
+"""Repeated dilemma: payoffs, what is hidden until a round ends, equilibrium and uniform play by hand, agreement with OpenSpiel."""
+
+import itertools
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import TabularScorer, UniformScorer
+from sparring.rng import Stream
+
+C, D = "cooperate", "defect"
+
+
+def game(**options):
+    return make_game("repeated_dilemma", options=options)
+
+
+def played(made, *words):
+    state = made.reset(Stream.from_seed(0))
+    for word in words:
+        state.apply(word)
+    return state
+
+
+@pytest.mark.parametrize(("words", "pay"), [((C, C), (3, 3)), ((C, D), (0, 5)), ((D, C), (5, 0)), ((D, D), (1, 1))])
+def test_payoffs_of_a_round(words, pay):
+    assert played(game(rounds=1), *words).returns == pay
+    assert played(game(), *words).returns == pay
+    assert played(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
+    other = game(rounds=1, temptation=2, reward=1.5, punishment=0, sucker=-1)
+    assert played(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
+
+
+def test_rewards_are_paid_as_rounds_end():
+    spiel, paid = game().spiel.new_initial_state(), []
+    for index in (1, 0, 1, 1):
+        spiel.apply_action(index)
+        paid.append(spiel.rewards())
+    assert paid == [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
+    assert played(game(), C, D, C).returns == (0.0, 5.0)
+
+
+def test_it_is_openspiels_prisoners_dilemma_repeated():
+    utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
+    made = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
+    theirs = pyspiel.convert_to_turn_based(pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2}))
+    assert pyspiel.load_matrix_game("matrix_pd").row_utilities().tolist() == utilities
+    for moves in itertools.product((0, 1), repeat=4):
+        mine, other = made.spiel.new_initial_state(), theirs.new_initial_state()
+        for index in moves:
+            assert mine.current_player() == other.current_player()
+            mine.apply_action(index)
+            other.apply_action(index)
+        assert mine.is_terminal() and other.is_terminal()
+        assert mine.returns() == other.returns()
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_the_second_seat_does_not_see_the_open_choice(style):
+    made = game(style=style, rounds=3)
+    for before in ((), (C, D), (D, D, C, D)):
+        seen = [played(made, *before, choice) for choice in (C, D)]
+        for since in (0, len(before)):
+            assert seen[0].observe(1, since) == seen[1].observe(1, since)
+        assert seen[0].observe(0).key != seen[1].observe(0).key
+        after = [played(made, *before, choice, C).observe(1) for choice in (C, D)]
+        assert after[0].key != after[1].key and after[0].text != after[1].text and after[0].view != after[1].view
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_uniform_play_and_its_exploitability_by_hand(rounds):
+    made = game(rounds=rounds)
+    states = enumerate_info_states(made)
+    report = nash_conv(made, states, UniformScorer())
+    assert len(states) == 2 * (4**rounds - 1) // 3
+    assert report.values == pytest.approx((2.25 * rounds,) * 2)  # (5 + 3 + 1 + 0) / 4 in each round
+    assert report.gains == pytest.approx((0.75 * rounds,) * 2)  # defecting earns (5 + 1) / 2
+    assert report.best_joint_value is None
+
+
+def fixed(made, choose):
+    """Return the report of the policy that plays ``choose(query)`` everywhere."""
+    states = enumerate_info_states(made)
+    return nash_conv(made, states, TabularScorer({(q.seat, q.key): {choose(q): 1.0} for q in states.queries}))
+
+
+def tit_for_tat(query):
+    """Cooperate at first, then do what the other seat did in the round before."""
+    return query.observations[-1] if query.actions else C
+
+
+def test_defecting_is_the_equilibrium_and_nothing_kinder_is():
+    report = fixed(game(), lambda query: D)
+    assert (report.values, report.nash_conv) == ((2.0, 2.0), 0.0)
+    report = fixed(game(), lambda query: C)
+    assert (report.values, report.gains) == ((6.0, 6.0), (4.0, 4.0))  # 5 instead of 3, twice
+    report = fixed(game(), tit_for_tat)
+    assert (report.values, report.gains) == ((6.0, 6.0), (2.0, 2.0))  # defect in the last round: 3 + 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_random_games_keep_bounds_rewards_and_recall(data):
+    sucker, steps = data.draw(st.floats(-5, 5)), data.draw(st.tuples(*[st.floats(0.1, 5)] * 3))
+    _, punishment, reward, temptation = itertools.accumulate(steps, initial=sucker)
+    made = game(rounds=data.draw(st.integers(1, 6)), sucker=sucker, punishment=punishment, reward=reward, temptation=temptation)
+    spiel, before, total = made.spiel.new_initial_state(), ["0: ", "1: "], [0.0, 0.0]
+    while not spiel.is_terminal():
+        spiel = spiel.child(data.draw(st.sampled_from(spiel.legal_actions())))
+        total = [a + b for a, b in zip(total, spiel.rewards(), strict=True)]
+        assert total == pytest.approx(spiel.returns())
+        for seat in (0, 1):
+            key = spiel.information_state_string(seat)
+            assert key.startswith(before[seat])
+            before[seat] = key
+    assert made.min_utility - 1e-9 <= min(spiel.returns()) <= max(spiel.returns()) <= made.max_utility + 1e-9
+    assert spiel.move_number() == made.max_turns
+
+
+def test_views_show_the_last_round_only():
+    made = game(rounds=3)
+    one, two = played(made, C, C, D, C), played(made, D, D, D, C)
+    for seat in (0, 1):
+        assert one.observe(seat).view == two.observe(seat).view == "round 3: dc"
+        assert one.observe(seat).key != two.observe(seat).key
+    assert played(made, D, C).observe(1).view == "round 2: dc"
+
+
+def test_flags_and_openspiels_own_checks():
+    made = game(rounds=3, sucker=-1)
+    assert (made.cooperative, made.zero_sum, made.utility_sum, made.min_utility, made.max_utility) == (False, False, None, -3.0, 15.0)
+    assert made.illegal.forfeit_returns(made, played(made, C, D), 0) == (-3.0, 5.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=10, serialize=True, verbose=False)
+
+
+def test_wording():
+    made = game()
+    assert made.vocabulary() == tuple(sorted([".", "illegal", "dilemma", "row", "column", C, D]))
+    assert played(made, C).observe(1).text == "dilemma column"
+    assert played(made, C, D).observe(0, 1).text == D
+    assert played(made, C, D, D).observe(1, 2).text == C
+    assert played(made, C, D, D).observe(0).text == "dilemma row cooperate defect defect"
+    assert played(made, C, D, D).observe(1).text == "dilemma column defect cooperate"
+    assert played(made, C, D, D, D).observe(0, 3).text == D
+    text = played(game(style="full"), C, D, D).observe(1, 2).text
+    for part in (
+        "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
+        "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.",
+        "Legal actions: cooperate, defect.",
+    ):
+        assert part in text
+    assert "Round 2" not in text
+    assert "Round 2: you chose defect." in played(game(style="full"), C, D, D).observe(0).text
+    assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
+
+
+@pytest.mark.parametrize(
+    "options", [{"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}, {"temptation": "inf"}, {"sucker": "nan"}]
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="repeated_dilemma"):
+        game(**options)

@@ -1,0 +1,62 @@
+"""Replies of any shape are read in time that grows with their length alone: a model cannot stall a run by what it says."""
+
+import random
+import re
+import time
+
+import pytest
+
+from sparring.environments.reply import ReplyParser
+from sparring.ops.calls import calls_of
+from sparring.render.answers import answer_format
+
+LENGTH = 60_000  # a pattern that goes back over them takes tens of seconds
+WORDS = [f"wood{give}-gold{ask}" for give in range(1, 11) for ask in range(1, 11)] + ["accept", "deny", "r1c2=3"]
+UNITS = ["[", "**", " ", "answer:[", "</think><answer>", "</think> ", "\\boxed{", "wood1"]
+HEADS = ["", "answer", "<answer>"]
+READERS = {
+    "reply": ReplyParser(WORDS).find,
+    "calls": calls_of,
+    **{
+        f"{name}-{thinking}": answer_format(name, thinking=thinking).read
+        for name in ("tagged", "boxed", "exact")
+        for thinking in (True, False)
+    },
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_reply_takes_long_to_read(reader):
+    for head in HEADS:
+        for unit in UNITS:
+            text = head + unit * (LENGTH // len(unit)) + "x"
+            began = time.process_time()
+            READERS[reader](text)
+            assert time.process_time() - began < 3, (head, unit)
+
+
+def test_thoughts_and_action_are_parted_as_by_the_pattern_of_the_whole():
+    pattern = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
+    parts = ["<think>", "</think>", "<answer>", "</answer>", " ", "\n", "a", "</think><answer>"]
+    generator, read, found = random.Random(0), answer_format("tagged", thinking=True).read, 0
+    for _ in range(20_000):
+        text = "".join(generator.choices(parts, k=generator.randrange(9))) + generator.choice(["", "</answer>"])
+        match = pattern.fullmatch(("<think>\n" + text).strip())
+        assert read(text) == (match[2].strip() if match else None), text
+        found += match is not None
+    assert found > 1000
+
+
+def test_marks_are_found_as_before():
+    mark = r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[:=]?\s*[\"'`*\[(<{]*|\[\s*|<\s*|boxed\{\s*|\*\*\s*)"
+    before, after = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))", r"(?!\w|-\w|[.,]\d|%)"
+    words = ["bet", "pass", "(1,2)", "3", "is"]
+    choice = "|".join(re.escape(word) for word in sorted(words, key=lambda word: (-len(word), word)))
+    old = [re.compile(f"{front}{before}({choice}){after}", re.IGNORECASE) for front in (mark, "")]
+    generator, parser = random.Random(1), ReplyParser(words)
+    parts = ["bet", "pass", "(1,2)", "3", "answer", "is", " ", "  ", ":", "=", "[", "(", "**", "BET", "-", ".", "boxed{", "x"]
+    for _ in range(20_000):
+        text = "".join(generator.choices(parts, k=generator.randrange(8))).strip()
+        found = [pattern.findall(text) for pattern in old]
+        expected = next((words[-1].lower() for words in found if words), None)
+        assert parser.find(text) == (expected if parser.word(text) is None else parser.word(text)), text

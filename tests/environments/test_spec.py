@@ -1,0 +1,102 @@
+"""Environments as values: written as JSON, read, and made again the same."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparring
+from sparring.config import EnvironmentConfig
+from sparring.environments.catalogue import configured_game, from_spec, make_game
+from sparring.environments.spec import plain, spec_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+from sparring.types import EnvironmentSpec
+
+MADE = [
+    ("kuhn_poker", {"players": 3}, {}, None),
+    ("sudoku", {"size": 4, "blanks": 3}, {"rule": "retry", "retries": 1, "penalty": 0.25}, "small"),
+    ("tic_tac_toe", {"style": "full"}, {"rule": "random"}, None),
+    ("nim", {"pile_sizes": "1;2"}, {"payoff": "spiral"}, "two piles"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "illegal", "label"), MADE)
+def test_a_spec_goes_to_json_and_back_and_makes_the_same_game(name, options, illegal, label):
+    game = configured_game(EnvironmentConfig(name=name, options=options, illegal=illegal, label=None if label is None else label.replace(" ", "-")))
+    spec = spec_of(game)
+    again = EnvironmentSpec(**json.loads(json.dumps(asdict(spec))))
+    assert again == spec and spec.name == name and spec.version == 1
+    other = from_spec(again)
+    assert (other.name, other.illegal, other.num_seats) == (game.name, game.illegal, game.num_seats)
+    for number in range(5):
+        left, right = (made.reset(Stream(number)) for made in (game, other))
+        while not left.done:
+            assert left.observe(left.seat, 0) == right.observe(right.seat, 0) and left.legal_actions() == right.legal_actions()
+            action = left.legal_actions()[number % len(left.legal_actions())]
+            left.apply(action)
+            right.apply(action)
+        assert left.returns == right.returns
+    assert spec_of(other) == spec
+
+
+def test_another_version_of_the_rules_is_refused(monkeypatch):
+    spec = spec_of(make_game("kuhn_poker"))
+    monkeypatch.setattr("sparring.environments.catalogue.version_of", lambda game: 2)
+    with pytest.raises(GameError, match="'kuhn_poker' has version 2 here, and version 1 is asked for"):
+        from_spec(spec)
+
+
+def test_rules_that_no_name_makes_have_none():
+    game = make_game("kuhn_poker")
+    game.made_by = None
+    assert spec_of(game) is None
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5))
+def test_what_json_holds_stays_as_it_is(value):
+    assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
+
+
+def test_what_json_has_no_form_for_is_text():
+    assert plain({1: (2, {3: {4}})}) == {"1": [2, {"3": "{4}"}]}
+
+
+def test_the_public_api_makes_an_environment_of_an_episode():
+    (episode,) = sparring.play(sparring.make_environment("nim", pile_sizes="1;2"), ["random", "random"])
+    assert spec_of(sparring.make_environment(episode.environment)) == episode.environment
+    with pytest.raises(ConfigError, match="leave the others out"):
+        sparring.make_environment(episode.environment, pile_sizes="1;2")
+
+
+def test_an_environment_of_ones_own_that_no_name_makes_plays():
+    game = make_game("nim", options={"pile_sizes": "1;2"})
+    del game.made_by
+    (episode,) = sparring.play(game, ["random", "random"])
+    assert episode.environment is None
+
+
+@pytest.mark.parametrize(("version", "known"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
+def test_the_version_is_a_whole_number(version, known):
+    game = make_game("kuhn_poker")
+    game.version = version
+    assert spec_of(game).version == known
+
+
+def test_a_spec_is_made_once_and_follows_what_it_says():
+    game = make_game("kuhn_poker")
+    first = spec_of(game)
+    assert spec_of(game) is first
+    game.name = "other"
+    assert spec_of(game).label == "other" and first.label == ""
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": 5}, {"name": ["a"]}, {"options": [1]}, {"illegal": "x"}, {"label": 5}, {"label": "\x1b"}, {"version": "1"}, {"version": True}]
+)
+def test_a_spec_from_elsewhere_is_checked(wrong):
+    with pytest.raises(ConfigError) as caught:
+        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **wrong}))
+    assert next(iter(wrong)) in str(caught.value)

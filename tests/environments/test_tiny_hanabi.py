@@ -1,0 +1,23 @@
+"""Tiny Hanabi: words and payoffs."""
+
+from sparring.environments.catalogue import make_game
+
+
+def dealt(style, *actions):
+    game = make_game("tiny_hanabi", options={"style": style})
+    spiel = game.spiel.new_initial_state()
+    for action in actions:
+        spiel.apply_action(action)
+    return game.state_of(spiel)
+
+
+def test_the_second_seat_sees_its_card_and_the_first_action():
+    assert dealt("brief", 0, 1).observe(0).text == "tinyhanabi seat0 d0"
+    assert dealt("brief", 0, 1, 2).observe(1).text == "tinyhanabi seat1 d1 a2"
+
+
+def test_rules_list_the_payoffs_that_are_paid():
+    rules = make_game("tiny_hanabi", options={"style": "full"}).rules
+    assert "d0, d0: a0, a0 = 10; a0, a1 = 0; a0, a2 = 0; a1, a0 = 4; a1, a1 = 8; a1, a2 = 4; a2, a0 = 10" in rules
+    assert rules.count(" = ") == 1 + 36
+    assert dealt("brief", 0, 0, 1, 1).returns == (8.0, 8.0)

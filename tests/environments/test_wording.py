@@ -1,0 +1,54 @@
+"""What a seat is told depends on what it can know, in games that hide events from it."""
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.rng import Stream
+
+HIDING = [
+    ("phantom_ttt", {}),
+    ("dark_hex", {"num_rows": 3, "num_cols": 3}),
+    ("goofspiel", {"num_cards": 4, "imp_info": True}),
+    ("oshi_zumo", {"coins": 4, "size": 1, "horizon": 6}),
+    ("battleship", {"board_width": 2, "board_height": 2, "ship_sizes": "[1]", "ship_values": "[1]"}),
+    ("kuhn_poker", {}),
+    ("leduc_poker", {}),
+    ("liars_dice", {}),
+    ("tiny_hanabi", {}),
+    ("signalling", {"types": 3, "signals": 2, "rounds": 2}),
+]
+
+
+def tellings(name, options, style, games):
+    """Yield ((seat, information state, whether it has been told before), text) of every turn of random games."""
+    game = make_game(name, options={**options, "style": style})
+    for number in range(games):
+        state, since, draws = game.reset(Stream.from_seed(number)), {}, Stream.from_seed(1000 + number)
+        while not state.done:
+            seat, legal = state.seat, state.legal_actions()
+            told = state.observe(seat, since.get(seat, 0))
+            yield (seat, told.key, seat in since), told.text
+            since[seat] = state.plies + 1
+            state.apply(legal[draws.integer(state.plies, len(legal))])
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize(("name", "options"), HIDING)
+def test_two_states_of_one_information_state_are_told_in_the_same_words(name, options, style):
+    texts, met = {}, 0
+    for known, text in tellings(name, options, style, games=40):
+        met += known in texts
+        assert texts.setdefault(known, text) == text
+    assert met > 20
+
+
+def test_the_example_tells_nothing_of_tries_that_were_hidden():
+    game = make_game("phantom_ttt", options={"style": "full"})
+    texts = []
+    for history in ((6, 6, 0), (6, 5)):  # the second player tried a taken field first, or not
+        state = game.reset(Stream.from_seed(0))
+        for index in history:
+            state.apply(state.legal_actions()[state.spiel.legal_actions().index(index)])
+        seat = state.seat
+        texts.append((seat, state.observe(seat, 0).key, state.observe(seat, 0).text))
+    assert texts[0] == texts[1]

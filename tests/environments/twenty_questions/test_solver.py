@@ -1,0 +1,172 @@
+"""The solver of twenty questions against all worlds and all plays, by hand, its short cut against exact values, reductions."""
+
+import importlib.util
+from math import log
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.twenty_questions.solver import (
+    Noisy,
+    Truthful,
+    entropy,
+    inquest,
+    reachable,
+)
+from sparring.parts import load_part
+from sparring.rng import Stream
+
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
+worlds = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(worlds)
+
+
+def game(**options):
+    return make_game("twenty_questions", options=options)
+
+
+def belief(state, **options):
+    return registry.with_options(load_part("environments", "twenty_questions", "solver"), options)(state)
+
+
+SMALL = [
+    {"objects": 4, "attributes": 2, "values": 2, "questions": 2, "tables": 2, "cost": 0.05, "noise": 0.2},
+    {"objects": 3, "attributes": 1, "values": 3, "questions": 3, "tables": 1, "noise": 0.1},
+    {"objects": 5, "attributes": 2, "values": 3, "questions": 2, "tables": 3, "cost": 0.3},
+    {"objects": 6, "attributes": 2, "values": 3, "questions": 3, "tables": 2},
+]
+
+
+@pytest.mark.parametrize("options", SMALL, ids=["noise-cost", "noise", "cost", "plain"])
+@pytest.mark.parametrize("prior", ["uniform", "bank"])
+def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
+    seen = set()
+    for state in worlds.played(game(**options), 10):
+        if state.observe(0).key in seen or (not state.plies and len(seen) > 8):
+            continue
+        seen.add(state.observe(0).key)
+        values, hidden = worlds.judged(state)
+        found = belief(state, prior=prior)
+        assert found.values == pytest.approx(values, abs=1e-12)
+        assert found.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+    assert len(seen) > 8
+
+
+def cube(**options):
+    """Return the opening of a game with all 8 combinations of 3 attributes with 2 values."""
+    return game(objects=8, attributes=3, values=2, **options).reset(Stream.from_seed(0))
+
+
+@pytest.mark.parametrize(("questions", "value"), [(1, 2 / 8), (2, 4 / 8), (3, 1.0), (7, 1.0)])
+def test_halving_by_hand(questions, value):
+    found = belief(cube(questions=questions))
+    assert found.values == pytest.approx([value] * 6 + [1 / 8] * 8)
+    assert found.entropy == pytest.approx(log(8))
+
+
+def test_questions_cost_what_they_cost_those_already_asked_too():
+    state = cube(questions=3, cost=0.1)
+    assert max(belief(state).values) == pytest.approx(0.7)
+    state.apply("red")
+    state.apply("red")  # tells nothing new
+    found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
+    assert found["red"] == pytest.approx(0.25 - 0.3) and found["small"] == pytest.approx(0.5 - 0.3)
+    assert sorted(set(found.values()))[:1] == [pytest.approx(-0.2)]  # to guess what cannot be it
+
+
+def test_a_dear_question_is_worth_less_than_a_guess():
+    found = belief(cube(questions=3, cost=0.5))
+    assert max(found.values[:6]) == pytest.approx(2 / 8 - 0.5) and found.values[6] == 1 / 8
+
+
+def test_one_noisy_answer_by_hand():
+    state = game(objects=2, attributes=1, values=2, questions=3, noise=0.25, tables=1).reset(Stream.from_seed(0))
+    found = dict(zip(state.legal_actions(), belief(state).values, strict=True))
+    right = 0.75**3 + 3 * 0.75**2 * 0.25  # the majority of three answers
+    assert found["red"] == pytest.approx(right) and found["green"] == pytest.approx(right)
+    state.apply("red")
+    posterior = sorted(belief(state).values[-2:])
+    assert posterior == pytest.approx([0.25, 0.75])
+    assert belief(state).entropy == pytest.approx(-0.25 * log(0.25) - 0.75 * log(0.75))
+
+
+def test_noise_near_nothing_is_no_noise():
+    truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
+    for one, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
+        if one.legal_actions() == other.legal_actions() and one.observe(0).key == other.observe(0).key:
+            assert belief(one).values == pytest.approx(belief(other).values, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
+    made = game(
+        objects=data.draw(st.integers(2, 6)),
+        attributes=2,
+        values=3,
+        questions=data.draw(st.integers(1, 3)),
+        noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])),
+        cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])),
+        tables=3,
+    )
+    for state in worlds.played(made, 2, seed=data.draw(st.integers(0, 99))):
+        exact, short = belief(state), belief(state, beliefs=1)
+        assert exact.certainty == 1.0 and exact.bound == 0.0
+        assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
+        open_question = state.spiel.table.asked < made.spiel.opening.questions and exact.entropy > 0.0
+        assert short.certainty == (0.5 if open_question else 1.0)
+        assert short.entropy == exact.entropy
+
+
+def test_the_short_cut_asks_what_tells_most():
+    state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
+    found = belief(state, beliefs=100)
+    assert found.certainty == 0.5 and found.bound > 0.0
+    assert len({round(value, 12) for value in found.values[:9]}) == 1  # a third against two thirds, each of them
+    for _ in range(2):
+        state.apply("red")
+    told = belief(state, beliefs=100)
+    wasted = told.values[state.legal_actions().index("red")]
+    assert wasted == min(told.values[:9]) < max(told.values[:9])
+
+
+def test_large_games_are_answered_within_the_budget():
+    state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
+    while not state.done:
+        found = belief(state, beliefs=2000)
+        assert found.certainty in (0.5, 1.0) and (found.bound == 0.0) == (found.certainty == 1.0)
+        state.apply(state.legal_actions()[max(range(len(found.values)), key=found.values.__getitem__)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), noise=st.sampled_from([0.0, 0.05, 0.3]))
+def test_a_question_never_adds_to_the_expected_entropy_and_values_are_bounded(seed, noise):
+    made = game(noise=noise, questions=3)
+    for state in worlds.played(made, 1, seed):
+        table = state.spiel.table
+        best = inquest(table.rows, table.values, noise, 0.0)
+        now, left = best.now(table), table.questions - table.asked
+        chances = best.chances(now)
+        assert sum(chances) == pytest.approx(1.0) and chances[table.hidden] > 0.0
+        for yes in best.yes:
+            chance, one, other = best.split(now, yes)
+            after = chance * entropy(best.chances(one)) + (1 - chance) * entropy(best.chances(other))
+            assert after <= entropy(chances) + 1e-12
+        assert max(chances) - 1e-12 <= best.value(now, left) <= reachable(chances, left, noise) + 1e-12
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_count_made_beforehand_is_no_less_than_what_is_reached(noise):
+    for state in worlds.played(game(questions=3, tables=4, noise=noise), 4):
+        table = state.spiel.table
+        kinds, things = table.kinds, table.objects
+        yes = tuple(sum(table.truth(thing, kind) << thing for thing in range(things)) for kind in range(kinds))
+        fresh = Noisy(yes, things, 0.0, noise) if noise else Truthful(yes, things, 0.0)
+        now, left = fresh.now(table), table.questions - table.asked
+        fresh.value(now, left)
+        assert len({reached for reached, _ in fresh._known}) <= fresh.size(now, left)

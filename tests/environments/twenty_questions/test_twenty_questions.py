@@ -1,0 +1,162 @@
+"""Twenty questions: tables by count, play against an independent judge, answers that are wrong as often as they should be, the wording."""
+
+from collections import Counter
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.twenty_questions.rules import ATTRIBUTES, NOUNS, Inquiry, rows_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+
+def game(**options):
+    return make_game("twenty_questions", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def test_words_are_one_a_thing():
+    words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
+    assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
+
+
+def test_objects_of_a_table_differ_and_all_tables_are_equally_likely():
+    seen = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
+    pairs = [(a, b) for a in ((0, 0), (0, 1), (1, 0), (1, 1)) for b in ((0, 0), (0, 1), (1, 0), (1, 1)) if a != b]
+    assert set(seen) == set(pairs)
+    assert stats.chisquare([seen[pair] for pair in pairs]).pvalue > 0.005
+    assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
+
+
+def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+    assert {start(game(tables=3), seed).spiel.table.rows for seed in range(40)} == {rows_of(8, 3, 3, 0, number) for number in range(3)}
+    assert rows_of(8, 3, 3, 1, 0) != rows_of(8, 3, 3, 0, 0)
+    assert {start(game(tables=1), seed).spiel.table.hidden for seed in range(80)} == set(range(8))
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_play_against_an_independent_judge(data):
+    values, attributes = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
+    objects = data.draw(st.integers(2, min(12, values**attributes)))
+    questions, cost = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([0.0, 0.1]))
+    made = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
+    state = start(made, data.draw(st.integers(0, 999)))
+    sheet = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
+    hidden, asked = NOUNS[state.spiel.table.hidden], 0
+    ask = [value for _, every in ATTRIBUTES[:attributes] for value in every[:values]]
+    assert len(sheet) == objects and len({frozenset(has) for has in sheet.values()}) == objects
+    while not state.done:
+        assert state.legal_actions() == (*(ask if asked < questions else []), *NOUNS[:objects])
+        word = data.draw(st.sampled_from(state.legal_actions()))
+        state.apply(word)
+        said = state.observe(0, state.plies).text
+        if word in ask:
+            asked += 1
+            assert said == ("yes" if word in sheet[hidden] else "no")
+        else:
+            assert said == ("right" if word == hidden else f"wrong {hidden}")
+            assert state.done and state.returns == pytest.approx((float(word == hidden) - cost * asked,))
+    assert state.plies <= made.max_turns == questions + 1
+
+
+def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
+    made, wrong = game(noise=0.2, questions=20, tables=1), []
+    for seed in range(100):
+        state = start(made, seed)
+        for _ in range(20):
+            state.apply("red")
+            table = state.spiel.table
+            wrong.append(table.answers[-1] != table.truth(table.hidden, 0))
+    assert stats.binomtest(sum(wrong), len(wrong), 0.2).pvalue > 0.005
+    repeats = sum(a and b for a, b in zip(wrong[::2], wrong[1::2], strict=True))
+    assert stats.binomtest(repeats, len(wrong) // 2, 0.04).pvalue > 0.005
+    asked = made.spiel.new_initial_state().child(0).child(3).child(0)
+    assert asked.is_chance_node() and sorted(dict(asked.chance_outcomes()).values()) == [0.2, 0.8]
+
+
+def test_nothing_is_told_of_the_hidden_object_before_it_is_asked():
+    states = [start(game(tables=1), seed) for seed in range(30)]
+    assert len({state.spiel.table.hidden for state in states}) > 4
+    assert len({state.observe(0) for state in states}) == 1
+    one, two = (Inquiry(2, 1, 2, 3, 0.0, 0.0, 1, 0, ((0,), (1,)), hidden) for hidden in (0, 1))
+    assert one.key(0) == two.key(0) and str(one) != str(two) and one.after(0).key(0) != two.after(0).key(0)
+
+
+def test_no_question_is_left_to_ask():
+    state = start(game(questions=1))
+    state.apply("red")
+    for word in ("red", "green"):
+        with pytest.raises(GameError, match="not legal"):
+            state.apply(word)
+
+
+def test_a_game_for_one():
+    made = game(noise=0.1, cost=0.05)
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 5)
+    assert (made.min_utility, made.max_utility) == (-0.2, 1.0)
+    for each in (made, game()):
+        pyspiel.random_sim_test(each.spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def test_wording():
+    assert set(game().vocabulary()) == {
+        *("twentyquestions", "guesser", ".", "illegal", "yes", "no", "right", "wrong"),
+        *("red", "green", "blue", "small", "large", "medium", "round", "square", "flat"),
+        *NOUNS[:8],
+    }
+    small = {"objects": 2, "attributes": 1, "values": 2, "questions": 2}
+    state = start(game(**small, tables=2), 1)
+    sheet = " ".join(" ".join(words) for words in state.spiel.table.sheet())
+    assert sheet in ("ball red bell green", "ball green bell red")
+    assert state.observe(0).text == f"twentyquestions guesser {sheet}"
+    assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
+    table = Inquiry(2, 1, 2, 2, 0.0, 0.25, 1, 0, ((0,), (1,)), 1).after(0).after(1).after(2)
+    assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
+    assert table.returns() == [-0.5]
+    full = start(game(style="full", noise=0.1, cost=0.05), 3)
+    word = full.spiel.table.sheet()[0]
+    text = full.observe(0).text
+    for part in (
+        "One of 8 objects is hidden",
+        "colour: red, green, blue; size: small, large, medium; shape: round, square, flat",
+        "wrong with probability 0.1",
+        "less 0.05 point(s)",
+        f"{word[0]}: {', '.join(word[1:])}\n",
+        "You may ask 4 more question(s).",
+    ):
+        assert part in text
+    full.apply("red")
+    assert full.observe(0, 1).text.startswith(("You asked red: yes.", "You asked red: no."))
+    full.apply(NOUNS[full.spiel.table.hidden])
+    assert "right." in full.observe(0, 2).text and full.returns == (0.95,)
+    assert "All answers are true" in start(game(style="full")).observe(0).text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objects": 1},
+        {"objects": 33, "attributes": 5},
+        {"objects": 28},
+        {"attributes": 0},
+        {"values": 5},
+        {"questions": 0},
+        {"noise": 0.5},
+        {"noise": -0.1},
+        {"cost": 2.0},
+        {"tables": 0},
+        {"bank": -1},
+    ],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="twenty_questions"):
+        game(**options)

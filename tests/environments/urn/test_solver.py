@@ -1,0 +1,116 @@
+"""The solver of urn against all worlds and all plays, closed forms, reductions."""
+
+import importlib.util
+from fractions import Fraction
+from math import comb, log
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.urn.solver import Trial
+from sparring.parts import load_part
+from sparring.rng import Stream
+
+SPEC = importlib.util.spec_from_file_location("worlds", Path(__file__).parents[1] / "worlds.py")
+worlds = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(worlds)
+
+
+def game(**options):
+    return make_game("urn", options=options)
+
+
+def belief(state, **options):
+    return registry.with_options(load_part("environments", "urn", "solver"), options)(state)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"urns": 2, "colours": 2, "draws": 6, "cost": 0.03, "sets": 3},
+        {"urns": 3, "colours": 2, "draws": 5, "cost": 0.0, "sets": 2, "apart": 2},
+        {"urns": 3, "colours": 3, "draws": 4, "cost": 0.01, "sets": 2, "balls": 7, "apart": 2},
+        {"urns": 2, "colours": 4, "draws": 2, "cost": 0.5, "sets": 1, "balls": 6, "apart": 1},
+    ],
+    ids=["two", "three", "colours", "dear"],
+)
+@pytest.mark.parametrize("prior", ["uniform", "bank"])
+def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
+    seen = set()
+    for state in worlds.played(game(**options), 12):
+        if state.observe(0).key in seen:
+            continue
+        seen.add(state.observe(0).key)
+        values, hidden = worlds.judged(state)
+        found = belief(state, prior=prior)
+        assert found.values == pytest.approx(values, abs=1e-12)
+        assert found.entropy == pytest.approx(hidden, abs=1e-12)
+        assert (found.certainty, found.bound, found.best) == (1.0, 0.0, None)
+    assert len(seen) > 4
+
+
+@pytest.mark.parametrize("draws", [1, 3, 7, 15])
+def test_free_draws_from_mirrored_urns_are_a_majority_vote(draws):
+    trial = Trial(((7, 3), (3, 7)), draws, 0.0)
+    right = sum(comb(draws, red) * Fraction(7, 10) ** red * Fraction(3, 10) ** (draws - red) for red in range(draws // 2 + 1, draws + 1))
+    assert trial.value((0, 0)) == pytest.approx(float(right), abs=1e-12)
+
+
+def test_posterior_by_hand():
+    trial = Trial(((7, 3), (3, 7)), 8, 0.0)
+    assert trial.chances((2, 1)) == pytest.approx([0.7, 0.3])
+    assert trial.chances((0, 0)) == [0.5, 0.5]
+    assert Trial(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
+
+
+def test_one_draw_left_by_hand():
+    trial = Trial(((7, 3), (3, 7)), 1, 0.05)
+    assert trial.drawing((0, 0)) == pytest.approx(0.65) and trial.value((1, 0)) == pytest.approx(0.7)
+
+
+def test_what_was_paid_counts_and_a_dear_draw_is_not_worth_it():
+    state = game(cost=0.4).reset(Stream.from_seed(0))
+    found = belief(state)
+    assert found.values[0] < 0.5 == found.values[1] == found.values[2] and found.entropy == pytest.approx(log(2))
+    state.apply("draw")
+    after = belief(state)
+    assert sum(after.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
+
+
+def test_a_larger_urn_with_the_same_shares_is_the_same():
+    one, double = Trial(((2, 3), (4, 1)), 6, 0.02), Trial(((4, 6), (8, 2)), 6, 0.02)
+    for counts in ((0, 0), (1, 0), (2, 3)):
+        assert one.value(counts) == pytest.approx(double.value(counts), abs=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_more_draws_or_a_lower_cost_never_hurt_and_drawing_on_is_a_martingale(data):
+    urns = data.draw(st.integers(2, 4))
+    colours = data.draw(st.integers(2, 3))
+    contents = tuple(tuple(data.draw(st.lists(st.integers(1, 6), min_size=colours, max_size=colours))) for _ in range(urns))
+    balls = max(map(sum, contents))
+    contents = tuple((*content[:-1], content[-1] + balls - sum(content)) for content in contents)
+    cost = data.draw(st.sampled_from([0.0, 0.01, 0.1]))
+    counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=colours, max_size=colours)))
+    drawn = sum(counts)
+    few, many, cheap = Trial(contents, drawn + 1, cost), Trial(contents, drawn + 3, cost), Trial(contents, drawn + 3, cost / 2)
+    assert max(few.chances(counts)) - 1e-12 <= few.value(counts) <= many.value(counts) + 1e-12 <= cheap.value(counts) + 2e-12 <= 1.0 + 3e-12
+    now = few.chances(counts)
+    expected = [0.0] * urns
+    for colour in range(colours):
+        likely = sum(chance * content[colour] for chance, content in zip(now, contents, strict=True)) / balls
+        after = few.chances((*counts[:colour], counts[colour] + 1, *counts[colour + 1 :]))
+        expected = [total + likely * chance for total, chance in zip(expected, after, strict=True)]
+    assert expected == pytest.approx(now)
+    assert sum(now) == pytest.approx(1.0)
+
+
+def test_the_largest_game_is_exact():
+    state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
+    found = belief(state)
+    assert found.certainty == 1.0 and found.values[0] > max(found.values[1:])

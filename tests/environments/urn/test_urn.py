@@ -1,0 +1,154 @@
+"""Urn: sets of urns by their rule, draws as the hidden urn has its colours, what pays, the wording."""
+
+import itertools
+from collections import Counter
+
+import pyspiel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.urn.rules import COLOURS, NAMES, UrnTable, distance, urns_of
+from sparring.errors import ConfigError, GameError
+from sparring.rng import Stream
+
+
+def game(**options):
+    return make_game("urn", options=options)
+
+
+def start(made, seed=0):
+    return made.reset(Stream.from_seed(seed))
+
+
+def test_distance_by_hand():
+    assert distance((7, 3), (7, 3)) == 0 and distance((7, 3), (3, 7)) == 4 and distance((5, 4, 1), (3, 3, 4)) == 3
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_sets_keep_their_rule(data):
+    colours = data.draw(st.integers(2, 4))
+    balls, urns = data.draw(st.integers(colours + 2, 20)), data.draw(st.integers(2, 3))
+    found = urns_of(urns, colours, balls, 1, data.draw(st.integers(0, 9)), data.draw(st.integers(0, 999)))
+    assert len(found) == urns and all(sum(content) == balls and len(content) == colours and min(content) > 0 for content in found)
+    assert all(distance(one, other) >= 1 for one, other in itertools.combinations(found, 2))
+
+
+@pytest.mark.parametrize("apart", [1, 4, 8])
+def test_urns_are_apart_and_any_such_pair_can_be_drawn(apart):
+    seen = {urns_of(2, 2, 10, apart, 0, number) for number in range(1500)}
+    assert seen == {((a, 10 - a), (b, 10 - b)) for a in range(1, 10) for b in range(1, 10) if abs(a - b) >= apart}
+
+
+def test_urns_that_cannot_be_so_far_apart_are_refused_and_rare_ones_repeat_number_0():
+    with pytest.raises(ConfigError, match="apart=9"):
+        game(apart=9)
+    with pytest.raises(ConfigError, match="urn: found no 6 urns"):
+        game(urns=6, balls=4, apart=1)
+    assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
+
+
+def test_a_bank_is_a_function_of_its_seed_and_the_stream_only_picks_from_it():
+    assert {start(game(sets=3), seed).spiel.table.contents for seed in range(40)} == {
+        urns_of(2, 2, 10, 3, 0, number) for number in range(3)
+    }
+    assert [urns_of(2, 2, 20, 1, 1, number) for number in range(5)] != [urns_of(2, 2, 20, 1, 0, number) for number in range(5)]
+    assert {start(game(sets=1), seed).spiel.table.hidden for seed in range(40)} == {0, 1}
+
+
+def test_balls_are_drawn_as_the_hidden_urn_has_them_and_put_back():
+    made, seen = game(colours=3, balls=8, draws=20, sets=1, apart=2), {}
+    for seed in range(120):
+        state = start(made, seed)
+        table = state.spiel.table
+        for _ in range(20):
+            state.apply("draw")
+        seen.setdefault(table.contents[table.hidden], Counter()).update(state.spiel.table.drawn)
+    assert len(seen) == 2
+    for content, counts in seen.items():
+        number = sum(counts.values())
+        assert stats.chisquare([counts[colour] for colour in range(3)], [number * balls / 8 for balls in content]).pvalue > 0.005
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_play_against_an_independent_judge(data):
+    urns, draws = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
+    cost = data.draw(st.sampled_from([0.0, 0.1]))
+    made = game(urns=urns, draws=draws, cost=cost, apart=1)
+    state, drawn = start(made, data.draw(st.integers(0, 999))), 0
+    hidden = NAMES[state.spiel.table.hidden]
+    while not state.done:
+        assert state.legal_actions() == (*(["draw"] if drawn < draws else []), *NAMES[:urns])
+        word = data.draw(st.sampled_from(state.legal_actions()))
+        state.apply(word)
+        said = state.observe(0, state.plies).text
+        if word == "draw":
+            drawn += 1
+            assert said in COLOURS[:2] and COLOURS.index(said) == state.spiel.table.drawn[-1]
+        else:
+            assert said == ("right" if word == hidden else f"wrong {hidden}")
+            assert state.returns == pytest.approx((float(word == hidden) - cost * drawn,))
+    assert state.plies <= made.max_turns == draws + 1
+
+
+def test_nothing_is_told_of_the_hidden_urn():
+    states = [start(game(sets=1), seed) for seed in range(20)]
+    assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
+    one, two = (UrnTable(2, 2, 3, 1, 4, 0.0, 1, 0, ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
+    assert one.key(0) == two.key(0) and str(one) != str(two)
+    assert one.chances() == [1 / 3, 2 / 3] and two.chances() == [2 / 3, 1 / 3]
+
+
+def test_no_draw_is_left():
+    state = start(game(draws=1))
+    state.apply("draw")
+    with pytest.raises(GameError, match="not legal"):
+        state.apply("draw")
+
+
+def test_a_game_for_one():
+    made = game()
+    assert (made.num_seats, made.cooperative, made.zero_sum, made.max_turns) == (1, True, False, 9)
+    assert (made.min_utility, made.max_utility) == (-0.16, 1.0)
+    pyspiel.random_sim_test(made.spiel, num_sims=3, serialize=True, verbose=False)
+
+
+def test_wording():
+    words = {"urn", "drawer", ".", "illegal", "draw", "alpha", "beta", "red", "blue", "right", "wrong"}
+    assert set(game(sets=1).vocabulary()) == words and set(game().vocabulary()) == {*words, *map(str, range(1, 10))}
+    table = UrnTable(2, 2, 3, 1, 4, 0.25, 1, 0, ((1, 2), (2, 1)), 1).after(0).after(1).after(0).after(0).after(1)
+    assert table.key(0) == "urns: alpha 1 2, beta 2 1; drawn: blue red alpha wrong beta"
+    assert table.returns() == [-0.5]
+    state = start(game(sets=2), 1)
+    urns = state.spiel.table.contents
+    assert state.observe(0).text == f"urn drawer alpha {urns[0][0]} {urns[0][1]} beta {urns[1][0]} {urns[1][1]}"
+    assert start(game(sets=1)).observe(0).text == "urn drawer"
+    full = start(game(style="full"), 2)
+    urns = full.spiel.table.contents
+    for part in (
+        "There are 2 urns with 10 balls each",
+        "less 0.02 point(s)",
+        f"alpha: {urns[0][0]} red, {urns[0][1]} blue",
+        "up to 8 time(s)",
+    ):
+        assert part in full.observe(0).text
+    assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
+    full.apply("draw")
+    colour = COLOURS[full.spiel.table.drawn[0]]
+    assert full.observe(0, 1).text.startswith(f"You drew a {colour} ball.") and f"1 {colour}" in full.observe(0, 1).text
+    full.apply(NAMES[full.spiel.table.hidden])
+    assert f"You declared {NAMES[full.spiel.table.hidden]}: right." in full.observe(0).text and full.returns == (0.98,)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"urns": 1}, {"urns": 7}, {"colours": 5}, {"balls": 1}, {"balls": 21}, {"apart": 0}, {"draws": 21}, {"cost": -0.1}, {"sets": 0}],
+    ids=str,
+)
+def test_options_out_of_range_are_refused(options):
+    with pytest.raises(ConfigError, match="urn"):
+        game(**options)

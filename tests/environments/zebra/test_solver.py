@@ -1,0 +1,161 @@
+"""Logic-grid puzzles judged by their clues: against trying every arrangement, by Z3, and against best play."""
+
+import itertools
+
+import pytest
+from positions import played
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.zebra.deduction import deduced
+from sparring.environments.zebra.solver import solution
+from sparring.errors import OracleError
+from sparring.rng import Stream
+
+MEANING = {
+    "with": lambda one, two: one == two,
+    "without": lambda one, two: one != two,
+    "left": lambda one, two: one + 1 == two,
+    "before": lambda one, two: one < two,
+    "next": lambda one, two: one in (two - 1, two + 1),
+}
+
+
+def oracle(**options):
+    return registry.bind("oracles", "constraint", options)()
+
+
+def game(**options):
+    return make_game("zebra", options=options)
+
+
+def right_play(made, number):
+    """Return the states of plays that write the solution's values, in random order."""
+    out, root = [], Stream.from_seed(5)
+    for episode in range(number):
+        state, draws = made.reset(root.child("deal").child(episode)), root.child("play").child(episode)
+        while not state.done:
+            out.append(state.clone())
+            houses, truth = state.spiel.table.houses, state.spiel.table.solution
+            good = [index for index in state.spiel.legal_actions() if truth[index // houses] == index % houses + 1]
+            state.apply_index(good[draws.integer(state.plies, len(good))])
+    return out
+
+
+def solvable(table, cells):
+    """Return whether some arrangement keeps to the clues and the cells, by trying all."""
+    houses, attributes = table.houses, table.attributes
+    for rows in itertools.product(itertools.permutations(range(houses)), repeat=attributes):  # rows[attribute][value] is a house
+        at = [house for row in rows for house in row]
+        kept = (
+            (at[one] == two) == (kind == "is") if kind in ("is", "not") else MEANING[kind](at[one], at[two])
+            for kind, one, two in table.clues
+        )
+        if all(kept) and all(not held or rows[cell % attributes][held - 1] == cell // attributes for cell, held in enumerate(cells)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("houses", "attributes", "plays"), [(2, 3, 6), (3, 2, 6), (3, 3, 1), (4, 2, 1)])
+@pytest.mark.parametrize("kinds", ["places", "order"])
+@pytest.mark.parametrize("solver", ["backtracking", "z3"])
+def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attributes, plays, kinds, solver):
+    states = right_play(game(houses=houses, attributes=attributes, kinds=kinds), plays)
+    for state, found in zip(states, oracle(solver=solver).judge(states), strict=True):
+        table = state.spiel.table
+        for index, word, value in zip(state.spiel.legal_actions(), found.actions, found.values, strict=True):
+            cell, held = divmod(index, houses)
+            keeps = solvable(table, [*table.cells[:cell], held + 1, *table.cells[cell + 1 :]])
+            assert value == float(keeps) and (word in found.best) == keeps
+        assert (found.certainty, found.bound) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("level", ["any", "search"])
+def test_z3_and_backtracking_agree_on_large_puzzles(level):
+    states = right_play(game(houses=5, attributes=4, level=level, puzzles=4), 2)
+    assert oracle().judge(states) == oracle(solver="z3").judge(states)
+
+
+@pytest.mark.parametrize("solver", ["backtracking", "z3"])
+def test_puzzles_with_no_or_several_solutions_are_refused(solver):
+    for clues, what in (
+        ((), "several"),
+        ((("left", 0, 1),), "several"),
+        ((("is", 0, 0), ("is", 0, 1)), "no solution"),
+        ((("left", 0, 1), ("before", 1, 0)), "no solution"),
+    ):
+        with pytest.raises(OracleError, match=what):
+            solution(3, 2, clues, solver)
+
+
+def best_return(spiel):
+    """Return what best play pays, by trying everything."""
+    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
+
+
+@pytest.mark.parametrize("pay", ["solved", "share"])
+@pytest.mark.parametrize("wrong", ["ends", "continues"])
+def test_values_are_the_returns_of_best_play(wrong, pay):
+    judged = 0
+    states = played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12)
+    for state, found in zip(states, oracle().judge(states), strict=True):
+        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
+        if found is None:
+            assert set(truth) == {0.0} and state.spiel.table.mistakes
+        else:
+            judged += 1
+            assert found.values == pytest.approx(truth)
+    assert judged >= 12
+
+
+def test_a_lost_board_is_abstained_on_and_counted_or_judged_by_the_solution():
+    states = [state for state in played(game(wrong="continues"), number=10) if state.spiel.table.mistakes]
+    judge = oracle()
+    assert judge.judge(states) == [None] * len(states)
+    assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
+    for state, found in zip(states, oracle(lost="solution").judge(states), strict=True):
+        truth = state.spiel.table.solution
+        right = {word for word, index in zip(found.actions, state.spiel.legal_actions(), strict=True) if truth[index // 3] == index % 3 + 1}
+        assert found.bound == 1.0 and set(found.values) <= {0.0, 1.0}
+        assert found.best == (right or set(found.actions))
+
+
+def test_forced_moves_by_hand():
+    """Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea."""
+    made = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
+    start = made.reset(Stream.from_seed(0))
+    assert oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    assert oracle(right="forced").judge([start])[0].best == {"h1=juice"}
+    start.apply("h1=juice")  # now nothing is forced, and every right value is best
+    assert oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    start.apply("h3=blue")  # milk is there too, tea in 2, green left of blue, red in 1
+    assert oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
+
+
+@pytest.mark.parametrize("level", ["deduced", "search"])
+@pytest.mark.parametrize(("houses", "attributes"), [(3, 3), (5, 3)])
+def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
+    states, fewer = right_play(game(houses=houses, attributes=attributes, level=level), 6), 0
+    verdicts = zip(oracle().judge(states), oracle(right="forced").judge(states), states, strict=True)
+    for every, forced, state in verdicts:
+        table = state.spiel.table
+        known = deduced(houses, attributes, table.clues, table.cells)
+        moves = dict(zip(every.actions, state.spiel.legal_actions(), strict=True))
+        follow = {word for word in every.best if known[moves[word] // houses] == moves[word] % houses + 1}
+        assert forced.best == (follow or every.best) and forced.values == every.values
+        fewer += 0 < len(follow) < len(every.best)
+    assert (fewer > 0) == (level == "search")
+
+
+def test_after_a_wrong_value_only_right_ones_are_forced():
+    made, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
+    for seed in range(4):
+        start = made.reset(Stream.from_seed(seed))
+        states += [made.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
+    states = [state for state in states if state.spiel.table.mistakes]
+    for state, every, forced in zip(states, oracle().judge(states), oracle(right="forced").judge(states), strict=True):
+        assert forced.best <= every.best and forced.values == every.values
+        table = state.spiel.table
+        known = deduced(4, 4, table.clues, table.cells) or table.cells
+        misled += any(value not in (0, held, true) for value, held, true in zip(known, table.cells, table.solution, strict=True))
+    assert misled > 5  # boards on which a wrong value follows

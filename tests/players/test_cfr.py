@@ -1,0 +1,68 @@
+"""The CFR agent: near equilibrium, sampled with the average policy's probabilities."""
+
+from collections import Counter
+
+import pytest
+from open_spiel.python.algorithms import expected_game_score, exploitability
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError, GameError, TooLargeError
+from sparring.rng import Stream
+
+
+def made(**options):
+    return registry.bind("players", "cfr", options)()
+
+
+@pytest.mark.parametrize(("variant", "most"), [("cfr", 0.01), ("cfr_plus", 0.001)])
+def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, most):
+    game = make_game("kuhn_poker")
+    policy = made(variant=variant, iterations=400).policy(game)
+    assert exploitability.nash_conv(game.spiel, policy) < most
+    value = expected_game_score.policy_value(game.spiel.new_initial_state(), [policy, policy])
+    assert value[0] == pytest.approx(-1 / 18, abs=most)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "most"), [("kuhn_poker", {"players": 3}, 0.01), ("tiny_hanabi", {}, 0.01), ("matrix_rps", {}, 0.01)]
+)
+def test_other_small_games(name, options, most):
+    game = make_game(name, options=options)
+    assert exploitability.nash_conv(game.spiel, made(iterations=200).policy(game)) < most
+
+
+def test_actions_are_drawn_with_the_policys_probabilities():
+    game, agent = make_game("kuhn_poker"), made()
+    spiel = game.spiel.new_initial_state()
+    for action in (1, 2, 0, 1):  # queen against king: first passes, second bets
+        spiel.apply_action(action)
+    state, root = game.state_of(spiel), Stream.from_seed(5)
+    count = Counter(agent.choose(state, 0, root.child(number)) for number in range(4000))
+    call = agent.policy(game).action_probabilities(state.spiel)[1]
+    assert 0.25 < call < 0.75
+    assert count["bet"] / 4000 == pytest.approx(call, abs=0.03)
+
+
+def test_a_game_is_solved_once_per_rules_not_per_object():
+    agent = made(iterations=2)
+    assert agent.policy(make_game("kuhn_poker")) is agent.policy(make_game("kuhn_poker", options={"style": "full"}))
+    assert agent.policy(make_game("kuhn_poker")) is not agent.policy(make_game("kuhn_poker", options={"players": 3}))
+
+
+def test_games_it_does_not_fit_are_refused():
+    with pytest.raises(TooLargeError, match="max_histories=1000"):
+        made(max_histories=1000).policy(make_game("connect_four"))
+    with pytest.raises(GameError, match="information states"):
+        made().policy(make_game("hanabi"))
+    with pytest.raises(ConfigError, match="iterations"):
+        made(iterations=0)
+    with pytest.raises(ConfigError, match="variant"):
+        made(variant="cfr++")
+
+
+def test_the_size_limit_counts_histories():
+    from sparring.players.cfr import fits
+
+    spiel = make_game("kuhn_poker").spiel
+    assert (fits(spiel, 58), fits(spiel, 57)) == (True, False)  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal

@@ -58,15 +58,25 @@ TurnEvent = Literal["ok", "illegal", "unparsable"]
 class Observation(NamedTuple):
     """What one seat is told at its turn.
 
-    ``text`` is the wording of everything the seat has not been told yet; ``key`` identifies the
-    seat's information state: two states have the same key exactly when the seat cannot tell them
-    apart. ``view`` is what the seat can see of the position now, without its memory of how it came
-    about: equal views may have different keys.
+    ``told`` is the wording of everything the seat has not been told yet, ``ask`` the question that
+    closes it, such as the legal actions and the form of an answer. ``key`` identifies the seat's
+    information state: two states have the same key exactly when the seat cannot tell them apart.
+    ``view`` is what the seat can see of the position now, without its memory of how it came about:
+    equal views may have different keys. ``fresh`` begins a new conversation: what the seat was told
+    before is not shown to it again. ``attempt`` counts the attempts of a trial, from 0.
     """
 
-    text: str
+    told: str
     key: str
     view: str = ""
+    ask: str = ""
+    fresh: bool = False
+    attempt: int = 0
+
+    @property
+    def text(self) -> str:
+        """All of it: what is told, then the question."""
+        return f"{self.told}\n\n{self.ask}" if self.told and self.ask else self.told or self.ask
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,11 +124,13 @@ class Turn(NamedTuple):
     # what the seat was told at this turn: news, and a word about its last reply if that was not
     # legal
     told: str = ""
-    moment: int = 0  # number of the decision in the play, from 0
+    # number of the decision in the play, from 0; equal for turns taken at once
+    moment: int = 0
     # on the state before the turn; None where no oracle judged, or it abstained
     verdict: Verdict | None = None
     # mean return to the seat of games played on from after the turn; None where none were
     playout: float | None = None
+    attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,56 +16,35 @@ SOURCE = '''"""Who says the higher number, told at the same time."""
 
 from sparring.types import Observation
 
+WORDS = ("one", "two", "three")
+
 
 class Numbers:
-    name, roles, num_seats, max_turns = "numbers", ("left", "right"), 2, 2
-    min_utility, max_utility, zero_sum, cooperative, utility_sum, brief, style = -1.0, 1.0, True, False, 0.0, True, "brief"
+    roles, max_turns, min_utility, max_utility, zero_sum, brief = ("left", "right"), 2, -1.0, 1.0, True, True
 
     def vocabulary(self):
-        return ("numbers", "one", "two", "three")
-
-    def correction(self, state, said, played=None):
-        return "numbers"
+        return ("numbers", *WORDS)
 
     def reset(self, stream):
-        return Course(self)
+        return Course()
 
 
 class Course:
-    def __init__(self, game):
-        self.game, self.said = game, []
+    done, returns = False, (0.0, 0.0)
 
-    @property
-    def plies(self):
-        return len(self.said)
+    def due(self):
+        return () if self.done else (0, 1)
 
-    @property
-    def done(self):
-        return len(self.said) == 2
+    def observe(self, seat):
+        return Observation(told="numbers", key=f"numbers {seat}")
 
-    @property
-    def seat(self):
-        return -1 if self.done else len(self.said)
+    def legal(self, seat):
+        return WORDS
 
-    @property
-    def returns(self):
-        if not self.done:
-            return (0.0, 0.0)
-        left, right = (("one", "two", "three").index(word) for word in self.said)
+    def step(self, replies):
+        left, right = (WORDS.index(replies[seat]) for seat in (0, 1))
         won = float((left > right) - (left < right))
-        return (won, -won)
-
-    def observe(self, seat, since=0):
-        return Observation(text="numbers", key=f"numbers {seat}", view="")
-
-    def legal_actions(self):
-        return () if self.done else ("one", "two", "three")
-
-    def parse(self, reply, exact=False):
-        return reply if reply in ("one", "two", "three") else None
-
-    def apply(self, action):
-        self.said.append(action)
+        self.done, self.returns = True, (won, -won)
 
 
 def numbers(*, style: str = "brief"):
@@ -177,7 +156,7 @@ def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, traine
     ("line", "lacking"),
     [
         ("    def reset(self, stream):", "reset"),
-        ('    name, roles, num_seats, max_turns = "numbers", ("left", "right"), 2, 2', "roles, num_seats, max_turns"),
+        ('    roles, max_turns, min_utility, max_utility, zero_sum, brief = ("left", "right"), 2, -1.0, 1.0, True, True', "roles, max_turns"),
     ],
 )
 def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking, put, tmp_path):
@@ -187,9 +166,12 @@ def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking
     assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {lacking}" in str(outcome.exception)
 
 
-@pytest.mark.parametrize("name", ["observe", "legal_actions", "parse", "apply", "plies", "seat", "done", "returns", "vocabulary"])
+@pytest.mark.parametrize("name", ["observe", "legal", "step", "due", "done", "returns"])
 def test_a_course_without_what_play_needs_is_refused_by_name(name, put, tmp_path):
-    put(SOURCE.replace(f"    def {name}(self", f"    def spare_{name}(self"))
+    whole = "    done, returns = False, (0.0, 0.0)\n"
+    without = whole.replace(name, f"spare_{name}") if name in whole else whole
+    text = SOURCE.replace(whole, without).replace("self.done, self.returns =", "done, returns =" if name in whole else "self.done, self.returns =")
+    put(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
     said = str(outcome.exception)

@@ -2,8 +2,8 @@
 
 import pyspiel
 
-from sparring.environments import position
 from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel import position
 from sparring.environments.openspiel.events import pick
 from sparring.environments.openspiel.position import MANY, Position
 from sparring.rng import Stream
@@ -15,8 +15,8 @@ def playthrough(game, seed):
     state, seen = game.reset(stream.child("deal")), []
     while not state.done:
         told = [state.observe(state.seat, since) for since in (0, state.plies)]
-        assert [(one.text, one.key) for one in told] == [
-            (game.text(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
+        assert [((one.told, one.ask), one.key) for one in told] == [
+            (game.told(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
         ]
         seen.append((state.seat, told, state.legal_actions(), state.returns))
         state.apply(state.legal_actions()[stream.integer(state.plies, len(state.legal_actions()))])

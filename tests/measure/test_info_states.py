@@ -79,8 +79,9 @@ def test_the_tree_has_parents_before_children_and_probabilities_that_sum_to_one(
 class _Leak(KuhnPoker):
     """A wording that tells the second seat its opponent's card."""
 
-    def text(self, state, seat, since):
-        return super().text(state, seat, since) + (f" {state.trail[0].action}" if seat == 1 else "")
+    def told(self, state, seat, since):
+        told, ask = super().told(state, seat, since)
+        return told + (f" {state.trail[0].action}" if seat == 1 else ""), ask
 
 
 def test_a_wording_that_breaks_perfect_recall_is_refused():

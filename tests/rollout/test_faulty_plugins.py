@@ -165,7 +165,7 @@ def hang():
     time.sleep(60)
 
 
-@pytest.mark.parametrize("where", ["reset", "observe", "legal_actions", "apply", "parse"])
+@pytest.mark.parametrize("where", ["reset", "observe", "legal", "step", "read"])
 @pytest.mark.parametrize("fault", [crash, hang])
 def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
     game, counts = Faulty(where, fault), RolloutCounts()
@@ -173,14 +173,14 @@ def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
         episodes = play(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0, counts=counts)
     assert {episode.group_id for episode in episodes} == {1, 2, 3}
     assert counts.dropped_groups == {0}
-    assert ("KeyError('board')" if fault is crash else "game 'kuhn_poker' (environments.N) has not come back") in caplog.text
+    assert ("KeyError('board')" if fault is crash else "environment 'kuhn_poker' (environments.N) has not come back") in caplog.text
 
 
 def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
     for fault, retried in ((hang, 0), (crash, 1)):
         counts = RolloutCounts()
         with Watch(0.5, tick=0.05):
-            play(specs(Faulty("apply", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2, counts=counts)
+            play(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2, counts=counts)
         assert (counts.retried, len(counts.dropped_groups)) == (retried, 1 - retried)
 
 
@@ -194,8 +194,8 @@ def test_payoffs_that_are_not_one_finite_number_per_seat_fail_the_game(returns, 
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        (lambda turns: 1 // 0, "agent 'bot' .bots, evaluation.opponents. failed in .*ZeroDivisionError"),
-        (lambda turns: time.sleep(60), "agent 'bot' .* has not come back"),
+        (lambda turns: 1 // 0, "player 'bot' .bots, evaluation.opponents. failed in .*ZeroDivisionError"),
+        (lambda turns: time.sleep(60), "player 'bot' .* has not come back"),
         (lambda turns: [], "must give a list of one Reply per turn, 2 here; it gave 0"),
         (lambda turns: None, "it gave NoneType"),
         (lambda turns: ["pass"] * len(turns), "it gave str"),
@@ -211,7 +211,7 @@ def test_a_game_that_cannot_be_made_is_named(monkeypatch):
     plugin = registry.load("environments", "kuhn_poker")
     broken = replace(plugin, function=lambda **options: crash())
     monkeypatch.setattr(registry, "load", lambda slot, name: broken)
-    with pytest.raises(PluginError, match=r"game 'kuhn_poker' \(environments.N\) failed in .*KeyError: 'board'"):
+    with pytest.raises(PluginError, match=r"environment 'kuhn_poker' \(environments.N\) failed in .*KeyError: 'board'"):
         make_game("kuhn_poker")
 
 

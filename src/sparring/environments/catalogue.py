@@ -16,7 +16,7 @@ from sparring.config import EnvironmentConfig
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
-from sparring.environments.own import check_own
+from sparring.environments.own import completed
 from sparring.environments.spec import check_spec, version_of
 from sparring.errors import GameError, UnknownNameError, quoted
 from sparring.types import EnvironmentSpec
@@ -46,18 +46,25 @@ def make_game(
         ConfigError: an option of the wrong type or out of range.
         GameError: OpenSpiel has the game, but it cannot be played here.
     """
-    rule = IllegalRule.from_options(illegal or {})
-    game: Game
+    game: Any
     if registry.known("environments", name):
         game = registry.bind("environments", name, options)()
     elif name in pyspiel.registered_names():
         game = openspiel_game(name, options or {})
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-    check_own(name, game)
-    game.illegal = rule
+    game = completed(name, game)
+    game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
+    game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
-    return game
+    made: Game = game  # or what has the same attributes
+    return made
+
+
+def _own_rule(game: Any) -> Mapping[str, Any]:
+    """Return the rule for illegal replies that an environment itself declares, as options."""
+    declared = getattr(game, "illegal", None)
+    return declared if isinstance(declared, Mapping) else {}
 
 
 def from_spec(spec: EnvironmentSpec) -> Game:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sparring.errors import ConfigError, UnknownNameError, quoted
+from sparring.errors import ConfigError, GameError, UnknownNameError, quoted
 
 if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game, State
@@ -78,6 +79,21 @@ class IllegalRule:
             if name not in known:
                 raise UnknownNameError("option of illegal", name, known)
         return cls(**options)
+
+    def check(self, game: Any) -> None:
+        """Refuse a rule that asks an environment for what it does not say.
+
+        Raises:
+            GameError: a forfeit pays the least utility, and the environment names none.
+        """
+        if self.rule != "forfeit" or self.payoff in ("spiral", "mars"):
+            return
+        if not math.isfinite(game.min_utility):
+            raise GameError(
+                f"Environment {game.name!r} does not say what a seat can lose, which is what a "
+                "forfeit costs; give it min_utility = -1.0 (its least return), or write "
+                "illegal: {rule: retry}."
+            )
 
     def forfeit_returns(self, game: Game, state: State, offender: int) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""

@@ -9,17 +9,28 @@ line that names the environment.
 
 from __future__ import annotations
 
+import math
 import sys
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sparring import spelling
 from sparring.environments.openspiel.base import Game, State
-from sparring.errors import GameError
+from sparring.errors import GameError, quoted
 
 # of an environment; play itself asks its courses for the rest
-NEEDED = ("roles", "num_seats", "max_turns", "reset")
+NEEDED = ("roles", "max_turns", "reset")
+DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
+    "min_utility": -math.inf,
+    "max_utility": math.inf,
+    "utility_sum": None,
+    "zero_sum": False,
+    "cooperative": False,
+    "style": "full",
+    "brief": False,
+}
 SLOT = "sparring.environments."
 
 
@@ -28,19 +39,40 @@ def no_rules(game: Any) -> str:
     return "" if isinstance(game, Game) else "it has no rules of OpenSpiel's that could be searched"
 
 
-def check_own(name: str, game: Any) -> None:
-    """Check that an environment of one's own has what play needs first.
+def completed(name: str, made: Any) -> Any:
+    """Return an environment with defaults for what it does not say.
+
+    Args:
+        name: of the plug-in.
+        made: what its function gave.
 
     Raises:
-        GameError: it lacks some of it.
+        GameError: it lacks what play needs first, or its roles are no names of seats.
     """
-    lacking = [] if isinstance(game, Game) else [part for part in NEEDED if not hasattr(game, part)]
+    if isinstance(made, Game):
+        return made
+    lacking = [part for part in NEEDED if not hasattr(made, part)]
     if lacking:
-        what = ", ".join(lacking)
         raise GameError(
-            f"Environment {name!r} ({_called(game)}) lacks {what}; Game in "
-            "sparring/environments/openspiel/base.py says what each is."
+            f"Environment {name!r} ({_called(made)}) lacks {', '.join(lacking)}; Environment in "
+            "sparring/environments/base.py says what each is."
         )
+    roles = made.roles
+    if not isinstance(roles, tuple) or not roles or not all(isinstance(one, str) for one in roles):
+        raise GameError(
+            f"Environment {name!r}: roles={quoted(roles)} must be a tuple with a name per seat; "
+            "write roles = ('buyer', 'seller')."
+        )
+    for field, value in {**DEFAULTS, "name": name, "num_seats": len(roles)}.items():
+        if not hasattr(made, field):
+            try:
+                setattr(made, field, value)
+            except AttributeError:
+                raise GameError(
+                    f"Environment {name!r} ({_called(made)}) takes no attribute {field!r}; give "
+                    f"it one: {field} = {value!r}."
+                ) from None
+    return made
 
 
 def lacking_error(error: AttributeError) -> GameError | None:
@@ -65,7 +97,7 @@ def lacking_error(error: AttributeError) -> GameError | None:
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return GameError(
         f"{_called(lacking)} lacks {error.name!r}, which is asked for here{where}; give it one: "
-        "Game and State in sparring/environments/openspiel/base.py say what each is. What searches "
+        "Environment and Play in sparring/environments/base.py say what each is. What searches "
         "rules works on games over OpenSpiel alone."
     )
 

@@ -6,10 +6,9 @@ The pending turn it is shown, the reply it gives, and the protocol of an agent.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sparring.environments.openspiel.base import State
 from sparring.environments.own import lacking_error
 from sparring.errors import PluginError
 from sparring.guard import Call
@@ -22,16 +21,20 @@ GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
 class PendingTurn(NamedTuple):
     """One decision that is due.
 
-    ``ids`` are the exact token ids of the seat's conversation so far, for agents with a renderer,
-    else empty. ``stream`` belongs to this turn alone: draws never depend on what other games do.
+    ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
+    conversation so far, for agents with a renderer, else empty. ``stream`` belongs to this turn
+    alone: draws never depend on what other games do.
     """
 
-    state: State
+    state: Any
     seat: int
     stream: Stream
     ids: tuple[int, ...] = ()
     known: int = 0  # length of the prefix of ``ids`` that the agent has seen at its last turn
     notice: str = ""  # for agents without a renderer: what was wrong with the seat's last reply
+    told: str = ""  # for agents without a renderer: what the seat is told at this turn
+    # for agents without a renderer: what the seat was told and has replied in this conversation
+    past: Callable[[], tuple[tuple[str, str], ...]] | None = None
 
 
 class Reply(NamedTuple):
@@ -109,5 +112,5 @@ class TextAgent:
         return [Reply(text=self.choose(turn.state, turn.seat, turn.stream)) for turn in turns]
 
     @abstractmethod
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the action string this agent plays for ``seat`` in ``state``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sparring.environments.base import random_reply
 from sparring.players.base import PendingTurn, Reply
 
 
@@ -20,8 +21,8 @@ class DemonstratorAgent:
         return [self._say(turn) for turn in turns]
 
     def _say(self, turn: PendingTurn) -> Reply:
-        legal = turn.state.legal_actions()
-        text = legal[turn.stream.integer(0, len(legal))]
+        legal = turn.state.legal(turn.seat)
+        text = random_reply(turn.state, turn.seat, legal, turn.stream)
         ids = self.renderer.reply(text)
         return Reply(text=text, ids=ids, logprobs=(0.0,) * len(ids))
 

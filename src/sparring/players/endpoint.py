@@ -91,10 +91,16 @@ class EndpointAgent:
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         """Return the fields of the request for a turn."""
         messages = [{"role": "system", "content": self.system}] if self.system else []
-        told = turn.state.observe(turn.seat, 0).text
-        messages.append(
-            {"role": "user", "content": f"{told}\n\n{turn.notice}" if turn.notice else told}
-        )
+        overview = getattr(turn.state, "overview", None)
+        if overview is not None:
+            told = overview(turn.seat).text
+            told = f"{told}\n\n{turn.notice}" if turn.notice else told
+        else:  # what was told and said so far, then what is told now
+            told = turn.told
+            for asked, said in turn.past() if turn.past is not None else ():
+                messages.append({"role": "user", "content": asked})
+                messages.append({"role": "assistant", "content": said})
+        messages.append({"role": "user", "content": told})
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
 
@@ -134,8 +140,9 @@ def endpoint(
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
     Each turn is one request without memory. It holds a system line and the complete observation of
-    the seat (rules, own secrets, everything public so far, legal actions). The game finds the
-    action in the reply. An empty reply is a reply, one without an action.
+    the seat (rules, own secrets, everything public so far, legal actions). Where an environment
+    only tells what is new, it holds the whole conversation so far. The game finds the action in the
+    reply. An empty reply is a reply, one without an action.
 
     When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
     llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sparring.environments.openspiel.base import State
+from typing import Any
+
+from sparring.environments.base import random_reply
 from sparring.players.base import Agent, TextAgent
 from sparring.rng import Stream
 
@@ -10,10 +12,9 @@ from sparring.rng import Stream
 class RandomAgent(TextAgent):
     """Draws uniformly from the legal actions, one draw of the turn's stream per decision."""
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
-        """Return a legal action, each with equal probability."""
-        legal = state.legal_actions()
-        return legal[stream.integer(0, len(legal))]
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
+        """Return a legal action, each with equal probability, or a text that the play draws."""
+        return random_reply(state, seat, state.legal(seat), stream)
 
 
 def random() -> Agent:

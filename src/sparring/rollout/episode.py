@@ -1,163 +1,223 @@
-"""One game as it is played: ask the seat whose turn it is, judge the reply, go on."""
+"""One play as it goes on: ask the seats that are due, read their replies, go on."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from sparring.environments.openspiel.base import State
+from sparring.environments.base import read_reply
 from sparring.environments.spec import spec_of
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
+from sparring.rollout.draft import Draft, said
+from sparring.rollout.illegal import correction, played_instead
 from sparring.rollout.ledger import Ledger
-from sparring.types import Episode, Observation, Segment, Turn, TurnEvent, Verdict
+from sparring.types import Episode, Turn, TurnEvent
 
 if TYPE_CHECKING:
     from sparring.rollout.play import EpisodeSpec
 
 
 class EpisodeInPlay:
-    """A game that is being played.
+    """A play that goes on: its state, a ledger per token-speaking seat, and the turns so far.
 
-    Its state, a ledger per token-speaking seat, and the turns so far.
+    It goes on in moments. ``ask`` gives the decisions that are due, those of several seats at once
+    where moves are simultaneous; ``answer`` takes the replies to all of them.
     """
 
     __slots__ = (
+        "_again",
         "_drafts",
+        "_exact",
         "_final",
         "_ledgers",
-        "_legal",
-        "_max_turns",
+        "_limit",
+        "_moment",
         "_notices",
         "_own_turns",
-        "_seen",
+        "_said",
+        "_taken",
         "_tries",
-        "agent_name",
+        "asked",
         "done",
+        "play",
         "spec",
-        "state",
     )
 
     def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
         self.spec = spec
-        self.state = spec.game.reset(spec.deal)
+        self.play: Any = spec.game.reset(spec.deal)
         self._ledgers = [
             Ledger(agents[name].renderer) if agents[name].renderer is not None else None
             for name in spec.seats
         ]
-        self._seen = [0] * spec.game.num_seats  # plies each seat has been told of
         self._own_turns = [0] * spec.game.num_seats
-        self._drafts: list[_Draft] = []
-        self._tries = 0
-        self._max_turns = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
+        self._drafts: list[Draft] = []
+        self.asked: list[Draft] = []  # whose replies are wanted now
+        self._moment = self._taken = 0
+        self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
+        self._again: tuple[int, ...] = ()  # seats that are to try again
+        self._said: dict[int, str] = {}  # actions of this moment that are settled, by seat
+        self._tries: dict[int, int] = {}  # illegal replies of this moment, by seat
         # what a seat is still to be told about its last, illegal reply
         self._notices: dict[int, str] = {}
         self._final: tuple[tuple[float, ...], int] | None = None
-        self._legal: tuple[str, ...] = ()
-        self.done = self.state.done
-        self.agent_name = "" if self.done else spec.seats[self.state.seat]
-        for number, turn in enumerate(spec.prefix):
-            if spec.redealt and number == len(spec.prefix) - 1:
-                self.state.stream = spec.stream.child("chance")
-            self.pending()
-            self.judged(turn.verdict)
-            self.advance(_said(turn), instead=turn.action)
+        self._exact: bool = spec.game.brief  # a reply is an action, and nothing else
+        self.done: bool = self.play.done
+        if spec.prefix:
+            self._take_over(spec.prefix)
 
-    def pending(self) -> PendingTurn:
-        """Return the decision that is due, its text told to the seat."""
-        state, seat = self.state, self.state.seat
-        observation = state.observe(seat, self._seen[seat])
-        self._legal = state.legal_actions()
-        notice = self._notices.pop(seat, "")
-        told = self._told(observation.text, notice)
-        self._drafts.append(_Draft(seat, self._own_turns[seat], observation, state.returns, told))
+    def _take_over(self, prefix: Sequence[Turn]) -> None:
+        """Play the turns of another play of this deal again, as they were."""
+        place = 0
+        while place < len(prefix):
+            asked = self.ask()
+            turns = prefix[place : place + len(asked)]
+            place += len(asked)
+            if [turn.seat for turn in turns] != [draft.seat for draft in self.asked]:
+                raise GameError(
+                    f"{self.spec.game.name}: the turns taken over end between those of one moment, "
+                    "or are of another play; take whole moments."
+                )
+            if self.spec.redealt and place == len(prefix) and hasattr(self.play, "redeal"):
+                self.play.redeal(self.spec.stream.child("chance"))
+            for draft, turn in zip(self.asked, turns, strict=True):
+                draft.verdict = turn.verdict
+            self.answer([said(turn) for turn in turns], instead=[turn.action for turn in turns])
+
+    def ask(self) -> list[PendingTurn]:
+        """Return the decisions that are due, their texts told to the seats."""
+        play, returns = self.play, tuple(self.play.returns)
+        self.asked = []
+        return [self._told(play, seat, returns) for seat in self._again or play.due()]
+
+    def _told(self, play: Any, seat: int, returns: tuple[float, ...]) -> PendingTurn:
+        """Tell a seat what it does not know yet; return its decision."""
+        observation = play.observe(seat)
+        text, notice = observation.text, self._notices.pop(seat, "")
+        trying = seat in self._again
+        if notice:
+            text = notice if trying else f"{notice} {text}"
+        draft = Draft(
+            seat, self._own_turns[seat], observation, returns, text, play.legal(seat), self._moment
+        )
+        self._drafts.append(draft)
+        self.asked.append(draft)
         stream = self.spec.stream.child(len(self._drafts))
         ledger = self._ledgers[seat]
         if ledger is None:
-            return PendingTurn(state=state, seat=seat, stream=stream, notice=notice)
-        ledger.ask(told)
-        return PendingTurn(
-            state=state, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known
-        )
+            past = partial(self._past, draft)
+            return PendingTurn(
+                state=play, seat=seat, stream=stream, notice=notice, told=text, past=past
+            )
+        ledger.ask(text, fresh=observation.fresh and not trying)
+        return PendingTurn(state=play, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
 
-    def question(self) -> tuple[State, Stream]:
-        """Return the state of the decision that is due, and what an oracle that errs draws from."""
+    def _past(self, draft: Draft) -> tuple[tuple[str, str], ...]:
+        """Return what the seat of a decision was told and has replied in this conversation."""
+        found: list[tuple[str, str]] = []
+        for one in self._drafts:
+            if one.seat == draft.seat and one.observation.fresh:
+                found = []
+            if one is draft:
+                break
+            if one.seat == draft.seat:
+                found.append((one.told, one.reply.text))
+        return tuple(found)
+
+    def question(self, draft: Draft) -> tuple[Any, Stream]:
+        """Return the state of a decision that is due, and what an oracle that errs draws from."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
-        return self.state.clone(), stream.child(len(self._drafts) - 1)
+        number = len(self._drafts) - len(self.asked) + self.asked.index(draft)
+        if not hasattr(self.play, "clone"):
+            raise GameError(
+                f"{self.spec.game.name}: its plays cannot be copied, so no oracle can judge them; "
+                "leave the oracle out, or give the plays a method clone."
+            )
+        return self.play.clone(), stream.child(number)
 
-    def judged(self, verdict: Verdict | None) -> None:
-        """Take note of what an oracle says of the decision that is due."""
-        self._drafts[-1].verdict = verdict
+    def answer(
+        self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None
+    ) -> None:
+        """Read the replies to what was asked, and go on.
 
-    def _told(self, text: str, notice: str) -> str:
-        """Return what a seat is told.
-
-        News, with a word about its last reply if that was not legal.
+        To the next moment, to the seats that are to try again, or to the end. ``instead`` is known
+        to be played for illegal ones.
         """
-        if not notice:
-            return text
-        return notice if self._tries else f"{notice} {text}"
+        offenders: list[Draft] = []
+        self._again = ()
+        known = instead or (None,) * len(replies)
+        for draft, reply, played in zip(self.asked, replies, known, strict=True):
+            self._read(draft, reply)
+            if draft.event != "ok" and self._punish(draft, played):
+                offenders.append(draft)
+            elif draft.action is not None:
+                self._said[draft.seat] = draft.action
+        self._moment += 1
+        if offenders:
+            self._forfeit(offenders)
+        elif not self._again:
+            self._taken += len(self._said)
+            self.play.step(self._said)
+            self._said, self._tries = {}, {}
+            self.done = self.play.done or self._taken >= self._limit
 
-    def advance(self, reply: Reply, *, instead: str | None = None) -> None:
-        """Judge the reply and go on to the next decision, or to the end.
-
-        ``instead`` is known to be played for an illegal one.
-        """
-        state, draft, legal = self.state, self._drafts[-1], self._legal
-        seat = draft.seat
+    def _read(self, draft: Draft, reply: Reply) -> None:
+        """Note a reply, and what action it holds."""
+        seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
         if ledger is None:
-            action = state.parse(reply.text)
+            action = read_reply(self.play, seat, legal, reply.text, self._exact)
         else:
             named = ledger.read(reply.text)
-            action = (
-                None if named is None else state.parse(named, exact=ledger.renderer.exact_answers)
-            )
+            exact = self._exact or ledger.renderer.exact_answers
+            action = None if named is None else read_reply(self.play, seat, legal, named, exact)
         event: TurnEvent = (
-            "unparsable" if action is None else "ok" if action in legal else "illegal"
+            "unparsable"
+            if action is None
+            else "ok"
+            if legal is None or action in legal
+            else "illegal"
         )
-        draft.legal, draft.reply, draft.event = legal, reply, event
+        draft.reply, draft.event, draft.named = reply, event, action
+        draft.action = action if event == "ok" else None
         if ledger is not None:
             draft.conversation, draft.segments = ledger.conversation, ledger.record(reply)
         self._own_turns[seat] += 1
-        if event != "ok":
-            action = self._punish(draft, action, instead)
-        if action is not None:
-            draft.action = action
-            self._tries = 0
-            self._seen[seat] = state.plies + 1
-            state.apply(action)
-        self.done = self._final is not None or state.done or state.plies >= self._max_turns
-        if not self.done:
-            self.agent_name = self.spec.seats[state.seat]
 
-    def _punish(self, draft: _Draft, said: str | None, instead: str | None) -> str | None:
-        """Apply the game's rule for replies that are no legal action.
+    def _punish(self, draft: Draft, known: str | None) -> bool:
+        """Apply the environment's rule for replies that are no legal action.
 
-        Return what is played instead, if anything.
+        Return whether the seat forfeits.
         """
-        rule = self.spec.game.illegal
+        game, seat = self.spec.game, draft.seat
+        rule = game.illegal
         draft.penalty = rule.penalty
         if rule.rule == "forfeit":
-            self._final = (
-                tuple(rule.forfeit_returns(self.spec.game, self.state, draft.seat)),
-                draft.seat,
-            )
-            return None
-        if rule.rule == "retry" and self._tries < rule.retries:
-            self._tries += 1
-            self._notices[draft.seat] = self.spec.game.correction(self.state, said)
-            return None
-        chosen = (
-            self.spec.stream.child(len(self._drafts))
-            .child("random move")
-            .integer(0, len(self._legal))
-        )
-        played = instead or self._legal[chosen]
-        self._notices[draft.seat] = self.spec.game.correction(self.state, said, played)
-        return played
+            return True
+        if rule.rule == "retry" and self._tries.get(seat, 0) < rule.retries:
+            self._tries[seat] = self._tries.get(seat, 0) + 1
+            self._again += (seat,)
+            self._notices[seat] = correction(game, self.play, draft)
+            return False
+        number = len(self._drafts) - len(self.asked) + self.asked.index(draft) + 1
+        stream = self.spec.stream.child(number).child("random move")
+        draft.action = known or played_instead(self.play, draft, stream)
+        self._notices[seat] = correction(game, self.play, draft, draft.action)
+        return False
+
+    def _forfeit(self, offenders: Sequence[Draft]) -> None:
+        """End the play by a forfeit; where several seats forfeit at once, by the mean of theirs."""
+        game = self.spec.game
+        found = [game.illegal.forfeit_returns(game, self.play, one.seat) for one in offenders]
+        means = tuple(sum(own) / len(found) for own in zip(*found, strict=True))
+        self._final = (means if len(found) > 1 else tuple(found[0]), offenders[0].seat)
+        for draft in self.asked:
+            draft.action = None
+        self.done = True
 
     def finish(self) -> Episode:
         """Return the finished game as a record.
@@ -168,7 +228,7 @@ class EpisodeInPlay:
             GameError: the game's payoffs are not one finite number per seat.
         """
         returns, offender = (
-            self._final if self._final is not None else (tuple(self.state.returns), None)
+            self._final if self._final is not None else (tuple(self.play.returns), None)
         )
         for payoffs in (returns, *(draft.returns for draft in self._drafts)):
             if len(payoffs) != self.spec.game.num_seats or not all(map(math.isfinite, payoffs)):
@@ -183,11 +243,7 @@ class EpisodeInPlay:
             if draft.penalty:
                 rewards["illegal"] = -draft.penalty
             upcoming[draft.seat] = draft.returns[draft.seat]
-            turns.append(
-                draft.turn(
-                    self.spec.seats[draft.seat], rewards, moment=len(self._drafts) - 1 - len(turns)
-                )
-            )
+            turns.append(draft.turn(self.spec.seats[draft.seat], rewards))
         spec = self.spec
         return Episode(
             episode_id=spec.episode_id,
@@ -200,85 +256,6 @@ class EpisodeInPlay:
             turns=tuple(reversed(turns)),
             returns=returns,
             forfeited_by=offender,
-            cut=self._final is None and not self.state.done,
+            cut=self._final is None and not self.play.done,
             environment=spec_of(spec.game),
-        )
-
-
-def _said(turn: Turn) -> Reply:
-    """Return a recorded reply.
-
-    Raises:
-        GameError: it was sampled in several runs, which cannot be said again in one.
-    """
-    runs = [segment for segment in turn.segments if segment.kind == "sampled"]
-    if len(runs) > 1:
-        raise GameError(
-            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play "
-            "is taken over up to it only."
-        )
-    sampled = runs[0] if runs else Segment(kind="sampled", ids=())
-    return Reply(
-        text=turn.reply,
-        ids=sampled.ids,
-        logprobs=sampled.logprobs,
-        kept=sampled.kept,
-        truncated=turn.truncated,
-        weights_version=turn.weights_version,
-    )
-
-
-class _Draft:
-    """A turn that is being played; becomes a Turn when the rewards are known."""
-
-    __slots__ = (
-        *("action", "conversation", "event", "legal", "observation", "penalty"),
-        *("reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
-    )
-
-    legal: tuple[str, ...]
-    reply: Reply
-    event: TurnEvent
-
-    def __init__(
-        self,
-        seat: int,
-        turn_index: int,
-        observation: Observation,
-        returns: tuple[float, ...],
-        told: str,
-    ) -> None:
-        self.seat, self.turn_index, self.observation, self.returns, self.told = (
-            seat,
-            turn_index,
-            observation,
-            returns,
-            told,
-        )
-        self.action: str | None = None
-        self.penalty = 0.0
-        self.conversation = 0
-        self.segments: tuple[Segment, ...] = ()
-        self.verdict: Verdict | None = None
-
-    def turn(self, agent: str, rewards: dict[str, float], *, moment: int) -> Turn:
-        """Return the finished record."""
-        return Turn(
-            seat=self.seat,
-            turn_index=self.turn_index,
-            agent=agent,
-            state_key=self.observation.key,
-            legal_actions=self.legal,
-            reply=self.reply.text,
-            action=self.action,
-            event=self.event,
-            rewards=rewards,
-            segments=self.segments,
-            conversation=self.conversation,
-            truncated=self.reply.truncated,
-            weights_version=self.reply.weights_version,
-            view=self.observation.view,
-            told=self.told,
-            moment=moment,
-            verdict=self.verdict,
         )

@@ -34,8 +34,11 @@ class Ledger:
         self._past: list[tuple[str, tuple[int, ...]]] = []
         self._asked = ""
 
-    def ask(self, text: str) -> None:
-        """Tell the seat this text and ask for a reply."""
+    def ask(self, text: str, fresh: bool = False) -> None:
+        """Tell the seat this text and ask for a reply, in a ``fresh`` conversation if so."""
+        if fresh and self.ids:
+            self.ids, self.known, self._past, self._pending = (), 0, [], ()
+            self.conversation += 1
         self._asked = text
         if self._past:
             self.ids, self.known = (), 0

@@ -15,7 +15,7 @@ from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import lacking_error
 from sparring.errors import GameError, HungError, RolloutError, SparringError
 from sparring.guard import Call
-from sparring.players.base import Agent, replies
+from sparring.players.base import Agent, PendingTurn, Reply, replies
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
@@ -166,45 +166,53 @@ def _wave(
     failed: dict[int, Exception],
     judges: Mapping[str, Judge],
 ) -> None:
-    """Play one turn in every running game; note in ``failed`` those whose game raised."""
-    due: dict[str, list[tuple[int, EpisodeInPlay]]] = {}
-    for index, episode, _ in running:
-        if not episode.done:
-            due.setdefault(episode.agent_name, []).append((index, episode))
-    for name, episodes in due.items():
-        ready, turns = [], []
-        with Call(_game) as call:  # one for all of them, as there are many and each is short
-            for index, episode in episodes:
-                call.now = episode.spec
-                try:
-                    turns.append(episode.pending())
-                    ready.append((index, episode))
-                except Exception as error:
-                    _note(episode.spec, index, error, failed)
-        if judges:
-            _judge([episode for _, episode in ready], judges)
-        said = replies(name, agents[name], turns) if turns else ()
-        with Call(_game) as call:
-            for (index, episode), reply in zip(ready, said, strict=True):
-                call.now = episode.spec
-                try:
-                    episode.advance(reply)
-                except Exception as error:
-                    _note(episode.spec, index, error, failed)
+    """Play one moment in every running game; note in ``failed`` those whose game raised."""
+    asked: list[tuple[int, EpisodeInPlay, list[Reply | None]]] = []
+    due: dict[str, list[tuple[PendingTurn, list[Reply | None], int]]] = {}
+    with Call(_game) as call:  # one for all of them, as there are many and each is short
+        for index, episode, _ in running:
+            if episode.done:
+                continue
+            call.now = episode.spec
+            try:
+                turns = episode.ask()
+            except Exception as error:
+                _note(episode.spec, index, error, failed)
+                continue
+            heard: list[Reply | None] = [None] * len(turns)
+            asked.append((index, episode, heard))
+            for place, turn in enumerate(turns):
+                due.setdefault(episode.spec.seats[turn.seat], []).append((turn, heard, place))
+    if judges:
+        _judge([episode for _, episode, _ in asked], judges)
+    for name, wanted in due.items():
+        said = replies(name, agents[name], [turn for turn, _, _ in wanted])
+        for (_, heard, place), reply in zip(wanted, said, strict=True):
+            heard[place] = reply
+    with Call(_game) as call:
+        for index, episode, heard in asked:
+            call.now = episode.spec
+            try:
+                episode.answer([reply for reply in heard if reply is not None])
+            except Exception as error:
+                _note(episode.spec, index, error, failed)
 
 
 def _judge(episodes: Sequence[EpisodeInPlay], judges: Mapping[str, Judge]) -> None:
     """Judge the decisions that are due in trained seats, those of one game in one call."""
     for name, judge in judges.items():
         asked = [
-            episode
+            (episode, draft)
             for episode in episodes
-            if episode.spec.game.name == name and episode.spec.trained[episode.state.seat]
+            if episode.spec.game.name == name
+            for draft in episode.asked
+            if episode.spec.trained[draft.seat]
         ]
         if asked:
-            states, streams = zip(*(episode.question() for episode in asked), strict=True)
-            for episode, verdict in zip(asked, judge(states, streams), strict=True):
-                episode.judged(verdict)
+            questions = (episode.question(draft) for episode, draft in asked)
+            states, streams = zip(*questions, strict=True)
+            for (_, draft), verdict in zip(asked, judge(states, streams), strict=True):
+                draft.verdict = verdict
 
 
 def _note(spec: EpisodeSpec, index: int, error: Exception, failed: dict[int, Exception]) -> None:

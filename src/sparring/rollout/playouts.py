@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
+from sparring.rollout.draft import moment_end
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.types import Episode
 
@@ -41,8 +42,9 @@ def with_playouts(
     places: dict[int, tuple[int, int]] = {}  # group -> (number of the episode, number of the turn)
     for number, episode in enumerate(episodes):
         own = stream.child(number)
-        for index, turn in enumerate(episode.turns[:-1]):
-            if not episode.trained[turn.seat]:
+        for index, turn in enumerate(episode.turns):
+            end = moment_end(episode.turns, index)  # what is taken at once is taken over at once
+            if not episode.trained[turn.seat] or end == len(episode.turns):
                 continue
             group = len(places)
             places[group] = number, index
@@ -57,7 +59,7 @@ def with_playouts(
                         seats=episode.agents,
                         trained=episode.trained,
                         max_turns=max_turns,
-                        prefix=episode.turns[: index + 1],
+                        prefix=episode.turns[:end],
                     )
                 )
     sums: dict[tuple[int, int], list[float]] = {}
@@ -78,7 +80,7 @@ def _valued(
         if episode.trained[turn.seat]:
             returns = (
                 sums.get((number, index))
-                if index < len(turns) - 1
+                if moment_end(turns, index) < len(turns)
                 else (episode.returns[turn.seat],)
             )
             turns[index] = turn._replace(playout=sum(returns) / len(returns) if returns else None)

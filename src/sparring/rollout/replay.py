@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from sparring.environments.openspiel.base import Game, State
+from typing import Any
+
 from sparring.errors import GameError, RolloutError
 from sparring.rng import Stream
 from sparring.types import Episode
 
 
-def replay(game: Game, episode: Episode) -> list[State]:
+def replay(game: Any, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
-    Turns after which the same seat tried again share one.
+    Turns taken at once share one, and so do those after which the same seat tried again.
 
     Args:
         game: the rules and options that the episode was played by.
@@ -20,21 +21,26 @@ def replay(game: Game, episode: Episode) -> list[State]:
     Raises:
         RolloutError: the episode is not one of this game.
     """
-    state = game.reset(Stream(episode.seed))
-    found = []
+    play: Any = game.reset(Stream(episode.seed))
+    found: list[Any] = []
+    settled: dict[int, str] = {}  # what was played in this moment so far, by seat
     for number, turn in enumerate(episode.turns):
-        if state.seat != turn.seat or state.legal_actions() != turn.legal_actions:
+        due = play.due()
+        if turn.seat not in due or (play.legal(turn.seat) or ()) != turn.legal_actions:
             raise _foreign(game, episode, number, "another decision is due there")
-        found.append(state.clone())
+        found.append(play.clone())
         if turn.action is not None:
+            settled[turn.seat] = turn.action
+        if len(settled) == len(due):
             try:
-                state.apply(turn.action)
+                play.step(settled)
             except GameError as error:
                 raise _foreign(game, episode, number, str(error)) from error
+            settled = {}
     return found
 
 
-def _foreign(game: Game, episode: Episode, number: int, why: str) -> RolloutError:
+def _foreign(game: Any, episode: Episode, number: int, why: str) -> RolloutError:
     """Return the error of an episode that cannot be played again."""
     return RolloutError(
         f"Episode {episode.episode_id} of {episode.game!r} is no game of these rules at "

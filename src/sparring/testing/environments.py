@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sparring.environments.own import check_own
+from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.own import completed
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
 from sparring.types import Observation
 
-NOTHING = "zzzqqq"  # a reply that no environment reads as an action
+NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
 
 def check_environment(
@@ -20,10 +21,12 @@ def check_environment(
 ) -> None:
     """Check an environment by random plays.
 
-    Every play ends within ``max_turns``; at each turn one seat is to act and has legal actions,
-    each told apart and read back from a reply that is the action; every seat is told something; a
-    reply without an action reads as None. Returns are one finite number per seat. The same stream
-    gives the same play.
+    Every play ends within ``max_turns`` replies. While it goes on some seat is due; where several
+    are, they reply at once. A seat that is due is told something, and the same until it has
+    replied. A list of legal actions has each once, each is read back from a reply that is the
+    action, and a reply without an action reads as None. Returns are one finite number per seat,
+    within ``min_utility`` and ``max_utility`` where these are said. The same stream gives the same
+    play, and so does a copy of a play.
 
     Args:
         environment: the function that makes it, or the plug-in bound.
@@ -33,66 +36,95 @@ def check_environment(
 
     Raises:
         AssertionError: it does not keep one of these.
-        GameError: it lacks what play asks for.
+        GameError: it lacks what play asks for, or takes any text and cannot say one at random.
     """
     made = bound("environments", environment, options)
-    game = made()
     name = made.plugin.name
-    check_own(name, game)
-    assert game.num_seats == len(game.roles) == len(set(game.roles)), (
-        f"{name}: {game.num_seats} seats have the roles {game.roles}."
+    rules = completed(name, made())
+    assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
+        f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
+    )
+    assert len(teams_of(rules)) == rules.num_seats, (
+        f"{name}: teams {teams_of(rules)} must have one number per seat, {rules.num_seats} here."
     )
     root = Stream.from_seed(seed)
     for number in range(plays):
-        told = [*_played(game, name, root.child(number))]
-        same(
-            told,
-            [*_played(game, name, root.child(number))],
-            f"{name}: the same stream must give the same play",
-        )
+        told = [*_played(rules, name, root.child(number), copies=False)]
+        for copies, what in ((False, "the same stream"), (True, "a copy of a play")):
+            again = [*_played(rules, name, root.child(number), copies=copies)]
+            same(told, again, f"{name}: {what} must give the same play")
 
 
-def _played(game: Any, name: str, stream: Stream) -> Iterator[Any]:
-    """Play at random; yield what tells a play from another."""
-    state, turns = game.reset(stream.child("deal")), 0
-    while not state.done:
-        assert turns < game.max_turns, (
-            f"{name}: a play goes on after max_turns = {game.max_turns} turns."
+def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
+    """Play at random, each moment on a copy if so; yield what tells a play from another."""
+    play, turns = rules.reset(stream.child("deal")), 0
+    draws = stream.child("play")
+    while not play.done:
+        due = tuple(play.due())
+        assert due and list(due) == sorted(set(due)) and 0 <= due[0] <= due[-1] < rules.num_seats, (
+            f"{name}: due() gave {due} after {turns} replies, and the play is not done; give the "
+            f"seats whose replies are wanted, ascending, of 0 to {rules.num_seats - 1}."
         )
-        assert 0 <= state.seat < game.num_seats, (
-            f"{name}: at turn {turns} the seat to act is {state.seat}, and the play is not done."
+        assert turns + len(due) <= rules.max_turns, (
+            f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
         )
-        legal = state.legal_actions()
-        assert legal and len(set(legal)) == len(legal), (
-            f"{name}: the legal actions at turn {turns} are {legal}; give each once."
+        if copies and hasattr(play, "clone"):
+            play = play.clone()
+        yield [_told(play, name, seat) for seat in due]
+        replies = {}
+        for seat in due:
+            legal = play.legal(seat)
+            _check_legal(play, name, seat, legal)
+            replies[seat] = random_reply(play, seat, legal, draws.child(turns).child(seat))
+        yield replies
+        play.step(replies)
+        turns += len(due)
+    yield _final(play, rules, name)
+
+
+def _told(play: Any, name: str, seat: int) -> Observation:
+    """Return what a seat is told, which must be something, and the same twice."""
+    seen = play.observe(seat)
+    assert isinstance(seen, Observation) and seen.text.strip(), (
+        f"{name}: observe({seat}) gave {seen!r}; give an Observation with a text."
+    )
+    assert play.observe(seat) == seen, (
+        f"{name}: observe({seat}) gave another text at the second call; it may change only when "
+        "the play goes on."
+    )
+    return seen
+
+
+def _check_legal(play: Any, name: str, seat: int, legal: Any) -> None:
+    """Check the list of a seat's actions, if there is one."""
+    if legal is None:
+        return
+    assert isinstance(legal, tuple) and legal and len(set(legal)) == len(legal), (
+        f"{name}: the legal actions of seat {seat} are {legal!r}; give a tuple with each once, or "
+        "None where any text is one."
+    )
+    for action in legal:
+        read = read_reply(play, seat, legal, action, False)
+        assert read == action, (
+            f"{name}: the reply {action!r} is read as {read!r}; it is a legal action."
         )
-        for action in legal:
-            read = state.parse(action)
-            assert read == action, (
-                f"{name}: the reply {action!r} is read as {read!r}; it is a legal action."
-            )
-        assert state.parse(NOTHING) is None, (
-            f"{name}: the reply {NOTHING!r} is read as {state.parse(NOTHING)!r}; it is no action."
-        )
-        for seat in range(game.num_seats):
-            seen = state.observe(seat, 0)
-            fine = isinstance(seen, Observation) and seen.text.strip()
-            assert fine, (
-                f"{name}: observe({seat}, 0) gave {seen!r}; give an Observation with a text."
-            )
-            yield seen.text, seen.key
-        action = legal[stream.child("play").integer(turns, len(legal))]
-        state.apply(action)
-        turns += 1
-        yield action
-    returns = tuple(state.returns)
-    assert len(returns) == game.num_seats, (
-        f"{name}: {len(returns)} returns for {game.num_seats} seats."
+    read = read_reply(play, seat, legal, NOTHING, False)
+    assert read is None, f"{name}: the reply {NOTHING!r} is read as {read!r}; it is no action."
+
+
+def _final(play: Any, rules: Any, name: str) -> tuple[float, ...]:
+    """Return the returns of a play that is over, checked."""
+    returns = tuple(play.returns)
+    assert len(returns) == rules.num_seats, (
+        f"{name}: {len(returns)} returns for {rules.num_seats} seats."
     )
     assert all(math.isfinite(value) for value in returns), (
         f"{name}: the returns {returns} are not finite."
     )
-    assert not state.legal_actions(), (
-        f"{name}: there are legal actions after the end: {state.legal_actions()}."
+    low, high = rules.min_utility - 1e-9, rules.max_utility + 1e-9
+    assert all(low <= value <= high for value in returns), (
+        f"{name}: the returns {returns} are outside min_utility = {rules.min_utility} and "
+        f"max_utility = {rules.max_utility}."
     )
-    yield returns
+    assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
+    return returns

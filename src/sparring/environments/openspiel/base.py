@@ -6,7 +6,7 @@ chance outcome is drawn from the state's own stream by counter, with the game's 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pyspiel
@@ -164,12 +164,29 @@ class State:
         draws: number of chance outcomes drawn so far from ``stream``.
     """
 
-    __slots__ = ("_position", "done", "draws", "game", "plies", "seat", "spiel", "stream", "trail")
+    __slots__ = (
+        "_position",
+        "_seen",
+        "done",
+        "draws",
+        "game",
+        "plies",
+        "seat",
+        "spiel",
+        "stream",
+        "trail",
+    )
 
     def __init__(
-        self, game: Game, position: Position, stream: Stream | None, draws: int = 0
+        self,
+        game: Game,
+        position: Position,
+        stream: Stream | None,
+        draws: int = 0,
+        seen: tuple[int, ...] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
+        self._seen = seen or (0,) * game.num_seats  # plies that each seat has been told of
         self._enter(position)
 
     def _enter(self, position: Position) -> None:
@@ -259,12 +276,42 @@ class State:
         if self.seat < 0:
             self.settle()
 
-    def observe(self, seat: int, since: int = 0) -> Observation:
+    def due(self) -> tuple[int, ...]:
+        """Return the seat to act, alone; none when the play is over."""
+        return (self.seat,) if self.seat >= 0 else ()
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return the legal actions of a seat that is due, as words."""
+        return self.legal_actions()
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Play the action of the seat that is due.
+
+        Raises:
+            GameError: the action is not legal here, or another seat is due.
+        """
+        ((seat, action),) = replies.items()
+        if seat != self.seat:
+            raise GameError(f"{self.game.name}: seat {seat} is not due; seat {self.seat} is.")
+        told = self.plies + 1
+        self._seen = (*self._seen[:seat], told, *self._seen[seat + 1 :])
+        self.apply(action)
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw chance outcomes from another stream from here on."""
+        self.stream = stream
+
+    def overview(self, seat: int) -> Observation:
+        """Return everything that ``seat`` may be told, from the start on."""
+        return self.observe(seat, 0)
+
+    def observe(self, seat: int, since: int | None = None) -> Observation:
         """Return what ``seat`` is to be told, and the key of its information state.
 
         Args:
             seat: who is told.
-            since: 0 for a complete opening with everything public so far. Otherwise ``plies`` right
+            since: None: what it has not been told yet. 0 for a complete opening with everything
+                public so far. Otherwise ``plies`` right
                 after the seat's last own action: only what happened from there on is told, and the
                 seat's own actions are not repeated.
 
@@ -272,10 +319,14 @@ class State:
             An observation whose text is never empty: a pure function of (position, seat, since).
         """
         told = self._position.told
+        if since is None:
+            since = self._seen[seat]
         found = told.get((seat, since))
         if found is None:
+            text, ask = self.game.told(self, seat, since)
             found = told[seat, since] = Observation(
-                text=self.game.text(self, seat, since),
+                told=text,
+                ask=ask,
                 key=self.game.key(self, seat),
                 view=self.game.view(self, seat),
             )
@@ -290,6 +341,10 @@ class State:
         """
         return self.game.parse(self, reply, exact)
 
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action word in the reply of a seat that is due; see ``parse``."""
+        return self.game.parse(self, reply, exact)
+
     def clone(self) -> State:
         """Return an independent copy: same position, same stream, same draw counter."""
-        return State(self.game, self._position, self.stream, self.draws)
+        return State(self.game, self._position, self.stream, self.draws, self._seen)

@@ -94,14 +94,15 @@ class GenericGame(Game):
             self._all_reader = ReplyParser(listed_actions(self.spiel))
         return self._all_reader
 
-    def text(self, state: State, seat: int, since: int) -> str:
-        """Return OpenSpiel's text for the seat; see ``State.observe``."""
+    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
+        """Return OpenSpiel's text for the seat, and the question; see ``State.observe``."""
         view = "" if self._matrix else self._view(state, seat, since)
         if self.brief:
             opening = [] if since else [self.title, self.roles[seat]]
-            return " ".join([*opening, *self._spell(view.split())]) or NOTHING
+            return " ".join([*opening, *self._spell(view.split())]) or NOTHING, ""
         parts = [] if since else [self.rules, f"You play as {self.roles[seat]!r}."]
-        return "\n\n".join(part for part in [*parts, view.strip(), self.call(state, seat)] if part)
+        told = "\n\n".join(part for part in [*parts, view.strip()] if part)
+        return told, self.call(state, seat)
 
     def example(self, state: State) -> int:
         """Return a digest of what the seat to act knows.

@@ -112,25 +112,25 @@ class Wording:
             else f"The player {self.roles[event.player]!r} chose {word}."
         )
 
-    def text(self, state: State, seat: int, since: int) -> str:
-        """Return what ``seat`` is to be told; see ``State.observe``."""
+    def told(self, state: State, seat: int, since: int) -> tuple[str, str]:
+        """Return what ``seat`` is to be told, and the question that closes it.
+
+        See ``State.observe``.
+        """
         events = self.events(state, seat, since)
         if self.brief:
             if since:
-                return " ".join(events) or NOTHING
+                return " ".join(events) or NOTHING, ""
             private = self.private(state, seat)
-            return " ".join(
-                [self.title, self.roles[seat], private, *events]
-                if private
-                else [self.title, self.roles[seat], *events]
-            )
+            opening = [self.title, self.roles[seat], *([private] if private else []), *events]
+            return " ".join(opening), ""
         parts = (
             []
             if since
             else [self.rules, f"You play as {self.roles[seat]!r}.", self.private(state, seat)]
         )
-        parts += [" ".join(events), self.position(state, seat), self.call(state, seat)]
-        return "\n\n".join(part for part in parts if part)
+        parts += [" ".join(events), self.position(state, seat)]
+        return "\n\n".join(part for part in parts if part), self.call(state, seat)
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the wordings of all events from ply ``since`` on that the seat is to be told."""

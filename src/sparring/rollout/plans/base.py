@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from sparring.errors import PluginError, RolloutError
 from sparring.registry import Bound
+from sparring.rollout.draft import moment_begin
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 from sparring.types import Episode
 
@@ -158,9 +159,10 @@ class _Group:
         """Return game number ``number`` of the group as it is to be played."""
         if origin.turn == 0:
             return self.specs[number]
+        turns = self.games[origin.parent].episode.turns
         return replace(
             self.specs[number],
-            prefix=self.games[origin.parent].episode.turns[: origin.turn],
+            prefix=turns[: moment_begin(turns, origin.turn)],  # what is taken at once is kept whole
             redealt=False,
         )
 

@@ -1,0 +1,189 @@
+"""What an environment is: rules as a value, and plays of them that tell, ask and answer in text.
+
+An environment has a name, roles and an end; a play of it says whose replies it wants now, what each
+seat has not been told yet, and goes on when all of them are in. One seat may be due, or several at
+once (simultaneous moves). A seat may choose from a finite list, or say any text.
+
+What an environment can do besides is said by small protocols: a play that can be copied is
+``Cloneable``; one that reads replies in its own way is ``Reading``; one that can say something at
+random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
+whose chance can be drawn anew is ``Redealt``. OpenSpiel is one implementation that has all of them,
+and everything that exact solvers ask for (``environments/openspiel``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from sparring.environments.reply import ReplyParser
+from sparring.errors import GameError
+from sparring.rng import Stream
+from sparring.types import Observation
+
+__all__ = [
+    "Cloneable",
+    "Environment",
+    "Play",
+    "Reading",
+    "Redealt",
+    "Sampling",
+    "random_reply",
+    "read_reply",
+    "teams_of",
+]
+
+
+class Play(Protocol):
+    """One live course of an environment.
+
+    Attributes:
+        done: whether it is over.
+        returns: payoffs so far, [num_seats], cumulative.
+    """
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        ...
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far, [num_seats], cumulative."""
+        ...
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats whose replies are wanted now, ascending; none when it is over."""
+        ...
+
+    def observe(self, seat: int) -> Observation:
+        """Return what a seat has not been told yet, and the question that it is to answer.
+
+        It is the same until the seat has replied and the play has gone on.
+        """
+        ...
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the finite list of a seat's actions, or None: any text is one."""
+        ...
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the replies of all seats that are due: a legal action each, or a text."""
+        ...
+
+
+class Environment(Protocol):
+    """Rules, roles and wording; what never changes.
+
+    An attribute ``teams``, [num_seats], says which seats win together: seats of one number are one
+    team. Without it every seat plays for itself, or all together where ``cooperative`` is true.
+
+    Attributes:
+        name: under which metrics and records know it.
+        roles: name of each seat, [num_seats].
+        num_seats: how many.
+        max_turns: most replies of all seats together that a play takes.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    num_seats: int
+    max_turns: int
+
+    def reset(self, stream: Stream) -> Any:
+        """Return a fresh play, all of whose chance is drawn from ``stream``."""
+        ...
+
+
+@runtime_checkable
+class Cloneable(Protocol):
+    """A play that can be copied: oracles, candidates and searches go on from the copy."""
+
+    def clone(self) -> Any:
+        """Return an independent copy that would go on the same."""
+        ...
+
+
+@runtime_checkable
+class Reading(Protocol):
+    """A play that finds the action in a reply itself."""
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action written in a reply, legal or not; None where there is none.
+
+        ``exact``: nothing but the action will do.
+        """
+        ...
+
+
+@runtime_checkable
+class Sampling(Protocol):
+    """A play that can say something at random for a seat that is due."""
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply that has the form asked for, drawn from ``stream``."""
+        ...
+
+
+@runtime_checkable
+class Redealt(Protocol):
+    """A play whose chance can be drawn anew from here on."""
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw all chance from here on from another stream."""
+        ...
+
+
+def read_reply(
+    play: Any, seat: int, legal: tuple[str, ...] | None, reply: str, exact: bool
+) -> str | None:
+    """Return the action in a seat's reply, legal or not, or None.
+
+    Args:
+        play: it reads replies itself if it is ``Reading``.
+        seat: who has replied.
+        legal: what it may choose from; None: any text is an action, as it stands.
+        reply: what it has said.
+        exact: whether nothing but the action will do.
+    """
+    reader = getattr(play, "read", None)
+    if reader is not None:
+        found: str | None = reader(seat, reply, exact)
+        return found
+    if legal is None:
+        return reply
+    parser = ReplyParser(legal)
+    return parser.word(reply) if exact else parser.find(reply)
+
+
+def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: Stream) -> str:
+    """Return a legal action drawn uniformly, or a text that the play itself draws.
+
+    Args:
+        play: where any text is allowed it must be ``Sampling``.
+        seat: who is to reply.
+        legal: what it may choose from; None: any text.
+        stream: what is drawn from.
+
+    Raises:
+        GameError: any text is allowed, and the play has no method ``sample``.
+    """
+    if legal is not None:
+        return legal[stream.integer(0, len(legal))]
+    if not hasattr(play, "sample"):
+        raise GameError(
+            f"{type(play).__name__} in {type(play).__module__} takes any text, and nothing can be "
+            "said at random in it; give it a method sample(seat, stream) that returns a reply of "
+            "the form asked for, or warmup.updates=0 and no random player."
+        )
+    found: str = play.sample(seat, stream)
+    return found
+
+
+def teams_of(environment: Any) -> tuple[int, ...]:
+    """Return the team of each seat, [num_seats]: seats of one number win together."""
+    given = getattr(environment, "teams", None)
+    if given is not None:
+        return tuple(given)
+    seats = range(environment.num_seats)
+    return tuple(0 if getattr(environment, "cooperative", False) else seat for seat in seats)

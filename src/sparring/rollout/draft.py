@@ -1,0 +1,113 @@
+"""A turn that is being played: it becomes a record when its rewards are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparring.errors import GameError
+from sparring.players.base import Reply
+from sparring.types import Observation, Segment, Turn, TurnEvent, Verdict
+
+
+class Draft:
+    """A decision that is due, then its reply and what became of it.
+
+    Attributes:
+        seat: who decides.
+        turn_index: own-turn index of the seat, from 0.
+        observation: what the seat is told.
+        returns: payoffs so far, [num_seats].
+        told: the observation's text, with a word about the seat's last reply if that was illegal.
+        legal: the actions to choose from; None: any text.
+        moment: number of the decision in the play; equal for decisions taken at once.
+        named: the action in the reply, legal or not.
+        action: what is played.
+    """
+
+    __slots__ = (
+        *("action", "conversation", "event", "legal", "moment", "named", "observation", "penalty"),
+        *("reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
+    )
+
+    reply: Reply
+    event: TurnEvent
+    named: str | None
+
+    def __init__(
+        self,
+        seat: int,
+        turn_index: int,
+        observation: Observation,
+        returns: tuple[float, ...],
+        told: str,
+        legal: tuple[str, ...] | None,
+        moment: int,
+    ) -> None:
+        self.seat, self.turn_index, self.observation = seat, turn_index, observation
+        self.returns, self.told, self.legal, self.moment = returns, told, legal, moment
+        self.action: str | None = None
+        self.penalty = 0.0
+        self.conversation = 0
+        self.segments: tuple[Segment, ...] = ()
+        self.verdict: Verdict | None = None
+
+    def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
+        """Return the finished record."""
+        return Turn(
+            seat=self.seat,
+            turn_index=self.turn_index,
+            agent=agent,
+            state_key=self.observation.key,
+            legal_actions=self.legal or (),
+            reply=self.reply.text,
+            action=self.action,
+            event=self.event,
+            rewards=rewards,
+            segments=self.segments,
+            conversation=self.conversation,
+            truncated=self.reply.truncated,
+            weights_version=self.reply.weights_version,
+            view=self.observation.view,
+            told=self.told,
+            moment=self.moment,
+            attempt=self.observation.attempt,
+            verdict=self.verdict,
+        )
+
+
+def moment_begin(turns: Sequence[Turn], place: int) -> int:
+    """Return the place of the first turn that was taken at once with turn ``place``."""
+    while 0 < place < len(turns) and turns[place - 1].moment == turns[place].moment:
+        place -= 1
+    return place
+
+
+def moment_end(turns: Sequence[Turn], place: int) -> int:
+    """Return the place after the last turn that was taken at once with turn ``place``."""
+    end = place + 1
+    while end < len(turns) and turns[end].moment == turns[place].moment:
+        end += 1
+    return end
+
+
+def said(turn: Turn) -> Reply:
+    """Return a recorded reply.
+
+    Raises:
+        GameError: it was sampled in several runs, which cannot be said again in one.
+    """
+    runs = [segment for segment in turn.segments if segment.kind == "sampled"]
+    if len(runs) > 1:
+        raise GameError(
+            f"Turn {turn.turn_index} of seat {turn.seat} was sampled in {len(runs)} runs; a play "
+            "is taken over up to it only."
+        )
+    sampled = runs[0] if runs else Segment(kind="sampled", ids=())
+    return Reply(
+        text=turn.reply,
+        ids=sampled.ids,
+        logprobs=sampled.logprobs,
+        kept=sampled.kept,
+        truncated=turn.truncated,
+        weights_version=turn.weights_version,
+    )

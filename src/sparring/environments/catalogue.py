@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import pyspiel
-
 from sparring import registry
 from sparring.config import EnvironmentConfig
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
+from sparring.environments.openspiel.load import registered_names
 from sparring.environments.own import completed
 from sparring.environments.spec import check_spec, version_of
 from sparring.errors import GameError, UnknownNameError, quoted
@@ -28,7 +27,7 @@ def game_names() -> tuple[str, ...]:
 
     Plug-ins and OpenSpiel's registered games.
     """
-    return tuple(sorted({*registry.names("environments"), *pyspiel.registered_names()}))
+    return tuple(sorted({*registry.names("environments"), *registered_names()}))
 
 
 def make_game(
@@ -49,7 +48,7 @@ def make_game(
     game: Any
     if registry.known("environments", name):
         game = registry.bind("environments", name, options)()
-    elif name in pyspiel.registered_names():
+    elif name in registered_names():
         game = openspiel_game(name, options or {})
     else:
         raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 
 ROWS, COLUMNS = 6, 7
 RULES = (
@@ -24,7 +23,7 @@ class ConnectFour(Game):
     def __init__(self, style: Style) -> None:
         words = tuple(str(column + 1) for column in range(COLUMNS))
         super().__init__(
-            pyspiel.load_game("connect_four"),
+            load("connect_four"),
             name="connect_four",
             roles=("x", "o"),
             words=words,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 
 CARDS = ("J", "Q", "K", "A")
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
@@ -19,7 +18,7 @@ class KuhnPoker(Game):
     title = "kuhn"
 
     def __init__(self, players: int, style: Style) -> None:
-        spiel = pyspiel.load_game("kuhn_poker", {"players": players})
+        spiel = load("kuhn_poker", {"players": players})
         super().__init__(
             spiel, name="kuhn_poker", roles=ROLES[:players], words=("pass", "bet"), style=style
         )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
+from sparring.environments.openspiel.load import load
 
 RANKS = ("J", "Q", "K", "A")
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King", "A": "Ace"}
@@ -23,7 +22,7 @@ class LeducPoker(Game):
     title = "leduc"
 
     def __init__(self, players: int, style: Style) -> None:
-        spiel = pyspiel.load_game("leduc_poker", {"players": players, "suit_isomorphism": True})
+        spiel = load("leduc_poker", {"players": players, "suit_isomorphism": True})
         super().__init__(
             spiel,
             name="leduc_poker",
@@ -86,7 +85,7 @@ class LeducPoker(Game):
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""
-        found = re.search(r"\[Ante: ([\d ]+)\]", state.spiel.observation_string(seat))
+        found = re.search(r"\[Ante: ([\d ]+)\]", self.view(state, seat))
         return float(found.group(1).split()[seat]) if found else 1.0
 
 

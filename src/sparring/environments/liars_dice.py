@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 
 LIAR = "liar"
@@ -19,7 +18,7 @@ class LiarsDice(Game):
     title = "dice"
 
     def __init__(self, dice: int, sides: int, style: Style) -> None:
-        spiel = pyspiel.load_game("liars_dice", {"numdice": dice, "dice_sides": sides})
+        spiel = load("liars_dice", {"numdice": dice, "dice_sides": sides})
         bids = tuple(
             f"{count}-{face}" for count in range(1, 2 * dice + 1) for face in range(1, sides + 1)
         )

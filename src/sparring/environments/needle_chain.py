@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
@@ -87,9 +86,7 @@ class NeedleChain(Game):
     title = "needlechain"
 
     def __init__(self, length: int, actions: int, needle: int, stop: bool, style: Style) -> None:
-        spiel = pyspiel.load_game(
-            NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop}
-        )
+        spiel = load(NAME, {"length": length, "actions": actions, "needle": needle, "stop": stop})
         words = (*COLOURS[:actions], *([STOP] if stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
         self.length = length
@@ -115,7 +112,7 @@ class NeedleChain(Game):
 
     def revealed(self, state: State) -> str:
         """Return which step mattered."""
-        return f"Step {state.spiel.table.needle} mattered, and {COLOURS[RIGHT]} was right."
+        return f"Step {state.table.needle} mattered, and {COLOURS[RIGHT]} was right."
 
 
 def needle_chain(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
 
@@ -16,9 +15,7 @@ class Nim(Game):
     """Nim from given piles, named a, b, c, ...; "b2" takes two stones from pile b."""
 
     def __init__(self, sizes: tuple[int, ...], misere: bool, style: Style) -> None:
-        spiel = pyspiel.load_game(
-            "nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere}
-        )
+        spiel = load("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
         words = tuple(
             f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
             for index in range(len(sizes) * max(sizes))

@@ -8,9 +8,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
@@ -124,7 +123,7 @@ class RepeatedDilemma(Game):
     title = "dilemma"
 
     def __init__(self, rounds: int, payoffs: dict[str, float], style: Style) -> None:
-        spiel = pyspiel.load_game(NAME, {"rounds": rounds, **payoffs})
+        spiel = load(NAME, {"rounds": rounds, **payoffs})
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
         self.rules = (
@@ -141,7 +140,7 @@ class RepeatedDilemma(Game):
 
         The seat's own open choice comes last.
         """
-        table, out = state.spiel.table, []
+        table, out = state.table, []
         for number, choices in enumerate(table.ended()):
             if 2 * number + 2 >= since:
                 out += self._ended(table, number, choices, seat, since)

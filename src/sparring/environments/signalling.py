@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range
 
@@ -133,9 +132,7 @@ class Signalling(Game):
     title = "signalling"
 
     def __init__(self, types: int, signals: int, rounds: int, cost: float, style: Style) -> None:
-        spiel = pyspiel.load_game(
-            NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost}
-        )
+        spiel = load(NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost})
         words = (*SIGNALS[:signals], *TYPES[:types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[:types]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.errors import ConfigError
 
 CELLS = ("a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3")
@@ -26,11 +25,11 @@ class TicTacToe(Game):
     rules = RULES
 
     def __init__(self, start: tuple[str, ...], style: Style) -> None:
-        spiel = pyspiel.load_game("tic_tac_toe")
+        spiel = load("tic_tac_toe")
         if start:
             history = ";".join(str(CELLS.index(cell)) for cell in start)
             # without the blank, a lone id reads as a number
-            spiel = pyspiel.load_game(f"start_at(game=tic_tac_toe(),history= {history})")
+            spiel = load(f"start_at(game=tic_tac_toe(),history= {history})")
         super().__init__(spiel, name="tic_tac_toe", roles=("X", "O"), words=CELLS, style=style)
         self.start = start
         self.max_turns = len(CELLS) - len(start)
@@ -57,16 +56,16 @@ def _moves(start: str) -> tuple[str, ...]:
 
     Raise ConfigError where they are not the beginning of an unfinished game.
     """
-    state, moves = pyspiel.load_game("tic_tac_toe").new_initial_state(), tuple(start.split())
+    node, moves = TicTacToe((), "brief").first_node(), tuple(start.split())
     for number, cell in enumerate(moves):
-        free = [CELLS[index] for index in state.legal_actions()]
+        free = [CELLS[index] for index in node.legal_actions()]
         if cell not in free:
             raise ConfigError(
                 f"tic_tac_toe: start={start!r}: move {number + 1}, {cell!r}, is not possible; "
                 f"write one of: {', '.join(free)}."
             )
-        state.apply_action(CELLS.index(cell))
-        if state.is_terminal():
+        node = node.child(CELLS.index(cell))
+        if node.is_terminal():
             earlier = " ".join(moves[:number])
             raise ConfigError(
                 f"tic_tac_toe: start={start!r}: the game is over after {cell!r}; write fewer "

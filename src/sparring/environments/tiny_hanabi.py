@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 
 CARDS, ACTIONS = ("d0", "d1"), ("a0", "a1", "a2")
 
@@ -17,7 +16,7 @@ class TinyHanabi(Game):
     title = "tinyhanabi"
 
     def __init__(self, style: Style) -> None:
-        spiel = pyspiel.load_game("tiny_hanabi")
+        spiel = load("tiny_hanabi")
         super().__init__(
             spiel, name="tiny_hanabi", roles=("seat0", "seat1"), words=ACTIONS, style=style
         )
@@ -26,7 +25,7 @@ class TinyHanabi(Game):
             "private card, d0 or d1 with equal probability. Then seat0 chooses a0, a1 or a2, "
             "seat1 sees that choice and chooses too, and both receive the same payoff, which "
             "depends on both cards and both actions. Payoffs (card of seat0, card of seat1: "
-            f"action of seat0, action of seat1 = payoff):\n{_payoffs(spiel)}"
+            f"action of seat0, action of seat1 = payoff):\n{_payoffs(self)}"
         )
 
     def private_words(self) -> tuple[str, ...]:
@@ -46,7 +45,7 @@ class TinyHanabi(Game):
         return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in dealt)}."
 
 
-def _payoffs(spiel: pyspiel.Game) -> str:
+def _payoffs(game: Game) -> str:
     """Return the payoff table in words, one line per pair of cards.
 
     It is found by playing every line of the game.
@@ -55,10 +54,10 @@ def _payoffs(spiel: pyspiel.Game) -> str:
     for cards in itertools.product(range(len(CARDS)), repeat=2):
         cells = []
         for actions in itertools.product(range(len(ACTIONS)), repeat=2):
-            state = spiel.new_initial_state()
+            node = game.first_node()
             for index in (*cards, *actions):
-                state.apply_action(index)
-            cells.append(f"{ACTIONS[actions[0]]}, {ACTIONS[actions[1]]} = {state.returns()[0]:g}")
+                node = node.child(index)
+            cells.append(f"{ACTIONS[actions[0]]}, {ACTIONS[actions[1]]} = {node.returns()[0]:g}")
         lines.append(f"{CARDS[cards[0]]}, {CARDS[cards[1]]}: {'; '.join(cells)}.")
     return "\n".join(lines)
 

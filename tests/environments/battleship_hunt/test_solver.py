@@ -178,7 +178,7 @@ class Held:
     """A state that holds a given position."""
 
     def __init__(self, table):
-        self.spiel = type("Spiel", (), {"table": table})()
+        self.table = table
 
 
 def test_by_hand():

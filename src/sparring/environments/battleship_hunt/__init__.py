@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pyspiel
-
 from sparring.environments.battleship_hunt.rules import (
     ANSWERS,
     DEFAULTS,
@@ -18,6 +16,7 @@ from sparring.environments.battleship_hunt.rules import (
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
 
@@ -36,10 +35,10 @@ class BattleshipHunt(Banked):
             for cell in range(options["rows"] * options["columns"])
         )
         super().__init__(
-            pyspiel.load_game(NAME, options), name=NAME, roles=("hunter",), words=words, style=style
+            load(NAME, options), name=NAME, roles=("hunter",), words=words, style=style
         )
         self.columns = options["columns"]
-        self.rules = _rules(self.spiel.opening)
+        self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         """Return the answers, and how a game can end."""
@@ -50,7 +49,7 @@ class BattleshipHunt(Banked):
 
         In the opening the shots are returned too.
         """
-        table, out = state.spiel.table, []
+        table, out = state.table, []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
                 word, told = self.words[event.action], table.told(event.ply)
@@ -66,7 +65,7 @@ class BattleshipHunt(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return the board as the seat sees it, and what is left."""
-        table = state.spiel.table
+        table = state.table
         head = "  " + " ".join(str(column + 1) for column in range(self.columns))
         lines = [
             f"{'abcdefgh'[number]} {' '.join(row)}"
@@ -78,7 +77,7 @@ class BattleshipHunt(Banked):
 
     def revealed(self, state: State) -> str:
         """Return the cells of every ship."""
-        table = state.spiel.table
+        table = state.table
         cells = (
             [self.words[cell] for cell in range(table.cells) if ship >> cell & 1]
             for ship in table.ships

@@ -67,7 +67,7 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
 
     The order of the other shots tells nothing.
     """
-    return f"{state.spiel.table.view(0)} {sorted(seen(state.spiel.table).sinkings)}"
+    return f"{state.table.view(0)} {sorted(seen(state.table).sinkings)}"
 
 
 @lru_cache(maxsize=8)
@@ -201,7 +201,7 @@ def battleship_hunt(
         beliefs: most beliefs that the search looks at before the probability is given instead, at
             least 0. The count starts anew with every state, so a verdict depends only on the state.
     """
-    table: Sea = state.spiel.table
+    table: Sea = state.table
     found = posterior_of(table, prior, worlds)
     legal = table.legal()
     afloat = sum(table.lengths) - table.hits

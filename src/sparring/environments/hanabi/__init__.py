@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.hanabi.rules import COLOUR_NAMES, COLOURS, Sizes, Step, Table, replay
 from sparring.environments.openspiel.base import Event, Game, State, Style
+from sparring.environments.openspiel.load import load
 
 VARIANTS = {
     "mini": {"colours": 2, "ranks": 2, "hand": 3, "information": 3, "lives": 3},
@@ -25,7 +24,7 @@ class Hanabi(Game):
 
     def __init__(self, sizes: Sizes, style: Style) -> None:
         self.sizes = sizes
-        spiel = pyspiel.load_game("hanabi", _parameters(sizes))
+        spiel = load("hanabi", _parameters(sizes))
         words = tuple(self._word(index) for index in range(spiel.num_distinct_actions()))
         roles = tuple(f"seat{seat}" for seat in range(sizes.players))
         super().__init__(spiel, name="hanabi", roles=roles, words=words, style=style)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, Round
 from sparring.environments.openspiel.base import Event, Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King"}
@@ -31,7 +30,7 @@ class KuhnRounds(Game):
     title = "kuhnrounds"
 
     def __init__(self, rounds: int, outcome: str, style: Style) -> None:
-        spiel = pyspiel.load_game(NAME, {"rounds": rounds, "outcome": outcome})
+        spiel = load(NAME, {"rounds": rounds, "outcome": outcome})
         super().__init__(
             spiel, name="kuhn_rounds", roles=("seat0", "seat1"), words=ACTIONS, style=style
         )
@@ -54,7 +53,7 @@ class KuhnRounds(Game):
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the seat's cards, the actions, and how rounds ended, from ply ``since`` on."""
         out, ply = [], 0
-        for number, item in enumerate(state.spiel.table.rounds):
+        for number, item in enumerate(state.table.rounds):
             if ply >= since and len(item.cards) > seat:
                 out.append(self._dealt(number, item, seat))
             for place, action in enumerate(item.actions):
@@ -91,7 +90,7 @@ class KuhnRounds(Game):
 
     def position(self, state: State, seat: int) -> str:
         """Return the chips won so far and those in the pot."""
-        table = state.spiel.table
+        table = state.table
         chips = table.chips if seat == 0 else -table.chips
         so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
         last = table.rounds[-1]
@@ -104,7 +103,7 @@ class KuhnRounds(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the seat's card in the round that is being played."""
-        last = state.spiel.table.rounds[-1]
+        last = state.table.rounds[-1]
         return (
             ""
             if last.over or len(last.cards) <= seat
@@ -113,9 +112,7 @@ class KuhnRounds(Game):
 
     def revealed(self, state: State) -> str:
         """Return both cards of every round."""
-        rounds = [
-            item.cards for item in state.spiel.table.rounds if len(item.cards) == len(self.roles)
-        ]
+        rounds = [item.cards for item in state.table.rounds if len(item.cards) == len(self.roles)]
         dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
         return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
 
@@ -124,7 +121,7 @@ class KuhnRounds(Game):
 
         It is 1 where chips are not the outcome.
         """
-        bets: int = state.spiel.table.rounds[-1].bets(seat)
+        bets: int = state.table.rounds[-1].bets(seat)
         return float(bets) if self.outcome == "chips" else 1.0
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pyspiel
-
 from sparring.environments.mastermind.rules import (
     COLOURS,
     DEFAULTS,
@@ -18,6 +16,7 @@ from sparring.environments.mastermind.rules import (
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
 
@@ -35,14 +34,14 @@ class Mastermind(Banked):
         pegs, colours = options["pegs"], options["colours"]
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
         super().__init__(
-            pyspiel.load_game(NAME, options),
+            load(NAME, options),
             name=NAME,
             roles=("breaker",),
             words=words,
             style=style,
         )
         self.pegs = pegs
-        self.rules = _rules(self.spiel.opening)
+        self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         """Return the counts of an answer, and how a game can end."""
@@ -56,7 +55,7 @@ class Mastermind(Banked):
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
-        return [word for ply in plies for word in self._told(state.spiel.table, ply, since)]
+        return [word for ply in plies for word in self._told(state.table, ply, since)]
 
     def _told(self, table: Board, number: int, since: int) -> list[str]:
         """Return what one guess showed.
@@ -78,7 +77,7 @@ class Mastermind(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return how many guesses are left."""
-        return "" if state.done else f"You have {state.spiel.table.left} guess(es) left."
+        return "" if state.done else f"You have {state.table.left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
         """Return the closing lines.
@@ -86,7 +85,7 @@ class Mastermind(Banked):
         With more than ``LISTED`` codes their form in place of all of them.
         """
         words, text = ", ".join(self.words), super().call(state, seat)
-        letters = ", ".join(colour[0] for colour in COLOURS[: state.spiel.table.colours])
+        letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
         return (
             text
             if len(self.words) <= LISTED

@@ -34,7 +34,7 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
 
     What decides which codes are left.
     """
-    table = state.spiel.table
+    table = state.table
     return f"{table.left} {sorted(set(zip(table.moves, table.answers, strict=True)))}"
 
 
@@ -252,7 +252,7 @@ def mastermind(
         work: most entries of tables of answers that the search looks at, at least 1. They are
             counted as if nothing were remembered, so a verdict depends only on the state.
     """
-    table = state.spiel.table
+    table = state.table
     if state.seat < 0:
         raise OracleError(
             f"Oracle 'posterior': no guess is to be made at ply {state.plies}; judge states in "

@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import comb
 from typing import Any, Literal
 
-import pyspiel
-
 from sparring.environments.minesweeper.rules import DEFAULTS, NAME, Minefield, word_of
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError
 
@@ -26,7 +25,7 @@ class Minesweeper(Banked):
 
         Each set has the cell that gets a mine if the first revealed is among them.
         """
-        table = self.spiel.opening
+        table = self.first_table
         return int(comb(table.cells, table.mines) * (table.cells - table.mines))
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
@@ -36,18 +35,18 @@ class Minesweeper(Banked):
             for index in range(rows * columns * (1 + options["flags"]))
         )
         super().__init__(
-            pyspiel.load_game(NAME, options),
+            load(NAME, options),
             name=NAME,
             roles=("sweeper",),
             words=words,
             style=style,
         )
         self.columns = columns
-        self.rules = _rules(self.spiel.opening)
+        self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         """Return the counts that can be seen, and how a game can end."""
-        table = self.spiel.opening
+        table = self.first_table
         counts = [str(count) for count in range(min(8, table.mines) + 1)]
         return (*counts, "cleared", "mine", *(["wrong"] if table.flags else []))
 
@@ -59,7 +58,7 @@ class Minesweeper(Banked):
         out = []
         for event in state.trail:
             if event.player != CHANCE and event.ply + 1 >= since:
-                out += self._told(state.spiel.table, event.ply, since)
+                out += self._told(state.table, event.ply, since)
         return out
 
     def _told(self, table: Minefield, number: int, since: int) -> list[str]:
@@ -84,7 +83,7 @@ class Minesweeper(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return the board as the seat sees it."""
-        table = state.spiel.table
+        table = state.table
         signs = [table.sign(cell) for cell in range(table.cells)]
         lines = [
             " ".join(signs[start : start + self.columns])
@@ -103,7 +102,7 @@ class Minesweeper(Banked):
 
     def picture(self, state: State, seat: int) -> str:
         """Return the board with the numbers of its rows and columns."""
-        return self._board(state.spiel.table, "")
+        return self._board(state.table, "")
 
     def _board(self, table: Minefield, mine: str) -> str:
         """Return the board with its coordinates.
@@ -123,7 +122,7 @@ class Minesweeper(Banked):
 
     def revealed(self, state: State) -> str:
         """Return the board with its mines."""
-        table = state.spiel.table
+        table = state.table
         return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
 
 

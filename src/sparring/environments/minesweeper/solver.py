@@ -23,7 +23,7 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
 
     It decides where the mines of a layout lie.
     """
-    table = state.spiel.table
+    table = state.table
     return f"{table.view(0)} {table.moves[0] if table.moves and prior == 'bank' else ''}"
 
 
@@ -74,7 +74,7 @@ def minesweeper(
         beliefs: most beliefs that the search looks at before the probability is given instead, at
             least 1. A verdict depends only on the state.
     """
-    table: Minefield = state.spiel.table
+    table: Minefield = state.table
     risk, layouts = mine_probabilities(table, prior)
     if layouts <= worlds and not table.flags:
         played = _best_play(table, prior, list(risk), beliefs)

@@ -12,6 +12,7 @@ from typing import Any
 import pyspiel
 
 from sparring.environments.illegal import IllegalRule
+from sparring.environments.openspiel.capabilities import EnumerableGame, EnumerableState
 from sparring.environments.openspiel.events import CHANCE, Event, trail_of
 from sparring.environments.openspiel.position import Position
 from sparring.environments.openspiel.wording import Style, Wording
@@ -23,7 +24,7 @@ from sparring.types import Observation
 __all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 
 
-class Game(Wording):
+class Game(EnumerableGame, Wording):
     """Rules and wording of a game.
 
     Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``.
@@ -151,7 +152,7 @@ class Game(Wording):
         return 1.0
 
 
-class State:
+class State(EnumerableState):
     """One play of a game.
 
     Attributes:
@@ -172,7 +173,6 @@ class State:
         "game",
         "plies",
         "seat",
-        "spiel",
         "stream",
         "trail",
     )

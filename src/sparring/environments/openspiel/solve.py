@@ -5,10 +5,9 @@ They are for two opposed seats who see everything.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyspiel
 
+from sparring.environments.enumerable import Node
 from sparring.environments.openspiel.base import Game
 
 DEEPEST = 300  # plies below the position that is searched: two of Python's 1,000 frames each
@@ -30,12 +29,12 @@ def unfit(game: Game) -> str:
     return ""
 
 
-def position_key(spiel: Any) -> str:
-    """Return who is to act and OpenSpiel's printed board.
+def position_key(node: Node) -> str:
+    """Return who is to act and the printed board.
 
     Equal for positions reached by different orders of moves.
     """
-    return f"{spiel.current_player()}\n{spiel}"
+    return f"{node.current_player()}\n{node}"
 
 
 class Search:
@@ -55,18 +54,18 @@ class Search:
         self.table: dict[str, Bounds] = {}
         self.cut = False
 
-    def bounds(self, spiel: Any, depth: int = DEEPEST) -> Bounds:
-        """Return the bounds of an OpenSpiel state's value for seat 0."""
-        if spiel.is_terminal():
-            value = float(spiel.returns()[0])
+    def bounds(self, node: Node, depth: int = DEEPEST) -> Bounds:
+        """Return the bounds of a node's value for seat 0."""
+        if node.is_terminal():
+            value = float(node.returns()[0])
             return value, value
-        key = position_key(spiel)
+        key = position_key(node)
         found = self.table.get(key)
         if found is None and depth > 0 and len(self.table) < self.max_states:
             # until it is known; this is what a position that repeats it finds
             self.table[key] = self.unknown
-            choose = max if spiel.current_player() == 0 else min
-            below = [self.bounds(spiel.child(index), depth - 1) for index in spiel.legal_actions()]
+            choose = max if node.current_player() == 0 else min
+            below = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
             found = self.table[key] = (
                 choose(low for low, _ in below),
                 choose(high for _, high in below),

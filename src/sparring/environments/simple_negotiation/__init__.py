@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.simple_negotiation.rules import (
     FIXED,
@@ -37,7 +36,7 @@ class SimpleNegotiation(Game):
 
     def __init__(self, turns: int, largest: int, values: str, outcome: str, style: Style) -> None:
         parameters = {"turns": turns, "largest": largest, "values": values, "outcome": outcome}
-        spiel = pyspiel.load_game(NAME, parameters)
+        spiel = load(NAME, parameters)
         words = ("accept", "deny", *(offer.word for offer in offers(largest)))
         super().__init__(
             spiel, name="simple_negotiation", roles=("seat0", "seat1"), words=words, style=style
@@ -63,7 +62,7 @@ class SimpleNegotiation(Game):
 
     def private(self, state: State, seat: int) -> str:
         """Return what the resources are worth to the seat."""
-        entries = state.spiel.table.values
+        entries = state.table.values
         if len(entries) <= seat:
             return ""
         pair = VALUES[entries[seat]]
@@ -75,7 +74,7 @@ class SimpleNegotiation(Game):
 
     def position(self, state: State, seat: int) -> str:
         """Return the goods of both seats, the turn and the open offer."""
-        table = state.spiel.table
+        table = state.table
         if len(table.values) < 2:
             return ""
         (wood, gold), (other_wood, other_gold) = table.holdings[seat], table.holdings[1 - seat]
@@ -95,7 +94,7 @@ class SimpleNegotiation(Game):
 
     def revealed(self, state: State) -> str:
         """Return what the resources were worth to each seat."""
-        pairs = [VALUES[entry] for entry in state.spiel.table.values]
+        pairs = [VALUES[entry] for entry in state.table.values]
         worth = (
             f"to {role} wood {pair[0]}, gold {pair[1]}"
             for role, pair in zip(self.roles, pairs, strict=False)

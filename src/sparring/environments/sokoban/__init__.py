@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import pyspiel
 from pydantic import Field
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.sokoban.distances import DIRECTIONS
 from sparring.environments.sokoban.rooms import LARGEST, MOST_BOXES
@@ -35,13 +35,13 @@ class Sokoban(Banked):
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         super().__init__(
-            pyspiel.load_game(NAME, options),
+            load(NAME, options),
             name=NAME,
             roles=("pusher",),
             words=DIRECTIONS,
             style=style,
         )
-        table = self.spiel.opening
+        table = self.first_table
         self.rows, self.columns = (
             (table.only.floor.rows, table.only.floor.columns) if table.only else table.bank[:2]
         )
@@ -64,7 +64,7 @@ class Sokoban(Banked):
 
     def private(self, state: State, seat: int) -> str:
         """Return the room as it was at the start in brief style."""
-        return " ".join(state.spiel.table.opened().told()) if self.brief else ""
+        return " ".join(state.table.opened().told()) if self.brief else ""
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return in brief style the whole position after each turn, in full style the moves.
@@ -73,19 +73,15 @@ class Sokoban(Banked):
         """
         moves = [DIRECTIONS[event.action] for event in state.trail if event.player != CHANCE]
         if self.brief:
-            return (
-                state.spiel.table.told()
-                if since
-                else [*moves, *(state.spiel.table.told() if moves else [])]
-            )
+            return state.table.told() if since else [*moves, *(state.table.told() if moves else [])]
         if since:
-            return [_end(state.spiel.table)] if state.done else []
+            return [_end(state.table)] if state.done else []
         told = [f"Your moves so far: {', '.join(moves)}."] if moves else []
-        return [*told, _end(state.spiel.table)] if state.done else told
+        return [*told, _end(state.table)] if state.done else told
 
     def position(self, state: State, seat: int) -> str:
         """Return the picture of the room, the wall around it drawn too."""
-        table = state.spiel.table
+        table = state.table
         signs = [_sign(table, cell) for cell in range(self.rows * self.columns)]
         edge = "#" * (self.columns + 2)
         lines = [
@@ -228,5 +224,5 @@ def sokoban(
         "room": room,
     }
     made = Sokoban({name: given[name] for name in DEFAULTS}, style)
-    made.opening.spiel.child(0)  # a room that cannot be found is refused here
+    made.first_node().child(0)  # a room that cannot be found is refused here
     return made

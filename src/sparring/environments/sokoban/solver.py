@@ -117,7 +117,7 @@ def _table(state: State, solver: str) -> SokobanTable:
     Raises:
         OracleError: it cannot.
     """
-    table = getattr(state.spiel, "table", None)
+    table = getattr(state, "table", None)
     if not isinstance(table, SokobanTable):
         raise OracleError(
             f"Puzzle 'sokoban' was asked about a state of {state.game.name!r}; judge states of "

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.sudoku.deduction import BOXES, Board
 from sparring.environments.sudoku.rules import DEFAULTS, MOST_BLANKS, NAME, SudokuTable, word_of
@@ -23,25 +22,23 @@ class Sudoku(Banked):
         size = options["size"]
         words = tuple(word_of(size, index) for index in range(size**3))
         super().__init__(
-            pyspiel.load_game(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+            load(NAME, options), name=NAME, roles=("solver",), words=words, style=style
         )
-        self.size, self.table = size, self.spiel.opening
+        self.size, self.table = size, self.first_table
         self.rules = _rules(self.table)
 
     def private(self, state: State, seat: int) -> str:
         """Return the puzzle in brief style: its digits as the words of actions."""
         if not self.brief:
             return ""
-        size, givens = self.size, state.spiel.table.givens
+        size, givens = self.size, state.table.givens
         return " ".join(
             word_of(size, cell * size + digit - 1) for cell, digit in enumerate(givens) if digit
         )
 
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a row, boxes set apart."""
-        return "\n".join(
-            ["The board ('.' is an empty cell):", *self._lines(state.spiel.table.cells)]
-        )
+        return "\n".join(["The board ('.' is an empty cell):", *self._lines(state.table.cells)])
 
     def _lines(self, cells: Board) -> list[str]:
         """Return a board, one line a row and one below each row of boxes but the last."""
@@ -61,13 +58,13 @@ class Sudoku(Banked):
         wide, rows = BOXES[self.size][1], iter(range(1, self.size + 1))
         numbers = [str(column + 1) for column in range(self.size)]
         groups = (" ".join(numbers[start : start + wide]) for start in range(0, self.size, wide))
-        lines = self._lines(state.spiel.table.cells)
+        lines = self._lines(state.table.cells)
         marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
         return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
 
     def revealed(self, state: State) -> str:
         """Return the solution."""
-        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
+        return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
 
 def _rules(table: SudokuTable) -> str:
@@ -157,5 +154,5 @@ def sudoku(
         "puzzle": puzzle,
     }
     made = Sudoku({name: given[name] for name in DEFAULTS}, style)
-    made.opening.spiel.child(0)  # a puzzle that cannot be found is refused here
+    made.first_node().child(0)  # a puzzle that cannot be found is refused here
     return made

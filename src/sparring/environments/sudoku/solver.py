@@ -61,7 +61,7 @@ def sudoku(
         solver: "backtracking" (default): exact, over bit masks. "z3": the reference. It gives the
             same verdicts, is a hundred times slower, and needs pip install 'sparring[oracles]'.
     """
-    table: SudokuTable = state.spiel.table
+    table: SudokuTable = state.table
     truth, size = solution(table.size, table.givens, solver), table.size
     legal = [divmod(index, size) for index in state.legal_indices()]
     good = [truth[cell] == digit + 1 for cell, digit in legal]
@@ -78,7 +78,7 @@ def sudoku(
 
 def reference(state: State) -> tuple[str, ...]:
     """Return the digits that solve the puzzle, in reading order."""
-    table: SudokuTable = state.spiel.table
+    table: SudokuTable = state.table
     truth = solution(table.size, table.givens)
     return tuple(
         word_of(table.size, cell * table.size + truth[cell] - 1)

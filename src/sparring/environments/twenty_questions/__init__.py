@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import pyspiel
 from pydantic import Field
 
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.twenty_questions.rules import (
     ATTRIBUTES,
@@ -35,13 +35,13 @@ class TwentyQuestions(Banked):
             word_of(options["values"], kinds, index) for index in range(kinds + options["objects"])
         )
         super().__init__(
-            pyspiel.load_game(NAME, options),
+            load(NAME, options),
             name=NAME,
             roles=("guesser",),
             words=words,
             style=style,
         )
-        self.rules = _rules(self.spiel.opening)
+        self.rules = _rules(self.first_table)
 
     def private_words(self) -> tuple[str, ...]:
         """Return the answers, and what a guess can be."""
@@ -52,7 +52,7 @@ class TwentyQuestions(Banked):
 
         In brief style not if there is but one, which can be learned by playing.
         """
-        table = state.spiel.table
+        table = state.table
         if self.brief:
             return "" if table.tables == 1 else " ".join(" ".join(words) for words in table.sheet())
         lines = [f"{words[0]}: {', '.join(words[1:])}" for words in table.sheet()]
@@ -66,7 +66,7 @@ class TwentyQuestions(Banked):
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
-        return [word for ply in plies for word in self._told(state.spiel.table, ply, since)]
+        return [word for ply in plies for word in self._told(state.table, ply, since)]
 
     def _told(self, table: Inquiry, number: int, since: int) -> list[str]:
         """Return what one action showed."""
@@ -83,7 +83,7 @@ class TwentyQuestions(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return how many questions are left."""
-        table = state.spiel.table
+        table = state.table
         return (
             "" if state.done else f"You may ask {table.questions - table.asked} more question(s)."
         )

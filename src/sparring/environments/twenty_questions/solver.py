@@ -29,7 +29,7 @@ def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
 
     The order of answers tells nothing.
     """
-    table = state.spiel.table
+    table = state.table
     belief = inquest(table.rows, table.values, table.noise, table.cost).now(table)
     return f"{table.rows} {table.asked} {belief}"
 
@@ -267,7 +267,7 @@ def twenty_questions(
         beliefs: most beliefs that are looked at for exact values, at least 1. They are counted
             beforehand, so a verdict depends only on the state.
     """
-    table = state.spiel.table
+    table = state.table
     best = inquest(table.rows, table.values, table.noise, table.cost)
     belief, left, paid = best.now(table), table.questions - table.asked, table.cost * table.asked
     chances, legal = best.chances(belief), state.legal_indices()

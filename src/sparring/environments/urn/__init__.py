@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyspiel
-
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE, recent
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.urn.rules import COLOURS, DEFAULTS, DRAW, NAME, NAMES, UrnTable
 
@@ -26,9 +25,9 @@ class Urn(Banked):
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         words = (DRAW, *NAMES[: options["urns"]])
         super().__init__(
-            pyspiel.load_game(NAME, options), name=NAME, roles=("drawer",), words=words, style=style
+            load(NAME, options), name=NAME, roles=("drawer",), words=words, style=style
         )
-        self.table = self.spiel.opening
+        self.table = self.first_table
         self.rules = _rules(self.table)
 
     def private_words(self) -> tuple[str, ...]:
@@ -42,7 +41,7 @@ class Urn(Banked):
 
         In brief style not if there is but one set of urns, which can be learned by playing.
         """
-        table = state.spiel.table
+        table = state.table
         if self.brief:
             return "" if table.sets == 1 else " ".join(" ".join(words) for words in table.sheet())
         contents = []
@@ -53,7 +52,7 @@ class Urn(Banked):
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the colours drawn from ply ``since`` on, and how it ended."""
-        table, out = state.spiel.table, []
+        table, out = state.table, []
         balls = [
             event.action
             for event in recent(state.trail, since)
@@ -70,7 +69,7 @@ class Urn(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return what was drawn in all, and how many draws are left."""
-        table = state.spiel.table
+        table = state.table
         if state.done:
             return ""
         drawn = ", ".join(
@@ -156,5 +155,5 @@ def urn(
         "bank": bank,
     }
     made = Urn({name: given[name] for name in DEFAULTS}, style)
-    made.opening.spiel.child(0)  # urns that cannot be found are refused here
+    made.first_node().child(0)  # urns that cannot be found are refused here
     return made

@@ -20,7 +20,7 @@ Counts = tuple[int, ...]
 
 def key(state: State, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the urns and how often each colour was drawn: the order of draws tells nothing."""
-    table = state.spiel.table
+    table = state.table
     return f"{table.contents} {table.counts()}"
 
 
@@ -102,7 +102,7 @@ def urn(state: State, *, prior: Literal["uniform", "bank"] = "uniform") -> Judge
         prior: "uniform" (default) and "bank" say the same: the urns are told, and which of them is
             hidden is drawn anew in every game.
     """
-    table = state.spiel.table
+    table = state.table
     counts, best = table.counts(), trial(table.contents, table.most, table.cost)
     chances, paid = best.chances(counts), table.cost * len(table.drawn)
     values = [

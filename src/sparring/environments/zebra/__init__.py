@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import pyspiel
-
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
+from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
@@ -47,9 +46,9 @@ class Zebra(Banked):
             word_of(houses, attributes, index) for index in range(houses * houses * attributes)
         )
         super().__init__(
-            pyspiel.load_game(NAME, options), name=NAME, roles=("solver",), words=words, style=style
+            load(NAME, options), name=NAME, roles=("solver",), words=words, style=style
         )
-        self.table: ZebraTable = self.spiel.opening
+        self.table: ZebraTable = self.first_table
         self.kinds = OF_KIND["order" if self.table.only else options["kinds"]]
         self.rules = _rules(self.table)
 
@@ -64,7 +63,7 @@ class Zebra(Banked):
 
     def private(self, state: State, seat: int) -> str:
         """Return the clues: words in brief style, numbered sentences in full style."""
-        houses, clues = self.table.houses, state.spiel.table.clues
+        houses, clues = self.table.houses, state.table.clues
         if self.brief:
             return clues_text(houses, clues)
         return "\n".join(
@@ -76,13 +75,11 @@ class Zebra(Banked):
 
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a house."""
-        return "\n".join(
-            ["The board ('?' is an empty cell):", *self._lines(state.spiel.table.cells)]
-        )
+        return "\n".join(["The board ('?' is an empty cell):", *self._lines(state.table.cells)])
 
     def revealed(self, state: State) -> str:
         """Return the solution."""
-        return "\n".join(["The solution:", *self._lines(state.spiel.table.solution)])
+        return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
     def _lines(self, cells: Board) -> list[str]:
         """Return a board, one line a house."""
@@ -201,5 +198,5 @@ def zebra(
         "bank": bank,
     }
     made = Zebra({**options, "wrong": wrong, "pay": pay, "puzzle": plain(puzzle)}, style)
-    made.opening.spiel.child(0)  # a puzzle that cannot be found is refused here
+    made.first_node().child(0)  # a puzzle that cannot be found is refused here
     return made

@@ -60,7 +60,7 @@ def zebra(
         solver: "backtracking" (default): exact, with unit propagation. "z3": the reference. It
             gives the same verdicts, is much slower, and needs pip install 'sparring[oracles]'.
     """
-    table: ZebraTable = state.spiel.table
+    table: ZebraTable = state.table
     truth = solution(table.houses, table.attributes, table.clues, solver)
     legal = [divmod(index, table.houses) for index in state.legal_indices()]
     good = [truth[cell] == value + 1 for cell, value in legal]
@@ -78,7 +78,7 @@ def zebra(
 
 def reference(state: State) -> tuple[str, ...]:
     """Return the values that solve the puzzle, house by house."""
-    table: ZebraTable = state.spiel.table
+    table: ZebraTable = state.table
     truth = solution(table.houses, table.attributes, table.clues)
     return tuple(
         word_of(table.houses, table.attributes, cell * table.houses + value - 1)

@@ -1,0 +1,94 @@
+"""OpenSpiel's solvers: regret minimisation, best responses, Monte Carlo tree search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+import pyspiel
+
+from sparring.environments.enumerable import Node
+from sparring.environments.openspiel.base import Game, State
+
+_MEMORY_MB = 256
+CfrVariant = Literal["cfr", "cfr_plus"]
+_SOLVERS = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
+
+
+class PolicyTable(Protocol):
+    """Probabilities of actions by information state: OpenSpiel's ``TabularPolicy``."""
+
+    def action_probabilities(self, where: Node | str, /) -> dict[int, float]:
+        """Return the probability of each action id at a node, or by an information state's text."""
+
+
+class SearchNode(Protocol):
+    """A node of a search tree: OpenSpiel's ``SearchNode``."""
+
+    action: int  # that led to it
+    explore_count: int  # simulations that went through it
+    total_reward: float  # of these, for the seat that took ``action``
+    outcome: list[float]  # [num_seats] the payoffs, where they are proven, else empty
+    children: Sequence[SearchNode]
+
+    def best_child(self) -> SearchNode:
+        """Return the child to play: proven to be best, or visited most."""
+
+
+def average_policy(game: Game, variant: CfrVariant, iterations: int) -> PolicyTable:
+    """Return the average policy of counterfactual regret minimisation.
+
+    Args:
+        game: with information states.
+        variant: the solver, "cfr" or "cfr_plus".
+        iterations: passes over the game's tree.
+    """
+    solver = _SOLVERS[variant](game.spiel)
+    for _ in range(iterations):
+        solver.evaluate_and_update_policy()
+    # a copy: average_policy() dangles without its solver
+    table: PolicyTable = solver.tabular_average_policy()
+    return table
+
+
+def policy_table(rows: Mapping[str, Iterable[tuple[int, float]]]) -> PolicyTable:
+    """Return a policy from its probabilities by action id, by information state's text."""
+    table: PolicyTable = pyspiel.TabularPolicy({key: list(row) for key, row in rows.items()})
+    return table
+
+
+def best_response_value(game: Game, seat: int, table: PolicyTable) -> float:
+    """Return what ``seat`` earns by its best response to all others following ``table``.
+
+    ``table`` is an argument, never a temporary: TabularBestResponse keeps a bare pointer to it.
+    """
+    response = pyspiel.TabularBestResponse(game.spiel, seat, table)
+    return float(response.value_from_state(game.spiel.new_initial_state()))
+
+
+def tree_search(
+    state: State,
+    *,
+    simulations: int,
+    rollouts: int,
+    uct_c: float,
+    solve: bool,
+    seeds: Sequence[int],
+) -> SearchNode:
+    """Return the root of a UCT search with random rollouts, over histories in which all is seen.
+
+    Args:
+        state: where the search begins.
+        simulations: in all.
+        rollouts: random playouts per leaf.
+        uct_c: weight of the exploration term.
+        solve: whether proven results are backed up.
+        seeds: two, of the rollouts and of the search, each below 2 ** 31.
+    """
+    evaluator = pyspiel.RandomRolloutEvaluator(rollouts, seeds[0])
+    bot = pyspiel.MCTSBot(
+        state.game.spiel, evaluator, uct_c, simulations, _MEMORY_MB, solve, seeds[1], False
+    )
+    # what bot.step does, but step gives up Python's lock, and rules written in Python then crash
+    root: SearchNode = bot.mcts_search(state.spiel)
+    return root

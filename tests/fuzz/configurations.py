@@ -88,8 +88,8 @@ def solves_long(config):
     from sparring.players.cfr import fits
 
     asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
-    games = (configured_game(section).spiel for section in config.environments)
-    return any(one.name in SOLVERS for one in asked) and not all(fits(spiel, HISTORIES) for spiel in games)
+    games = map(configured_game, config.environments)
+    return any(one.name in SOLVERS for one in asked) and not all(fits(game, HISTORIES) for game in games)
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ def average_of(oracle, game):
 
 def plans(seat):
     """Yield every deterministic policy of a seat of Kuhn poker."""
-    keys = [key for who, key in walk(KUHN.spiel).number if who == seat]
+    keys = [key for who, key in walk(KUHN).number if who == seat]
     for choices in itertools.product((0, 1), repeat=len(keys)):
         table = dict(zip(keys, choices, strict=True))
         yield lambda seat, key, state, table=table: np.eye(2)[table[key]]
@@ -120,7 +120,7 @@ def test_against_best_responses_the_others_do_not_play_the_average():
     oracle = made(against="best_response", iterations=5, variant="cfr")
     average, states = average_of(oracle, KUHN), played(KUHN, 60)
     found = oracle.judge(states)
-    rows, walked = {}, walk(KUHN.spiel)
+    rows, walked = {}, walk(KUHN)
     response = made("best_response", iterations=5, variant="cfr")
     for (seat, key), index in walked.number.items():
         verdict = response.judge([KUHN.state_of(walked.examples[index])])[0]

@@ -64,5 +64,5 @@ def test_games_it_does_not_fit_are_refused():
 def test_the_size_limit_counts_histories():
     from sparring.players.cfr import fits
 
-    spiel = make_game("kuhn_poker").spiel
-    assert (fits(spiel, 58), fits(spiel, 57)) == (True, False)  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
+    game = make_game("kuhn_poker")
+    assert (fits(game, 58), fits(game, 57)) == (True, False)  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal

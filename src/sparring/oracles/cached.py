@@ -13,8 +13,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NoReturn
 
-import pyspiel
-
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import OracleError
 from sparring.oracles.base import TIE
@@ -27,8 +25,7 @@ KEPT = 200_000
 
 def hides(game: Game) -> bool:
     """Return whether something is hidden from a seat."""
-    information = game.spiel.get_type().information
-    return bool(information != pyspiel.GameType.Information.PERFECT_INFORMATION)
+    return not game.perfect_information
 
 
 def widened(verdict: Verdict, margin: float) -> Verdict:
@@ -77,7 +74,7 @@ class CachedOracle:
         It holds the seat, with the printed board or, where something is hidden, what the seat
         knows.
         """
-        return f"{state.seat}\n{state.game.key(state, state.seat) if self._hidden else state.spiel}"
+        return f"{state.seat}\n{state.game.key(state, state.seat) if self._hidden else state.node}"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -142,7 +139,7 @@ class CachedOracle:
         """
         if game is self._game:
             return
-        rules = type(game), str(game.spiel), game.words
+        rules = type(game), game.rules_key, game.words
         if rules not in self._caches:
             reason = self.covers(game)
             if reason:

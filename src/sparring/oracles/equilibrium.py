@@ -58,12 +58,12 @@ class EquilibriumOracle(CachedOracle):
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
-        if not game.spiel.get_type().provides_information_state_string:
+        if not game.has_info_states:
             return (
                 "OpenSpiel gives no information states for it; use oracle minimax or mcts if "
                 "nothing is hidden."
             )
-        if str(game.spiel) not in self._solved and not fits(game.spiel, self.solver.max_histories):
+        if game.rules_key not in self._solved and not fits(game, self.solver.max_histories):
             return (
                 f"its tree has over max_histories={self.solver.max_histories} histories; use a "
                 "smaller game, or raise max_histories."
@@ -72,21 +72,21 @@ class EquilibriumOracle(CachedOracle):
 
     def key(self, state: State) -> str:
         """Return the seat and its information state."""
-        return f"{state.seat}\n{state.spiel.information_state_string(state.seat)}"
+        return f"{state.seat}\n{state.node.information_state_string(state.seat)}"
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return a verdict per state.
 
         None where the others' policies and chance never let the seat come by.
         """
-        rules = str(states[0].game.spiel)
+        rules = states[0].game.rules_key
         if rules not in self._solved:
             self._solved[rules] = self._values(states[0].game)
         return [self._opinion(state, self._solved[rules]) for state in states]
 
     def _opinion(self, state: State, values: _Values) -> Verdict | None:
         """Return the verdict on one information state."""
-        index = values.walked.number[state.seat, state.spiel.information_state_string(state.seat)]
+        index = values.walked.number[state.seat, state.node.information_state_string(state.seat)]
         if values.others[index] <= 0:
             self.counts["unreached"] += 1
             return None
@@ -97,7 +97,7 @@ class EquilibriumOracle(CachedOracle):
 
     def _values(self, game: Game) -> _Values:
         """Return the values of all information states."""
-        walked = walk(game.spiel)
+        walked = walk(game)
         tree, seats = walked.tree, walked.seats
         table = self.solver.policy(game)
         average = []

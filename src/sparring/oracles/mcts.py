@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-import pyspiel
 from pydantic import Field
 
 from sparring.environments.openspiel.base import Game, State
@@ -27,7 +26,7 @@ class MctsOracle(CachedOracle):
 
     def covers(self, game: Game) -> str:
         """Return why this game cannot be judged, or ""."""
-        if game.spiel.get_type().information != pyspiel.GameType.Information.PERFECT_INFORMATION:
+        if not game.perfect_information:
             return "a search over full states would see what is hidden from a seat; use oracle cfr."
         return ""
 
@@ -39,7 +38,7 @@ class MctsOracle(CachedOracle):
         """Return the verdict on one position."""
         game = state.game
         root = self.searcher.search(
-            state, self._stream.child(str(game.spiel)).child(self.key(state))
+            state, self._stream.child(game.rules_key).child(self.key(state))
         )
         children = {child.action: child for child in root.children}
         values, visits, proven = [], [], 0

@@ -68,21 +68,19 @@ class MinimaxOracle(CachedOracle):
 
     def _bounds(self, state: State) -> list[Bounds]:
         """Return the bounds of each legal action's value for the seat to act."""
-        solved = self._solved.setdefault(str(state.game.spiel), {})
-        search = Search(state.game, self.max_states)
-        if position_key(state.spiel) in solved:
+        solved = self._solved.setdefault(state.game.rules_key, {})
+        search, node = Search(state.game, self.max_states), state.node
+        if position_key(node) in solved:
             search.table = solved
         else:
-            search.bounds(state.spiel)
+            search.bounds(node)
             # whoever asks about one of these positions first gets the same: its own search would
             # end too
             if not search.cut:
                 if len(solved) + len(search.table) > KEPT_BOUNDS:
                     solved.clear()
                 solved.update(search.table)
-        children = [
-            search.bounds(state.spiel.child(index)) for index in state.spiel.legal_actions()
-        ]
+        children = [search.bounds(node.child(index)) for index in node.legal_actions()]
         return children if state.seat == 0 else [(-high, -low) for low, high in children]
 
 

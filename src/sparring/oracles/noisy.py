@@ -99,7 +99,7 @@ class NoisyOracle(CachedOracle):
 
     def opinions(self, states: Sequence[State]) -> list[Verdict | None]:
         """Return the spoilt verdicts."""
-        stream = self._stream.child(str(states[0].game.spiel))
+        stream = self._stream.child(states[0].game.rules_key)
         verdicts = self.oracle.judge(states)
         return [
             self._spoilt(found, stream.child(self.key(state)))

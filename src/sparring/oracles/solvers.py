@@ -33,7 +33,7 @@ def solver_of(game: Game, oracle: str = "") -> Plugin | None:
         ConfigError: a solver from outside cannot be imported.
     """
     made_by = str((getattr(game, "made_by", None) or {}).get("name", ""))
-    for name in dict.fromkeys((made_by, game.spiel.get_type().short_name)):
+    for name in dict.fromkeys((made_by, game.rules_name)):
         found = (
             load_part("environments", name, PART) if registry.known("environments", name) else None
         )

@@ -1,4 +1,4 @@
-"""A game's tree as arrays, with its information states by OpenSpiel's strings.
+"""A game's tree as arrays, with its information states by the strings of its nodes.
 
 What oracles of hidden information work on.
 """
@@ -6,11 +6,10 @@ What oracles of hidden information work on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import pyspiel
 
+from sparring.environments.enumerable import Enumerable, Node
 from sparring.ops.game_tree import GameTree
 from sparring.types import IntArray
 
@@ -23,7 +22,7 @@ class WalkedGame:
     seats: IntArray  # [I] the seat that acts
     legal: tuple[tuple[int, ...], ...]  # [I] legal action ids
     number: dict[tuple[int, str], int]  # (seat, information state) -> its place in the others
-    examples: tuple[Any, ...]  # [I] an OpenSpiel state in each
+    examples: tuple[Node, ...]  # [I] a node in each
 
 
 @dataclass(kw_only=True, slots=True)
@@ -32,47 +31,47 @@ class _Walk:
 
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
-    examples: list[Any] = field(default_factory=list)
+    examples: list[Node] = field(default_factory=list)
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
 
     def visit(
-        self, spiel: Any, edge: tuple[int, int, int, float]
-    ) -> list[tuple[Any, tuple[int, int, int, float]]]:
+        self, node: Node, edge: tuple[int, int, int, float]
+    ) -> list[tuple[Node, tuple[int, int, int, float]]]:
         """Take up a history; return its children, each with the edge that leads to it."""
-        node = len(self.edges)
+        number = len(self.edges)
         self.edges.append(edge)
-        if spiel.is_terminal():
-            self.terminal.append(node)
-            self.returns.append(list(spiel.returns()))
+        if node.is_terminal():
+            self.terminal.append(number)
+            self.returns.append(list(node.returns()))
             return []
-        if spiel.is_chance_node():
+        if node.is_chance_node():
             return [
-                (spiel.child(action), (node, -1, -1, chance))
-                for action, chance in spiel.chance_outcomes()
+                (node.child(action), (number, -1, -1, chance))
+                for action, chance in node.chance_outcomes()
                 if chance > 0
             ]
-        seat = spiel.current_player()
+        seat = node.current_player()
         state = self.number.setdefault(
-            (seat, spiel.information_state_string(seat)), len(self.number)
+            (seat, node.information_state_string(seat)), len(self.number)
         )
         if state == len(self.legal):
-            self.legal.append(tuple(spiel.legal_actions()))
-            self.examples.append(spiel)
+            self.legal.append(tuple(node.legal_actions()))
+            self.examples.append(node)
         return [
-            (spiel.child(action), (node, state, choice, 1.0))
+            (node.child(action), (number, state, choice, 1.0))
             for choice, action in enumerate(self.legal[state])
         ]
 
 
-def walk(game: pyspiel.Game) -> WalkedGame:
-    """Return every history of an OpenSpiel game with information states.
+def walk(game: Enumerable) -> WalkedGame:
+    """Return every history of a game with information states.
 
     The caller sees to it that the tree is small.
     """
     found = _Walk()
-    stack = [(game.new_initial_state(), (-1, -1, -1, 1.0))]
+    stack = [(game.first_node(), (-1, -1, -1, 1.0))]
     while stack:
         stack += reversed(found.visit(*stack.pop()))
     parent, info_state, choice, chance = zip(*found.edges, strict=True)
@@ -82,7 +81,7 @@ def walk(game: pyspiel.Game) -> WalkedGame:
         choice=np.array(choice, dtype=np.int64),
         chance=np.array(chance, dtype=np.float64),
         terminal=np.array(found.terminal, dtype=np.int64),
-        returns=np.array(found.returns, dtype=np.float64).reshape(-1, game.num_players()),
+        returns=np.array(found.returns, dtype=np.float64).reshape(-1, game.num_seats),
     )
     seats = np.array([seat for seat, _ in found.number], dtype=np.int64)
     return WalkedGame(

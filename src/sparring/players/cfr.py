@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-import pyspiel
-
+from sparring.environments.enumerable import Enumerable
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.events import pick
+from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
 from sparring.environments.options import check_range
 from sparring.errors import GameError, TooLargeError
 from sparring.players.base import Agent, TextAgent
 from sparring.rng import Stream
 
-Variant = Literal["cfr", "cfr_plus"]
-_SOLVERS = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}
+Variant = CfrVariant
 
 
 class CfrAgent(TextAgent):
@@ -26,56 +23,52 @@ class CfrAgent(TextAgent):
     def __init__(self, iterations: int, variant: Variant, max_histories: int) -> None:
         super().__init__("cfr")
         self.iterations, self.variant, self.max_histories = iterations, variant, max_histories
-        self._policies: dict[str, Any] = {}
+        self._policies: dict[str, PolicyTable] = {}
 
-    def policy(self, game: Game) -> Any:
-        """Return the average policy (a ``pyspiel.TabularPolicy``) of the game.
+    def policy(self, game: Game) -> PolicyTable:
+        """Return the average policy of the game.
 
         Raises:
             GameError: the game has no information states.
             TooLargeError: the game tree has more than ``max_histories`` histories.
         """
-        name = str(game.spiel)
+        name = game.rules_key
         if name not in self._policies:
             self._check(game)
-            solver = _SOLVERS[self.variant](game.spiel)
-            for _ in range(self.iterations):
-                solver.evaluate_and_update_policy()
-            # a copy: average_policy() dangles without its solver
-            self._policies[name] = solver.tabular_average_policy()
+            self._policies[name] = average_policy(game, self.variant, self.iterations)
         return self._policies[name]
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return an action drawn with the average policy's probabilities."""
-        probabilities = self.policy(state.game).action_probabilities(state.spiel)
+        probabilities = self.policy(state.game).action_probabilities(state.node)
         return state.game.word_of(
             state, seat, pick(sorted(probabilities.items()), stream.uniform(0))
         )
 
     def _check(self, game: Game) -> None:
         """Refuse games that cannot be solved here."""
-        if not game.spiel.get_type().provides_information_state_string:
+        if not game.has_info_states:
             raise GameError(
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "
                 "write agent random there."
             )
-        if not fits(game.spiel, self.max_histories):
+        if not fits(game, self.max_histories):
             raise TooLargeError(
                 f"Agent 'cfr': the tree of {game.name!r} has over "
                 f"max_histories={self.max_histories} histories; write agent mcts there."
             )
 
 
-def fits(spiel: pyspiel.Game, limit: int) -> bool:
+def fits(game: Enumerable, limit: int) -> bool:
     """Return whether the game tree has at most ``limit`` histories."""
-    open_states, count = [spiel.new_initial_state()], 0
-    while open_states:
-        state = open_states.pop()
+    open_nodes, count = [game.first_node()], 0
+    while open_nodes:
+        node = open_nodes.pop()
         count += 1
-        if count + len(open_states) > limit:
+        if count + len(open_nodes) > limit:
             return False
-        if not state.is_terminal():
-            open_states.extend(state.child(action) for action in state.legal_actions())
+        if not node.is_terminal():
+            open_nodes.extend(node.child(action) for action in node.legal_actions())
     return True
 
 

@@ -48,7 +48,7 @@ class HumanAgent(TextAgent):
                     [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
                 )
                 continue
-            action = game.parse(game.state_of(state.spiel), reply)
+            action = game.parse(game.state_of(state.node), reply)
             if action in legal:
                 return str(action)
             shown = wrapped(f"{_trouble(reply, action)} Legal actions: {listed(legal)}")

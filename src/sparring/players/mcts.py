@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pyspiel
-
 from sparring.environments.openspiel.base import State
+from sparring.environments.openspiel.solvers import SearchNode, tree_search
 from sparring.environments.options import check_range
 from sparring.errors import GameError
 from sparring.players.base import Agent, TextAgent
 from sparring.rng import Stream
 
-_MEMORY_MB = 256
 _SEED_BITS = 31
 
 
@@ -36,33 +32,24 @@ class MctsAgent(TextAgent):
                 peek.
         """
         game = state.game
-        if game.spiel.get_type().information != pyspiel.GameType.Information.PERFECT_INFORMATION:
+        if not game.perfect_information:
             raise GameError(
                 "Agent 'mcts' searches over full states and would see what is hidden "
                 f"in {game.name!r}; write agent cfr or random there."
             )
         return game.word_of(state, seat, self.search(state, stream).best_child().action)
 
-    def search(self, state: State, stream: Stream) -> Any:
-        """Return the root of a search from a state in which nothing is hidden.
-
-        It is a ``pyspiel.SearchNode``.
-        """
+    def search(self, state: State, stream: Stream) -> SearchNode:
+        """Return the root of a search from a state in which nothing is hidden."""
         seeds = [stream.integer(counter, 1 << _SEED_BITS) for counter in (0, 1)]
-        evaluator = pyspiel.RandomRolloutEvaluator(self.rollouts, seeds[0])
-        bot = pyspiel.MCTSBot(
-            state.game.spiel,
-            evaluator,
-            self.uct_c,
-            self.simulations,
-            _MEMORY_MB,
-            self.solve,
-            seeds[1],
-            False,
+        return tree_search(
+            state,
+            simulations=self.simulations,
+            rollouts=self.rollouts,
+            uct_c=self.uct_c,
+            solve=self.solve,
+            seeds=seeds,
         )
-        # what bot.step does, but step gives up Python's lock, and rules written in Python then
-        # crash
-        return bot.mcts_search(state.spiel)
 
 
 def mcts(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from sparring.environments.enumerable import Node
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.solve import Search, unfit
 from sparring.environments.options import check_range
@@ -47,17 +46,18 @@ class MinimaxAgent(TextAgent):
                 "Agent 'minimax' needs two opposed seats, no chance and nothing hidden, "
                 f"unlike {game.name!r}; write agent mcts or cfr."
             )
-        search = self._searches.setdefault(str(game.spiel), Search(game, self.max_states))
+        search = self._searches.setdefault(game.rules_key, Search(game, self.max_states))
         sign = 1.0 if state.seat == 0 else -1.0
-        legal = zip(state.legal_actions(), state.spiel.legal_actions(), strict=True)
+        node = state.node
+        legal = zip(state.legal_actions(), node.legal_actions(), strict=True)
         return {
-            action: sign * self._value(state.spiel.child(index), search, game.name)
+            action: sign * self._value(node.child(index), search, game.name)
             for action, index in legal
         }
 
-    def _value(self, spiel: Any, search: Search, name: str) -> float:
+    def _value(self, node: Node, search: Search, name: str) -> float:
         """Return the value of a position for seat 0."""
-        low, high = search.bounds(spiel)
+        low, high = search.bounds(node)
         if low < high:
             raise TooLargeError(
                 f"Agent 'minimax': {name!r} has over max_states={self.max_states} positions; "

@@ -88,7 +88,7 @@ def _turn(told: Game, state: State, action: str) -> SampleTurn:
 
 def _ending(told: Game, state: State) -> str:
     """Return what was hidden, and what each seat got."""
-    hidden = told.revealed(told.state_of(state.spiel))
+    hidden = told.revealed(told.state_of(state.node))
     got = ", ".join(
         f"{role} {value:g}" for role, value in zip(told.roles, state.returns, strict=True)
     )

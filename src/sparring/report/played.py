@@ -33,7 +33,7 @@ def ending(game: Game, episode: Episode, seat: int) -> str:
     if episode.turns[-1].action is not None:
         state.apply(episode.turns[-1].action)
     told = for_people(game)
-    parts = (seen_by(told, state, seat), told.revealed(told.state_of(state.spiel)))
+    parts = (seen_by(told, state, seat), told.revealed(told.state_of(state.node)))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -1,0 +1,115 @@
+"""What solvers ask of an environment: games over OpenSpiel offer it, and others may."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.openspiel.load import load, registered_names
+from sparring.environments.openspiel.solvers import (
+    average_policy,
+    best_response_value,
+    policy_table,
+    tree_search,
+)
+from sparring.ops.game_tree import policy_values
+from sparring.oracles.walked import walk
+from sparring.players.cfr import fits
+from sparring.rng import Stream
+
+KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
+
+
+def test_games_say_what_their_rules_are():
+    assert KUHN.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
+    assert KUHN.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
+    assert (KUHN.perfect_information, TIC.perfect_information) == (False, True)
+    assert KUHN.has_info_states and not make_game("hanabi").has_info_states
+
+
+def test_a_state_stands_at_its_node():
+    state = KUHN.reset(Stream.from_seed(0))
+    node = KUHN.first_node()
+    assert node.is_chance_node() and len(node.chance_outcomes()) == 3
+    for event in state.trail:
+        node = node.child(event.action)
+    assert str(state.node) == str(node) and node.information_state_string(0) == state.observe(0).key
+    before = state.node
+    state.apply("bet")
+    assert str(state.node) == str(before.child(1)) != str(before)  # the node itself did not move
+
+
+def test_a_state_shows_its_table():
+    game = make_game("needle_chain")
+    state = game.reset(Stream.from_seed(0))
+    assert state.table is game.first_table
+    with pytest.raises(AttributeError):
+        _ = TIC.reset(Stream.from_seed(0)).table
+
+
+def test_rules_are_loaded_by_name_or_by_text():
+    make_game("needle_chain")  # registers its rules
+    assert str(load("nim", {"pile_sizes": "1;2"})) == str(load("nim(pile_sizes=1;2)"))
+    assert {"kuhn_poker", "needle_chain"} <= set(registered_names())
+
+
+def test_the_solvers_agree_with_the_values_of_kuhn_poker():
+    table = average_policy(KUHN, "cfr_plus", 200)
+    values = [best_response_value(KUHN, seat, table) for seat in (0, 1)]
+    assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
+    never = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN).number})
+    assert best_response_value(KUHN, 0, never) == pytest.approx(1.0)  # a bet takes every pot
+
+
+def test_a_search_finds_the_winning_cell():
+    state = make_game("tic_tac_toe", options={"start": "a1 a2 b1 b2"}).reset(Stream.from_seed(0))
+    root = tree_search(state, simulations=200, rollouts=1, uct_c=2.0, solve=True, seeds=(1, 2))
+    best = root.best_child()
+    assert state.game.words[best.action] == "c1" and best.outcome == [1.0, -1.0]
+
+
+@dataclass(frozen=True)
+class Toss:
+    """A coin falls unseen, then one seat guesses it: not a game of OpenSpiel's."""
+
+    said: tuple[int, ...] = ()
+
+    def is_terminal(self):
+        return len(self.said) == 2
+
+    def is_chance_node(self):
+        return not self.said
+
+    def current_player(self):
+        return -1 if self.is_chance_node() else -4 if self.is_terminal() else 0
+
+    def legal_actions(self):
+        return [] if self.is_terminal() else [0, 1]
+
+    def chance_outcomes(self):
+        return [(0, 0.25), (1, 0.75)]
+
+    def child(self, index):
+        return Toss((*self.said, index))
+
+    def returns(self):
+        return [float(self.said[0] == self.said[1])]
+
+    def information_state_string(self, seat):
+        return "guess"
+
+
+class Coin:
+    name, num_seats, rules_key, perfect_information, has_info_states = "coin", 1, "coin", False, True
+
+    def first_node(self):
+        return Toss()
+
+
+def test_a_game_of_another_kind_is_walked_the_same():
+    assert (fits(Coin(), 7), fits(Coin(), 6)) == (True, False)
+    walked = walk(Coin())
+    assert list(walked.number) == [(0, "guess")] and walked.legal == ((0, 1),)
+    found = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
+    assert found.returns.tolist() == [0.5] and found.action[0].tolist() == [0.25, 0.75]

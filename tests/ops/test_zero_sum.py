@@ -6,7 +6,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.spiel_policies import cfr_average
+from sparring.measure.policy_tables import cfr_average
 from sparring.ops.zero_sum import equilibrium_value
 
 

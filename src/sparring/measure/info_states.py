@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from sparring.environments.enumerable import Enumerable, Node
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import no_rules
 from sparring.errors import GameError, TooLargeError
@@ -37,11 +37,11 @@ class InfoStates:
     """
 
     game: str
-    rules: str  # OpenSpiel's name of the rules, parameters included
+    rules: str  # Game.rules_key
     queries: tuple[Query, ...]  # [I]
-    # [I] OpenSpiel's action ids, parallel to Query.legal_actions
+    # [I] action ids, parallel to Query.legal_actions
     legal_ids: tuple[tuple[int, ...], ...]
-    spiel_keys: tuple[str, ...]  # [I] OpenSpiel's information-state strings
+    node_keys: tuple[str, ...]  # [I] what nodes call them, Node.information_state_string
     tree: GameTree
 
     def __len__(self) -> int:
@@ -70,45 +70,45 @@ class _Walk:
     index: dict[tuple[int, str], int] = field(default_factory=dict)
     queries: list[Query] = field(default_factory=list)
     legal_ids: list[tuple[int, ...]] = field(default_factory=list)
-    spiel_keys: list[str] = field(default_factory=list)
+    node_keys: list[str] = field(default_factory=list)
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
 
     def run(self) -> None:
         """Visit every history once, depth first, without recursion."""
-        spiel = self.game.spiel.new_initial_state()
+        history = self.game.first_node()
         memories = (_Memory(),) * self.game.num_seats
-        stack: list[tuple[Any, tuple[int, int, int, float], tuple[_Memory, ...]]] = [
-            (spiel, (-1, -1, -1, 1.0), memories)
+        stack: list[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]] = [
+            (history, (-1, -1, -1, 1.0), memories)
         ]
         while stack:
-            spiel, edge, memories = stack.pop()
+            history, edge, memories = stack.pop()
             node = len(self.edges)
             self.edges.append(edge)
             if node >= self.limit * HISTORIES_PER_INFO_STATE:
                 raise too_large(
                     self.game, self.limit, f"the walk was stopped after {node:,} histories"
                 )
-            if spiel.is_terminal():
+            if history.is_terminal():
                 self.terminal.append(node)
-                self.returns.append(list(spiel.returns()))
-            elif spiel.is_chance_node():
+                self.returns.append(list(history.returns()))
+            elif history.is_chance_node():
                 stack += reversed(
                     [
-                        (spiel.child(a), (node, -1, -1, p), memories)
-                        for a, p in spiel.chance_outcomes()
+                        (history.child(a), (node, -1, -1, p), memories)
+                        for a, p in history.chance_outcomes()
                         if p > 0
                     ]
                 )
             else:
-                stack += reversed(list(self._moves(spiel, node, memories)))
+                stack += reversed(list(self._moves(history, node, memories)))
 
     def _moves(
-        self, spiel: Any, node: int, memories: tuple[_Memory, ...]
-    ) -> Iterator[tuple[Any, tuple[int, int, int, float], tuple[_Memory, ...]]]:
+        self, history: Node, node: int, memories: tuple[_Memory, ...]
+    ) -> Iterator[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]]:
         """Yield the children of a decision, each with the memories of the seats after it."""
-        state = self.game.state_of(spiel)
+        state = self.game.state_of(history)
         seat = state.seat
         memory = memories[seat]
         observation = state.observe(seat, memory.since)
@@ -130,7 +130,7 @@ class _Walk:
                 observations=observations, actions=(*memory.actions, action), since=state.plies + 1
             )
             yield (
-                spiel.child(action_id),
+                history.child(action_id),
                 (node, number, choice, 1.0),
                 (*memories[:seat], after, *memories[seat + 1 :]),
             )
@@ -152,7 +152,7 @@ class _Walk:
         self.index[query.seat, query.key] = number
         self.queries.append(query)
         self.legal_ids.append(tuple(state.action_index(action) for action in query.legal_actions))
-        self.spiel_keys.append(state.spiel.information_state_string(query.seat))
+        self.node_keys.append(state.node.information_state_string(query.seat))
         return number
 
     def tree(self) -> GameTree:
@@ -189,7 +189,7 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
         raise GameError(
             f"{game.name}: no exact figures, as {no_rules(game)}; matches say how it is played."
         )
-    if not game.spiel.get_type().provides_information_state_string:
+    if not game.has_info_states:
         raise GameError(
             f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has "
             "none for it. Measure win rates by matches against random, MCTS or another agent "
@@ -204,15 +204,15 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
     walk.run()
     return InfoStates(
         game=game.name,
-        rules=str(game.spiel),
+        rules=game.rules_key,
         queries=tuple(walk.queries),
         legal_ids=tuple(walk.legal_ids),
-        spiel_keys=tuple(walk.spiel_keys),
+        node_keys=tuple(walk.node_keys),
         tree=walk.tree(),
     )
 
 
-def estimate_histories(game: Game, *, probes: int = _PROBES) -> float:
+def estimate_histories(game: Enumerable, *, probes: int = _PROBES) -> float:
     """Return an unbiased estimate of the number of terminal histories.
 
     It comes from random plays (always the same ones).
@@ -224,10 +224,10 @@ def estimate_histories(game: Game, *, probes: int = _PROBES) -> float:
     total = 0.0
     for probe in range(probes):
         stream = Stream.from_seed(0).child("estimate").child(probe)
-        spiel, product, depth = game.spiel.new_initial_state(), 1.0, 0
-        while not spiel.is_terminal() and product < _PROBE_CAP:
-            legal = spiel.legal_actions()
-            spiel.apply_action(legal[stream.integer(depth, len(legal))])
+        node, product, depth = game.first_node(), 1.0, 0
+        while not node.is_terminal() and product < _PROBE_CAP:
+            legal = node.legal_actions()
+            node = node.child(legal[stream.integer(depth, len(legal))])
             product *= len(legal)
             depth += 1
         total += product / probes

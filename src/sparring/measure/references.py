@@ -42,7 +42,7 @@ def references(game: Game, info_states: InfoStates) -> References:
         game: the game the information states were enumerated from.
         info_states: of ``enumerate_info_states(game)``.
     """
-    key = (str(game.spiel), 0)
+    key = (game.rules_key, 0)
     known = _known.get(key)
     if known is None:
         known = _known[key] = _references(game, info_states)
@@ -51,10 +51,10 @@ def references(game: Game, info_states: InfoStates) -> References:
 
 def references_of(game: Game, *, max_states: int = MOST_STATES) -> References | None:
     """Return ``references`` of a game, found once per process; None if it is larger."""
-    solved = _known.get((str(game.spiel), 0))
+    solved = _known.get((game.rules_key, 0))
     if solved is not None:
         return solved
-    key = (str(game.spiel), max_states)
+    key = (game.rules_key, max_states)
     if key not in _known:
         try:
             _known[key] = references(game, enumerate_info_states(game, limit=max_states))

@@ -1,4 +1,4 @@
-"""Between OpenSpiel's tabular policies and ours.
+"""Between the tables of policies that solvers use and ours.
 
 Known policies in, policies to be best-responded to out.
 """
@@ -6,40 +6,34 @@ Known policies in, policies to be best-responded to out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import pyspiel
 
 from sparring.environments.openspiel.base import Game
+from sparring.environments.openspiel.solvers import PolicyTable, average_policy, policy_table
 from sparring.errors import ConfigError
 from sparring.measure.info_states import InfoStates
 from sparring.measure.policies import TabularScorer
 from sparring.types import FloatArray
 
 
-def to_spiel(info_states: InfoStates, policy: Sequence[FloatArray]) -> Any:
-    """Return a policy as OpenSpiel's TabularPolicy.
+def to_table(info_states: InfoStates, policy: Sequence[FloatArray]) -> PolicyTable:
+    """Return a policy as a table that solvers take.
 
     Args:
         info_states: I of them.
         policy: I arrays of probabilities over legal actions, [num_legal] each.
     """
-    rows = zip(info_states.spiel_keys, info_states.legal_ids, policy, strict=True)
-    return pyspiel.TabularPolicy(
-        {key: list(zip(ids, row.tolist(), strict=True)) for key, ids, row in rows}
-    )
+    rows = zip(info_states.node_keys, info_states.legal_ids, policy, strict=True)
+    return policy_table({key: zip(ids, row.tolist(), strict=True) for key, ids, row in rows})
 
 
-def from_spiel(info_states: InfoStates, policy: Any) -> TabularScorer:
-    """Return an OpenSpiel policy as a scorer.
-
-    It is one of the C++ or Python bindings with ``action_probabilities(information state)``.
+def from_table(info_states: InfoStates, policy: PolicyTable) -> TabularScorer:
+    """Return a solver's policy as a scorer.
 
     The table is copied at once, so ``policy`` may be a view of a solver that goes on or goes away.
     """
     table = {}
     for query, ids, key in zip(
-        info_states.queries, info_states.legal_ids, info_states.spiel_keys, strict=True
+        info_states.queries, info_states.legal_ids, info_states.node_keys, strict=True
     ):
         probabilities = policy.action_probabilities(key)
         table[query.seat, query.key] = {
@@ -69,7 +63,4 @@ def cfr_average(game: Game, info_states: InfoStates, *, iterations: int) -> Tabu
         raise ConfigError(
             f"CFR needs at least 1 iteration, got iterations={iterations}; write iterations=1000."
         )
-    solver = pyspiel.CFRSolver(game.spiel)
-    for _ in range(iterations):
-        solver.evaluate_and_update_policy()
-    return from_spiel(info_states, solver.tabular_average_policy())
+    return from_table(info_states, average_policy(game, "cfr", iterations))

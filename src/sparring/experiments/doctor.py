@@ -12,11 +12,12 @@ from typing import Any
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.machine import facts
+from sparring.environments.openspiel import OPENSPIEL
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 
-PACKAGES = ("torch", "transformers", "open_spiel", "numpy", "pyarrow", "tensorboard")
+PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard")
 
 
 def examine() -> dict[str, Any]:

@@ -25,9 +25,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sparring.environments.openspiel import OPENSPIEL
+
 KEYS = ("command", "setting", "commit", "versions", "machine", "date", "rows")
 STARTS = ("unseen", "seen", "all")
-PACKAGES = ("sparring", "torch", "transformers", "numpy", "open_spiel")
+PACKAGES = ("sparring", "torch", "transformers", "numpy", OPENSPIEL)
 # what a row without `starts` may hold in numbers: speeds, sizes, and what they are compared with
 SPEED = {
     *("turns/s", "TextArena turns/s", "tokens/s", "bare tokens/s", "play tokens/s"),

@@ -26,6 +26,7 @@ from typing import Any
 
 import sparring
 from sparring import outside
+from sparring.environments.openspiel import OPENSPIEL
 from sparring.system.files import write_json_atomic
 
 PROVENANCE = "provenance.json"
@@ -33,7 +34,7 @@ PACKAGES = (
     "torch",
     "transformers",
     "tokenizers",
-    "open_spiel",
+    OPENSPIEL,
     "numpy",
     "safetensors",
     "pyarrow",

@@ -1,6 +1,7 @@
 """The laws of the house as functions of source text, so that each can be shown a breach."""
 
 import ast
+import re
 
 ORDER = [
     *("errors", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
@@ -22,6 +23,7 @@ FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
@@ -169,3 +171,13 @@ def named_methods(source, names):
             docstrings.add(id(node.body[0].value))
     strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings)
     return found + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
+
+
+def openspiel_named(path, text):
+    """Return the lines of a file of the package that name OpenSpiel's modules or states, though its room alone may.
+
+    ``path`` is relative to the package. Comments, docstrings and files of data count as well.
+    """
+    if path.startswith("environments/openspiel/"):
+        return []
+    return [f"line {number}: {found[0]}" for number, line in enumerate(text.splitlines(), 1) if (found := OPENSPIEL.search(line))]

@@ -58,6 +58,33 @@ def test_few_functions_exceed_thirty_lines():
     assert sum(length > 30 for length in lengths) <= 0.03 * len(lengths)
 
 
+def test_only_the_room_of_openspiel_names_it():
+    files = (path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    assert {str(path): found for path in files if (found := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pyspiel",
+        "def f(state):\n    return state.spiel.returns()",
+        '"""Return a ``pyspiel.TabularPolicy``."""',
+        "x = 1  # see game.spiel",
+        "packages: [open_spiel]",
+        "from open_spiel.python import games",
+        "states.spiel_keys",
+    ],
+)
+def test_a_name_of_openspiel_is_noticed_elsewhere(text):
+    for path in ("environments/kuhn_poker.py", "measure/exploitability.py", "recipes/own.yaml", "environments/openspiel_own.py"):
+        assert rules.openspiel_named(path, text) != []
+    assert rules.openspiel_named("environments/openspiel/base.py", text) == []
+
+
+def test_openspiel_may_be_spoken_of():
+    assert rules.openspiel_named("oracles/mcts.py", "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)") == []
+
+
 @pytest.mark.parametrize("path", sorted((SOURCE / "ops").glob("*.py")), ids=lambda path: path.name)
 def test_ops_is_mathematics_alone(path):
     assert rules.machinery(path.read_text()) == []

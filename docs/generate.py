@@ -94,8 +94,7 @@ def environments_page() -> str:
     trained = {name: {game["name"] for game in load_recipe(name)["environments"]} for name in recipe_names()}
     for name in registry.built_in("environments"):
         game = make_game(name)
-        kind = game.spiel.get_type()
-        hidden = "no" if kind.information == kind.information.PERFECT_INFORMATION else "yes"
+        hidden = "no" if getattr(game, "perfect_information", False) else "yes"
         payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
         golden = ", golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else ""
         using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))

@@ -18,10 +18,12 @@ from pydantic.fields import FieldInfo
 
 from sparring import registry
 from sparring.config import PluginConfig, RunConfig
+from sparring.environments.catalogue import make_game
 from sparring.oracles.solvers import solved_by
 from sparring.parts import load_part
 from sparring.report import game_page
 from sparring.report.catalogue import glossary
+from sparring.report.open_play import is_open, rules_lines, sample_text
 
 HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
 NEW_PARAGRAPH = "\n\n"
@@ -155,6 +157,8 @@ def solved_games(plugin: registry.Plugin) -> list[str]:
 
 def game_section(name: str) -> list[str]:
     """Return the rules of a game, its exact values, the recipes that train on it, and a sample play."""
+    if is_open(make_game(name)):
+        return open_section(name)
     play, exact, using = game_page.sample_play(name), game_page.exact_text(name), game_page.recipes_with(name)
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
@@ -162,6 +166,15 @@ def game_section(name: str) -> list[str]:
     about = f"With default options, moves {play.drawn}, always the same, as the seats see it. In brief style the first turn"
     lines += ["", "## A sample play", "", f"{about} reads `{play.brief}`.", "", "```text", *game_page.sample_lines(play), "```"]
     return [*lines, "", "## Options"]
+
+
+def open_section(name: str) -> list[str]:
+    """Return what each seat of an environment without searchable rules is told, the recipes that train on it, and a sample play."""
+    using = game_page.recipes_with(name)
+    lines = ["", "## The first turns", "", "```text", *rules_lines(name), "```"]
+    lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
+    lines += ["", "## A sample play", "", "With default options, replies at random, always the same, as the seats see it.", ""]
+    return [*lines, "```text", *sample_text(name).split("\n"), "```", "", "## Options"]
 
 
 def exact_bias(plugin: registry.Plugin) -> list[str]:

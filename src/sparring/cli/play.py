@@ -17,6 +17,7 @@ from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
 from sparring.players.human import human
+from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
@@ -51,7 +52,10 @@ def play(
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
     alone = rules.num_seats == 1
     say(f"{rules.name}, {'alone' if alone else f'against the policy of {run}, step {step}'}.")
-    say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
+    if is_open(rules):
+        say("? shows what was said, q or Ctrl-D leaves.")
+    else:
+        say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
     number = secrets.randbelow(SEEDS) if seed is None else seed
     while True:
         try:
@@ -87,11 +91,15 @@ def _one(rules: Game, policy: Any, seat: int, seed: int) -> None:
     )
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
     (episode,) = play_games([spec], {YOU: human(ask=_ask), PUBLISHED: policy}, retries=0)
-    say(f"\n--- The end.\n\n{wrapped(ending(rules, episode, seat))}")
+    last = "" if is_open(rules) else ending(rules, episode, seat)
+    say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     alone = rules.num_seats == 1
-    say("Moves:" if alone else "Moves, with how probable the policy held its legal actions:")
     called = {YOU: "you", PUBLISHED: "policy"}
+    if is_open(rules):
+        say("\n".join(["What was said:", *said_lines(episode, called)]))
+        return
+    say("Moves:" if alone else "Moves, with how probable the policy held its legal actions:")
     for line in moves(rules, episode, policy, name=PUBLISHED, names=called):
         say(line)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
-from sparring.players.base import Agent, TextAgent
+from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
 from sparring.rng import Stream
 
 NEEDS = {"terminal"}
@@ -27,6 +27,45 @@ class HumanAgent(TextAgent):
         super().__init__("human")
         self.ask = ask
         self._twins: list[tuple[Game, Game]] = []
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return one typed reply per turn.
+
+        Raises:
+            EOFError: the person leaves.
+        """
+        return [
+            Reply(
+                text=self.choose(turn.state, turn.seat, turn.stream)
+                if isinstance(turn.state, State)
+                else self._open(turn)
+            )
+            for turn in turns
+        ]
+
+    def _open(self, turn: PendingTurn) -> str:
+        """Return the reply to what a play tells as it comes: a legal action, or any text."""
+        legal = turn.state.legal(turn.seat)
+        choices = "" if legal is None else f"\n\nLegal actions: {listed(legal)}"
+        shown = wrapped(f"{turn.told}{choices}")
+        while True:
+            reply = self.ask(f"{shown}\n> ").strip()
+            if reply.lower() in LEAVE:
+                raise EOFError
+            if reply.lower() in HELP:
+                shown = wrapped("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
+            elif reply and (legal is None or reply in legal):
+                return reply
+            elif reply:
+                shown = wrapped(f"{reply!r} is no legal action.{choices}")
+            else:
+                shown = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
+
+    @staticmethod
+    def _told(turn: PendingTurn) -> list[str]:
+        """Return what was told and said before a turn."""
+        past = turn.past() if turn.past is not None else ()
+        return [text for told, said in past for text in (told, f"> {said}")]
 
     def choose(self, state: State, seat: int, stream: Stream) -> str:
         """Return the legal action that the person chose.

@@ -14,6 +14,7 @@ from sparring.errors import SparringError
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.measure.references import References, references_of
 from sparring.recipe import load_recipe, recipe_names
+from sparring.report.open_play import is_open, rules_lines, sample_text
 from sparring.rng import Stream
 
 SEED = 0  # of the sample play
@@ -164,6 +165,8 @@ def _games_of(recipe: str) -> tuple[str, ...]:
 
 def explain_game(name: str) -> list[str]:
     """Return the paragraphs that follow a game's own description, from rules to what is next."""
+    if is_open(make_game(name)):
+        return [*_explain_open(name), _next(name)]
     parts = [f"Rules\n\n{rules_text(name)}"]
     exact = exact_text(name)
     parts += [f"Exact values\n\n{exact}"] if exact else []
@@ -176,6 +179,16 @@ def explain_game(name: str) -> list[str]:
         parts += ["\n".join([head, "", *sample_lines(play)])]
         parts.append(f"In brief style, for tiny models, the first turn reads: {play.brief}")
     return [*parts, _next(name)]
+
+
+def _explain_open(name: str) -> list[str]:
+    """Return the paragraphs on an environment that is told as it comes."""
+    try:
+        told, sample = "\n".join(rules_lines(name)), sample_text(name)
+    except SparringError as error:
+        return [f"No sample play: {error}"]
+    head = "A sample play with default options, replies at random, as the seats see it"
+    return [f"The first turns\n\n{told}", f"{head}\n\n{sample}"]
 
 
 def _next(name: str) -> str:

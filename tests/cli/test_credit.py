@@ -71,7 +71,7 @@ def test_the_command_that_makes_the_page_names_games_that_are_small_enough():
     """`make credit-lab`: every game of it can be enumerated, three positions of tic-tac-toe among them."""
     results = Path(__file__).parents[2] / "benchmarks" / "results" / "credit-lab.json"
     words = shlex.split(json.loads(results.read_text(encoding="utf-8"))["command"])
-    named = [word for flag, word in itertools.pairwise(words) if flag == "--environment"]
+    named = [word for flag, word in itertools.pairwise(words) if flag in ("--game", "--environment")]
     assert len(named) == 9 and sum(name.startswith("tic_tac_toe start=") for name in named) == 3
     for text in named:
         name, options = parse_named(text, "Game", "")

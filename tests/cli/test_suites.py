@@ -232,7 +232,7 @@ def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
         (["--agent", "randm", "--suite", "mars"], "Did you mean 'random'"),
         (["--agent", "endpoint", "--suite", "mars"], "option 'model'"),
         (["--agent", "random", "--suite", "mars", "--temperature", "0.5"], "belong to a run"),
-        (["--agent", "policy", "--suite", "mars"], "agent"),
+        (["--agent", "policy", "--suite", "mars"], "player"),
     ],
 )
 def test_bad_agents_get_one_clear_line(arguments, message):

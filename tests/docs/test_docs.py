@@ -71,7 +71,7 @@ def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_it
     page = pages.method_page(registry.load("environments", name)).partition("\n## Solver\n")[2]
     described = pages.described_options(pages.sections(inspect.getdoc(solver.function))["Args"])
     assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
-    assert f"(games-{name}.md#solver)" in pages.method_page(registry.load("oracles", solver.module.ORACLE))
+    assert f"(environments-{name}.md#solver)" in pages.method_page(registry.load("oracles", solver.module.ORACLE))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_types_are_written_as_people_read_them():
     assert pages.field_type("average", config.LearnerConfig.model_fields["average"]) == "float, at least 0, below 1"
     assert pages.field_type("weight", config.LossConfig.model_fields["weight"]) == "number or schedule"
     assert pages.field_type("losses", config.RunConfig.model_fields["losses"]) == "list of losses"
-    assert pages.field_type("bots", config.RunConfig.model_fields["bots"]) == "map from names to agents"
+    assert pages.field_type("bots", config.RunConfig.model_fields["bots"]) == "map from names to players"
     assert pages.field_type("credit", config.RunConfig.model_fields["credit"]) == "advantage estimator"
 
 

@@ -75,7 +75,7 @@ def test_the_places_of_a_word_exist(row):
         ("key `environments.N.orakel`", ["environments.N.orakel"]),
         ("key `rollout.starts.more`", ["rollout.starts.more"]),
         ("metric `nash`", ["nash"]),
-        ("slot `games`; slot `players`", ["players"]),
+        ("slot `environments`; slot `plyers`", ["plyers"]),
         ("record `Turn.asked`", ["Turn.asked"]),
         ("record `Tern`", ["Tern"]),
         ("module `rollout/plays.py`", ["rollout/plays.py"]),

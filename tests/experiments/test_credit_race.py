@@ -170,7 +170,7 @@ def test_fewer_than_three_seeds_decide_nothing(gains, difference):
 def test_the_page_says_how_it_was_made_and_joins_the_lab(tmp_path):
     result = result_of(mars=[0.1, 0.2, 0.3], rae=[0.2, 0.3, 0.4], grpo=[0.3, 0.4, 0.5])
     figures = {name: {"mean": value} for name, value in (("bias_scaled", 0.1), ("variance_scaled", 2.0), ("cosine", 0.9))}
-    lab = lab_rows({"environments": [{"rows": [{"estimator": "mars", **figures}, {"estimator": "x", "refused": "no"}]}]})
+    lab = lab_rows({"games": [{"rows": [{"estimator": "mars", **figures}, {"estimator": "x", "refused": "no"}]}]})
     files = write_page(result, tmp_path / "race.md", "sparring credit race", lab)
     text = files[0].read_text()
     assert "Made by `sparring credit race`" in text

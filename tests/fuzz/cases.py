@@ -96,8 +96,8 @@ PLACES = {
     "renderer": "render",
     "sampler": "samplers",
     "environments.0.oracle": "oracles",
-    "evaluation.opponents": "agents",
-    "bots.b": "agents",
+    "evaluation.opponents": "players",
+    "bots.b": "players",
 }
 
 

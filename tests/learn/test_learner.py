@@ -144,7 +144,7 @@ def with_kept(episode, number, sets):
 
 def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
     run = engine(
-        games=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
         rollout={"games_per_step": 64, "top_p": 0.5},
         learner={"learning_rate": 0.03},
     )

@@ -114,7 +114,7 @@ def test_an_unknown_suite_names_the_nearest():
         ({}, "rows: Field required"),
         ({**changed(), "sumary": ""}, "Did you mean 'summary'"),
         (changed(gaem="x"), "key of rows.0 in Suite 'x' 'gaem'. Did you mean 'game'"),
-        (changed(opponent={"name": "random", "option": {}}), "Unknown option of agents 'random' 'option'"),
+        (changed(opponent={"name": "random", "option": {}}), "Unknown option of players 'random' 'option'"),
         (changed(game="khun_poker"), "row 'k': Unknown game 'khun_poker'. Did you mean 'kuhn_poker'"),
         (changed(options={"playrs": 2}), "Did you mean 'players'"),
         (changed(illegal={"rule": "forfiet"}), "Did you mean 'forfeit'"),

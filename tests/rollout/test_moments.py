@@ -82,7 +82,7 @@ def played(left, right, rounds=3, rule="forfeit", **changes):
 
 def test_both_seats_are_asked_before_either_is_told():
     left, right = Says("rock", "paper", "paper"), Says("scissors", "rock", "rock")
-    game, episode = played(left, right)
+    _, episode = played(left, right)
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
         *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock")),
     ]
@@ -129,7 +129,7 @@ def test_a_play_is_cut_after_whole_moments():
 
 
 def test_a_play_goes_on_from_whole_moments_of_another():
-    game, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
+    _, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
     _, again = played(Says("paper"), Says("paper"), prefix=episode.turns[:4])
     assert [turn.action for turn in again.turns] == ["rock", "paper", "rock", "rock", "paper", "paper"]
     with pytest.raises(RolloutError, match="All 1 groups failed"):

@@ -189,7 +189,7 @@ def test_what_is_recorded(tmp_path):
 
 def test_a_game_too_large_for_enumeration_is_noted_and_trained_all_the_same(tmp_path):
     reports = []
-    run(tmp_path / "run", watch=reports.append, games=[{"name": "tic_tac_toe"}], evaluation={"every": 3, "max_states": 50}, steps=2)
+    run(tmp_path / "run", watch=reports.append, environments=[{"name": "tic_tac_toe"}], evaluation={"every": 3, "max_states": 50}, steps=2)
     assert "tic_tac_toe" in reports[0].notes[0]
     assert not any(key.startswith("nash_conv") for key in reports[0].metrics)
 

@@ -82,7 +82,7 @@ def test_credit_sees_the_shaped_rewards_and_the_figures_the_plain_returns():
 def test_penalties_of_games_that_go_on_never_reorder_outcomes():
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random", "penalty": 3.0}}]
     for lifted, largest in ((False, 0.49), (True, math.inf)):
-        outcome, turns = one_round(games=games, rewards=[], reorder_outcomes=lifted)
+        outcome, turns = one_round(environments=games, rewards=[], reorder_outcomes=lifted)
         sums = np.bincount(turns.trajectory, weights=turns.components["illegal"])
         assert outcome.metrics["legal_rate"] < 1 and outcome.metrics["bounded_share"] == (0.0 if lifted else 1.0)
         assert -largest - 1e-9 <= sums.min() < (-2.9 if lifted else -0.4)
@@ -90,7 +90,7 @@ def test_penalties_of_games_that_go_on_never_reorder_outcomes():
 
 def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
     kuhn, tictactoe = {"name": "kuhn_poker", "illegal": {"rule": "random"}}, {"name": "tic_tac_toe", "illegal": {"rule": "random"}}
-    (plain, before), (scaled, turns) = (one_round(games=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5))
+    (plain, before), (scaled, turns) = (one_round(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5))
     factor = np.array([2.5 if turns.game_names[game] == "kuhn_poker" else 1.0 for game in turns.game])
     assert turns.reward.tolist() == (before.reward * factor).tolist()
     assert np.abs(before.reward).max() > 0 and set(factor.tolist()) == {1.0, 2.5}
@@ -101,7 +101,7 @@ def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
 def test_exact_values_are_scaled_with_the_payoffs():
     game = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
     sections = {"rewards": [], "credit": {"name": "difference_rewards"}}
-    (_, before), (_, turns) = (one_round(games=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0))
+    (_, before), (_, turns) = (one_round(environments=[{**game, "scale": scale}], **sections) for scale in (1.0, 2.0))
     for name in ("action_value", "default_value", "reward"):
         assert getattr(turns, name) == pytest.approx(2.0 * getattr(before, name))
     assert np.abs(turns.action_value).max() > 0

@@ -118,7 +118,7 @@ def test_games_that_selection_drops_are_replaced():
 
 def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
     games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-    config = setting(games=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
+    config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
     engine, seen = LocalEngine(config), []
 
     def most(turns, stream, progress):
@@ -147,7 +147,7 @@ def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
 
 def test_a_step_that_cuts_through_a_group_takes_it_whole():
     games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-    config = setting(games=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
+    config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
     engine, seen = LocalEngine(config), []
 
     def three_of_each_group(turns, stream, progress):
@@ -198,7 +198,7 @@ def test_selection_draws_anew_at_every_step_and_refill():
 
 @pytest.mark.parametrize("refills", [0, 2])
 def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
-    config = setting(games=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
+    config = setting(environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
     engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
     usual = Methods.of(config, [game for game, _ in engine.environments])
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
@@ -212,7 +212,7 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
 
 def test_games_are_cut_at_the_turns_allowed():
     limit = {"schedule": "staircase", "values": [2, 5], "at": [0.5]}
-    config = setting(games=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], rollout={"games_per_step": 4, "max_turns": limit})
+    config = setting(environments=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], rollout={"games_per_step": 4, "max_turns": limit})
     engine = LocalEngine(config)
     for step, turns in ((0, 2), (2, 5)):
         episodes = play_round(config, engine, Methods.of(config), RunState(step=step)).episodes

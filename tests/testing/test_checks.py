@@ -239,6 +239,8 @@ class SpoiledState:
         self._state, self._changes = state, changes
 
     def __getattr__(self, name):
+        if name == "clone":
+            return lambda: SpoiledState(self._state.clone(), self._changes)
         change = self._changes.get(name)
         found = getattr(self._state, name)
         return change(found) if change else found
@@ -262,15 +264,20 @@ def test_a_good_environment_passes():
     [
         ({"max_turns": 1}, "goes on after max_turns = 1"),
         ({"roles": ("a", "a")}, "2 seats have the roles"),
-        ({"legal_actions": lambda found: lambda: (*found(), *found())}, "give each once"),
-        ({"parse": lambda found: lambda reply: "bet"}, "is read as 'bet'"),
-        ({"parse": lambda found: lambda reply: found(reply) or "bet"}, "'zzzqqq' is read as 'bet'"),
-        ({"observe": lambda found: lambda seat, since: found(seat, since)._replace(text=" ")}, "give an Observation with a text"),
-        ({"observe": lambda found: lambda seat, since: found(seat, since).text}, "give an Observation with a text"),
+        ({"legal": lambda found: lambda seat: (*found(seat), *found(seat))}, "with each once"),
+        ({"legal": lambda found: lambda seat: ()}, "with each once"),
+        ({"legal": lambda found: lambda seat: list(found(seat))}, "give a tuple"),
+        ({"read": lambda found: lambda *a: "bet"}, "is read as 'bet'"),
+        ({"read": lambda found: lambda *a: found(*a) or "bet"}, "'zzzqqq' is read as 'bet'"),
+        ({"observe": lambda found: lambda seat: found(seat)._replace(told=" ")}, "give an Observation with a text"),
+        ({"observe": lambda found: lambda seat: found(seat).text}, "give an Observation with a text"),
         ({"returns": lambda found: found[:1]}, "1 returns for 2 seats"),
         ({"returns": lambda found: (float("nan"), *found[1:])}, "not finite"),
-        ({"seat": lambda found: found + 2}, "seat to act is"),
-        ({"observe": lambda found: lambda *a: found(*a)._replace(text=str(random.random()))}, "same stream must give the same play"),
+        ({"returns": lambda found: (9.0, -9.0)}, "outside min_utility = -2.0"),
+        ({"due": lambda found: lambda: (5,)}, "give the seats whose replies are wanted, ascending, of 0 to 1"),
+        ({"due": lambda found: lambda: ()}, "the play is not done"),
+        ({"due": lambda found: lambda: (*found(), *found())}, "ascending"),
+        ({"observe": lambda found: lambda seat: found(seat)._replace(told=str(random.random()))}, "another text at the second call"),
     ],
 )
 def test_a_bad_environment_is_told(changes, said):

@@ -127,7 +127,7 @@ def compare(
         _plot(result, plot)
     if page is not None:
         chosen = [
-            *(("game", text) for text in game or ()),
+            *(("environment", text) for text in game or ()),
             ("policy", policy),
             ("estimators", estimators),
         ]

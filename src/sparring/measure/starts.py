@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 from sparring import registry
 from sparring.config import RunConfig
+from sparring.environments.bank import is_banked
 from sparring.environments.catalogue import another_bank, like
-from sparring.environments.openspiel.banks import BANK_OPTIONS, Banked
+from sparring.environments.openspiel.banks import BANK_OPTIONS
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.rng import Stream
@@ -101,11 +102,12 @@ class Met:
 
         None where nothing limits them.
         """
-        if isinstance(game, Banked):
+        if is_banked(game):
             alike = [other for other in self.trained if _kind(other) == _kind(game)]
             return frozenset().union(*(self._bank(other) for other in alike))
         twin = self.twin(game)
-        if twin is None or self.config is None or not self.config.rollout.starts:
+        fixed = self.config is not None and self.config.rollout.starts > 0
+        if twin is None or not fixed or not hasattr(twin, "start_of"):
             return None
         if twin.name not in self._dealt:
             deals = (*self.deals(twin), *self._warmed(twin))
@@ -168,7 +170,7 @@ def columns(game: Game, met: Met) -> tuple[Starts, ...]:
 def _seen(game: Game, met: Met, known: frozenset[Hashable], unseen: float) -> Starts | None:
     """Return the starts that training met; None where the game has too few of them."""
     twin = met.twin(game)
-    if twin is not None and isinstance(game, Banked):
+    if twin is not None and is_banked(game):
         bank = {key: value for key, value in _options(twin).items() if key in BANK_OPTIONS}
         same = bank.items() <= _options(game).items()
         return Starts(label="seen", game=game if same else like(game, {**_options(game), **bank}))

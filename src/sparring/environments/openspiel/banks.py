@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from sparring.environments.bank import BANKS, OTHERS
 from sparring.environments.openspiel.base import Game, State
 
-OTHERS = 1000
-"""Starts of another bank.
-
-Enough that a few hundred games of an evaluation seldom meet one twice.
-"""
-BANK_OPTIONS = ("bank", "puzzles", "rooms", "layouts", "codes", "tables", "sets")
+BANK_OPTIONS = ("bank", "puzzles", "rooms", "layouts", "codes", "tables", "sets", "deals")
 """Options that say which bank and how much of it, in the games that have an option ``bank``."""
-BANKS = 2**31  # banks are numbered from 0 below this
 
 
 class Banked(Game):

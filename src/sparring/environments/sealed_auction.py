@@ -1,0 +1,161 @@
+"""A sealed auction: every seat knows its own value, and all bid at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.environments.bank import BANKS, Bank
+from sparring.rng import Stream
+from sparring.types import Observation
+
+Values = tuple[int, ...]
+
+
+class SealedAuction(Bank):
+    """Rules and wording."""
+
+    name = "sealed_auction"
+    counted = "deals"
+    utility_sum, zero_sum = None, False
+
+    def __init__(
+        self, seats: int, largest: int, price: str, deals: int, bank: int, style: str
+    ) -> None:
+        self.roles = tuple(f"bidder{seat + 1}" for seat in range(seats))
+        self.num_seats = self.max_turns = seats
+        self.largest, self.price, self.deals, self.bank = largest, price, deals, bank
+        self.style, self.brief = style, style == "brief"
+        self.bids = tuple(str(bid) for bid in range(largest + 1))
+        # who bids more than anything is worth pays it where the price is one's own bid
+        self.min_utility, self.max_utility = -float(largest), float(largest)
+
+    def start(self, number: int) -> Values:
+        """Return the values of deal ``number`` of the bank."""
+        own = self.bank_stream(number)
+        return tuple(own.integer(seat, self.largest + 1) for seat in range(self.num_seats))
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief wording."""
+        return tuple(sorted({*self.bids, *self.roles, "value", "bid", "bids", "won", "lost"}))
+
+    def reset(self, stream: Stream) -> Auction:
+        """Return a play at its start."""
+        values = self.drawn(stream)
+        assert isinstance(values, tuple)
+        return Auction(self, values, stream)
+
+
+class Auction:
+    """One play.
+
+    Attributes:
+        start: the values, one per seat.
+        bids: what was bid, one per seat; empty before.
+    """
+
+    def __init__(
+        self, rules: SealedAuction, values: Values, stream: Stream, bids: Values = ()
+    ) -> None:
+        self.rules, self.start, self.stream, self.bids = rules, values, stream, bids
+
+    @property
+    def done(self) -> bool:
+        """Whether all have bid."""
+        return bool(self.bids)
+
+    @property
+    def winner(self) -> int:
+        """The seat of the largest bid; a lot decides between equal ones."""
+        best = [seat for seat, bid in enumerate(self.bids) if bid == max(self.bids)]
+        return best[self.stream.child("lot").integer(0, len(best))]
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """What the winner's value exceeds its price by; 0 to the others."""
+        if not self.bids:
+            return (0.0,) * self.rules.num_seats
+        ordered, winner = sorted(self.bids), self.winner
+        price = ordered[-1] if self.rules.price == "first" else ordered[-2]
+        return tuple(
+            float(value - price) if seat == winner else 0.0 for seat, value in enumerate(self.start)
+        )
+
+    def due(self) -> tuple[int, ...]:
+        """Return all seats: they bid at once."""
+        return () if self.done else tuple(range(self.rules.num_seats))
+
+    def legal(self, seat: int) -> tuple[str, ...]:
+        """Return the bids: whole numbers from 0 to the largest value."""
+        return self.rules.bids
+
+    def observe(self, seat: int) -> Observation:
+        """Return the seat's own value, which no other seat is told."""
+        rules, value = self.rules, self.start[seat]
+        key = f"{seat} {value}"
+        if rules.brief:
+            return Observation(told=f"{rules.roles[seat]} value {value} bid", key=key)
+        pays = "its bid" if rules.price == "first" else "the second largest bid"
+        told = (
+            f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
+            f"once, a whole number from 0 to {rules.largest}. The largest bid wins and pays {pays};"
+            f" a lot decides between equal bids. Every bidder's value is a whole number from 0 to "
+            f"{rules.largest}, each as likely. The winner gets its value less the price, the "
+            f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
+        )
+        ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
+        return Observation(told=told, ask=ask, key=key)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Take all bids."""
+        self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end: all bids, and whether it won."""
+        won, bids = self.winner == seat, " ".join(map(str, self.bids))
+        if self.rules.brief:
+            return f"bids {bids} {'won' if won else 'lost'}"
+        listed = ", ".join(map(str, self.bids))
+        return f"The bids were {listed}. You {'won' if won else 'did not win'}."
+
+    def clone(self) -> Auction:
+        """Return a copy that goes on the same."""
+        return Auction(self.rules, self.start, self.stream, self.bids)
+
+
+def sealed_auction(
+    *,
+    seats: Annotated[int, Field(ge=2, le=10)] = 2,
+    largest: Annotated[int, Field(ge=1, le=100)] = 10,
+    price: Literal["first", "second"] = "first",
+    deals: Annotated[int, Field(ge=1, le=100_000)] = 1000,
+    bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
+    style: Literal["brief", "full"] = "brief",
+) -> SealedAuction:
+    """A sealed auction of one thing with private values; all seats bid at once.
+
+    What: each seat is told its own value v alone and bids a whole number. The largest bid wins, a
+    lot decides between equal ones.
+    When to use: simultaneous moves with private knowledge, any number of seats, general sum.
+    Mathematics:
+        return of the winner = v - price,  of the others = 0
+    With ``price: second`` bidding one's own value is best whatever the others do (Vickrey). With
+    ``price: first``, continuous values uniform on [0, V] and n bidders, the equilibrium bids
+        v (n - 1) / n
+    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value; whoever
+    bids 0 always is ahead of it. The largest return is reached at a price of 0 alone.
+    Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
+    Verified by: tests/environments/test_sealed_auction.py.
+
+    Args:
+        seats: number of bidders, 2 to 10.
+        largest: the largest value and the largest bid, 1 to 100.
+        price: what the winner pays: "first" (default), its own bid; "second", the second largest.
+        deals: number of value tuples in the bank, 1 to 100,000.
+        bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
+            values, so that small auctions share some.
+        style: "brief" (default): words for a tiny model. "full": sentences for a language model.
+    """
+    return SealedAuction(seats, largest, price, deals, bank, style)

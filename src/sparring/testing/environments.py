@@ -17,7 +17,7 @@ NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
 
 def check_environment(
-    environment: Callable[..., Any] | Bound, *, plays: int = 30, seed: int = 0, **options: Any
+    environment: Callable[..., Any] | Bound, /, *, plays: int = 30, seed: int = 0, **options: Any
 ) -> None:
     """Check an environment by random plays.
 

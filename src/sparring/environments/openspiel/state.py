@@ -199,6 +199,10 @@ class State(EnumerableState):
             )
         return found
 
+    def ending(self, seat: int) -> str:
+        """Return what a seat has not been told of a play that is over."""
+        return self.game.told(self, seat, self._seen[seat])[0]
+
     def parse(self, reply: str, exact: bool = False) -> str | None:
         """Return the canonical action word written in ``reply``, legal or not.
 

@@ -1,0 +1,195 @@
+"""What the environments that are made of another environment share.
+
+A combinator's option ``environment`` names the other one, with its options:
+
+    environments:
+      - name: repeated
+        options: {environment: {name: rock_paper_scissors}, rounds: 5}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparring.environments.base import random_reply, read_reply
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError, GameError, quoted
+from sparring.rng import Stream
+from sparring.types import Observation
+
+EXAMPLE = "write environment: {name: rock_paper_scissors}"
+TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams")
+
+
+def inner_of(combinator: str, environment: Any) -> Any:
+    """Return the environment that an option names.
+
+    Args:
+        combinator: whose option it is, for errors.
+        environment: ``{name: ..., options: {...}}``; None: rock_paper_scissors.
+
+    Raises:
+        ConfigError: it is no such mapping, or an option is wrong.
+        UnknownNameError: there is no such environment.
+    """
+    environment = {"name": "rock_paper_scissors"} if environment is None else environment
+    where = f"environments {combinator!r}, option 'environment'"
+    if not isinstance(environment, Mapping) or not isinstance(environment.get("name"), str):
+        raise ConfigError(f"{where}: {quoted(environment)} names none; {EXAMPLE}.")
+    for key in environment:
+        if key not in ("name", "options"):
+            raise ConfigError(f"{where}: it has no key {quoted(key)}; {EXAMPLE}.")
+    options = environment.get("options", {})
+    if not isinstance(options, Mapping):
+        raise ConfigError(f"{where}: options={quoted(options)} is no mapping; {EXAMPLE}.")
+    # a seat's illegal replies are the outer play's matter
+    return make_game(environment["name"], options=options, illegal={"rule": "retry"})
+
+
+class Combined:
+    """Base of environments made of another, ``inner``: its roles, style and bank of starts.
+
+    Attributes:
+        inner: the other environment.
+    """
+
+    made_by: dict[str, Any] | None
+    roles: tuple[str, ...]
+    num_seats: int
+    brief: bool
+    utility_sum: float | None
+    min_utility: float
+    max_utility: float
+
+    def __init__(self, name: str, inner: Any) -> None:
+        self.name, self.inner = name, inner
+        for part in TAKEN:
+            if hasattr(inner, part):
+                setattr(self, part, getattr(inner, part))
+        if hasattr(inner, "counted"):
+            self.counted: str = inner.counted
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words that the combinator itself says in brief style."""
+        return ()
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word that is told or replied in brief style."""
+        return tuple(sorted({*self.inner.vocabulary(), *self.words()}))
+
+    def start_of(self, play: Any) -> Any:
+        """Return the start of the first play."""
+        return self.inner.start_of(play.first)
+
+    def starts(self) -> frozenset[Any] | None:
+        """Return the starts of the other environment's bank."""
+        found: frozenset[Any] | None = self.inner.starts()
+        return found
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same environment with another bank."""
+        other = self.inner.other_bank() if hasattr(self.inner, "other_bank") else None
+        if other is None or self.made_by is None:
+            return None
+        made, inner = self.made_by["options"], self.inner.made_by
+        return {**made, "environment": {"name": inner["name"], "options": other}}
+
+
+class CombinedPlay:
+    """Base of plays of such an environment: ``play`` is the other one's, ``news`` what is added.
+
+    Attributes:
+        rules: the combined environment.
+        play: the play that goes on now.
+        first: the first play, as it began.
+        news: what a seat is told before the play's own words, by seat.
+    """
+
+    def __init__(self, rules: Any, play: Any) -> None:
+        self.rules, self.play, self.first = rules, play, play
+        self.news: dict[int, str] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        over: bool = self.play.done
+        return over
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far."""
+        return tuple(self.play.returns)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats that the play wants replies of."""
+        return tuple(self.play.due())
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the actions of a seat."""
+        found: tuple[str, ...] | None = self.play.legal(seat)
+        return found
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action in a reply, as the play reads it."""
+        return read_reply(self.play, seat, self.legal(seat), reply, exact or self.rules.brief)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply drawn at random."""
+        return random_reply(self.play, seat, self.legal(seat), stream)
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the play tells a seat, after the news."""
+        seen: Observation = self.play.observe(seat)
+        return with_news(seen, self.news.get(seat, ""), self.rules.brief)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on with the play."""
+        self.play.step(replies)
+        for seat in replies:
+            self.news.pop(seat, None)
+
+    def ending(self, seat: int) -> str:
+        """Return what a seat learns at the end."""
+        return ending_of(self.play, seat)
+
+    def copied(self) -> Any:
+        """Return a copy of the play that goes on now.
+
+        Raises:
+            GameError: it cannot be copied.
+        """
+        if not hasattr(self.play, "clone"):
+            raise GameError(
+                f"{self.rules.inner.name}: its plays cannot be copied, so neither can those of "
+                f"{self.rules.name}; give them a method clone."
+            )
+        return self.play.clone()
+
+    def clone(self) -> Any:
+        """Return an independent copy."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.play, twin.news = self.copied(), dict(self.news)
+        return twin
+
+
+def with_news(seen: Observation, news: str, brief: bool) -> Observation:
+    """Return an observation with something told before it."""
+    if not news:
+        return seen
+    between = " " if brief else "\n\n"
+    return seen._replace(told=f"{news}{between}{seen.told}" if seen.told else news)
+
+
+def ending_of(play: Any, seat: int) -> str:
+    """Return what a play that is over tells a seat of its end; "" where it says nothing of it."""
+    if hasattr(play, "ending"):
+        said: str = play.ending(seat)
+        return said
+    return ""
+
+
+def joined(parts: Sequence[str], brief: bool) -> str:
+    """Return texts as one: words in brief style, else paragraphs."""
+    return (" " if brief else "\n\n").join(part for part in parts if part)

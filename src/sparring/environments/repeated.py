@@ -1,0 +1,102 @@
+"""Combinator: an environment played several times in a row, in one conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring.environments.combining import Combined, CombinedPlay, ending_of, inner_of, joined
+from sparring.rng import Stream
+from sparring.types import Observation
+
+RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
+
+
+class Repeated(Combined):
+    """Rules: those of the other environment, ``rounds`` times."""
+
+    def __init__(self, inner: Any, rounds: int) -> None:
+        super().__init__("repeated", inner)
+        self.rounds, self.max_turns = rounds, rounds * inner.max_turns
+        self.min_utility, self.max_utility = rounds * inner.min_utility, rounds * inner.max_utility
+        total = inner.utility_sum
+        self.utility_sum = None if total is None else rounds * total
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words for what a seat got."""
+        return RESULTS
+
+    def reset(self, stream: Stream) -> RepeatedPlay:
+        """Return the first play at its start."""
+        return RepeatedPlay(self, stream)
+
+
+class RepeatedPlay(CombinedPlay):
+    """Several plays, one after the other.
+
+    Attributes:
+        number: of the play that goes on now, from 0.
+        paid: returns of those before, [num_seats].
+    """
+
+    def __init__(self, rules: Repeated, stream: Stream) -> None:
+        super().__init__(rules, rules.inner.reset(stream.child(0)))
+        self.stream, self.number = stream, 0
+        self.paid = (0.0,) * rules.num_seats
+        self.keys = ("",) * rules.num_seats  # what each seat knows of the plays before
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs of all plays so far."""
+        return tuple(a + b for a, b in zip(self.paid, self.play.returns, strict=True))
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Go on, with the next play where one is over."""
+        super().step(replies)
+        while self.play.done and self.number + 1 < self.rules.rounds:
+            results = tuple(self.play.returns)
+            for seat, got in enumerate(results):
+                said = result_text(self.play, seat, got, self.rules.brief)
+                self.news[seat] = joined([self.news.get(seat, ""), said], self.rules.brief)
+            self.keys = tuple(f"{key}{self.news[seat]}|" for seat, key in enumerate(self.keys))
+            self.paid, self.number = self.returns, self.number + 1
+            self.play = self.rules.inner.reset(self.stream.child(self.number))
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the play tells a seat, after how the one before it ended."""
+        seen = super().observe(seat)
+        return seen._replace(key=f"{self.keys[seat]}{seen.key}")
+
+
+def result_text(play: Any, seat: int, got: float, brief: bool) -> str:
+    """Return how a play ended for a seat: what it learns of it, and what it got."""
+    result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
+    return joined([ending_of(play, seat), result], brief)
+
+
+def repeated(
+    *, environment: dict[str, Any] | None = None, rounds: Annotated[int, Field(ge=1, le=1000)] = 3
+) -> Repeated:
+    """An environment played several times in a row by the same seats, who remember.
+
+    What: each play begins afresh, with chance drawn anew. At its first turn in a play a seat is
+    told how the one before ended and what it got. The conversations go on.
+    When to use: to learn about an opponent from play to play, and for repeated games.
+    Mathematics:
+        return of a seat = sum over plays of its return
+    Pitfalls: in style "full" every play says its rules again. ``rollout.max_new_tokens`` and the
+    model's context must hold all plays. Information states are those of the whole sequence, so that
+    their number grows exponentially.
+    Verified by: tests/environments/test_combinators.py.
+
+    Args:
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            rock_paper_scissors, to look at.
+        rounds: number of plays, 1 to 1000.
+
+    Raises:
+        ConfigError: the option ``environment`` names none.
+    """
+    return Repeated(inner_of("repeated", environment), rounds)

@@ -1,0 +1,127 @@
+"""Combinator: whoever is about to act first says something to all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
+from sparring.rng import Stream
+from sparring.types import Observation
+
+SAY, SAYS = "say", "says"  # the question, and how a message is told, in brief style
+WORDS = ("yes", "no")
+ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
+
+
+class Talk(Combined):
+    """Rules: those of the other environment, with messages before actions."""
+
+    def __init__(self, inner: Any, limit: int, words: tuple[str, ...]) -> None:
+        super().__init__("talk", inner)
+        self.limit, self.said = limit, words
+        self.max_turns = 2 * inner.max_turns
+        self.min_utility, self.max_utility = inner.min_utility, inner.max_utility
+        self.utility_sum = inner.utility_sum
+
+    def words(self) -> tuple[str, ...]:
+        """Return the words that may be said, and those around them."""
+        return (SAY, SAYS, *self.roles, *self.said)
+
+    def reset(self, stream: Stream) -> TalkPlay:
+        """Return a play at its start."""
+        return TalkPlay(self, self.inner.reset(stream))
+
+
+class TalkPlay(CombinedPlay):
+    """A play in which every moment has two halves: messages, then actions.
+
+    Attributes:
+        talking: whether messages are wanted now.
+    """
+
+    def __init__(self, rules: Talk, play: Any) -> None:
+        super().__init__(rules, play)
+        self.talking = True
+        self.keys = ("",) * rules.num_seats  # what each seat has heard
+
+    def legal(self, seat: int) -> tuple[str, ...] | None:
+        """Return the actions of a seat; a message is any text."""
+        return None if self.talking else super().legal(seat)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the action in a reply; a message is what it is."""
+        return reply if self.talking else super().read(seat, reply, exact)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a reply drawn at random; a message is one of the words."""
+        if not self.talking:
+            return super().sample(seat, stream)
+        words = self.rules.said
+        return str(words[stream.integer(0, len(words))])
+
+    def observe(self, seat: int) -> Observation:
+        """Return what the play tells a seat, or what it has heard since."""
+        rules = self.rules
+        seen: Observation = self.play.observe(seat)
+        heard, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
+        if self.talking:
+            told = joined([seen.told, SAY], True) if rules.brief else seen.told
+            seen = seen._replace(told=told, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
+            return with_news(seen, heard, rules.brief)
+        nothing = "." if rules.brief else "Nobody else has said anything."
+        return seen._replace(told=heard or nothing, key=key, fresh=False)
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Pass the messages on, or go on with the actions."""
+        for seat in replies:
+            self.news.pop(seat, None)
+        if not self.talking:
+            self.play.step(replies)
+            self.talking = True
+            return
+        self.talking = False
+        for seat, text in sorted(replies.items()):
+            message = " ".join(text[: self.rules.limit].split())
+            role = self.rules.roles[seat]
+            said = f"{role} {SAYS} {message}" if self.rules.brief else f"{role} says: {message}"
+            said = said.rstrip()
+            for other in range(self.rules.num_seats):
+                if other != seat:
+                    self.news[other] = joined([self.news.get(other, ""), said], self.rules.brief)
+                    self.keys = tuple(
+                        f"{key}{said}|" if place == other else key
+                        for place, key in enumerate(self.keys)
+                    )
+
+
+def talk(
+    *,
+    environment: dict[str, Any] | None = None,
+    limit: Annotated[int, Field(ge=1, le=100_000)] = 300,
+    words: tuple[str, ...] = WORDS,
+) -> Talk:
+    """An environment in which whoever is about to act first says something, to be heard by all.
+
+    What: every moment has two halves. First the seats that are due say any text, all at once; then
+    each acts. A seat hears what others have said at its next turn. Talk is cheap: it changes no
+    payoff.
+    When to use: negotiation, coordination and deception around any environment.
+    Pitfalls: messages are model text that other seats read; they are data, cut at ``limit`` and
+    laid on one line. Nothing makes them true. Everybody hears everything; private words need an
+    environment of their own.
+    Verified by: tests/environments/test_combinators.py.
+
+    Args:
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            rock_paper_scissors, to look at.
+        limit: characters of a message that are passed on, 1 to 100,000.
+        words: in style "brief", the words that a tiny model may say. The random player says one of
+            them in either style.
+
+    Raises:
+        ConfigError: the option ``environment`` names none.
+    """
+    return Talk(inner_of("talk", environment), limit, tuple(words) or WORDS)

@@ -1,0 +1,163 @@
+"""Environments of environments: repeated, trial, talk."""
+
+import pytest
+
+from sparring.config import resolve
+from sparring.environments.catalogue import another_bank, from_spec, make_game
+from sparring.environments.repeated import repeated
+from sparring.environments.spec import spec_of
+from sparring.environments.talk import talk
+from sparring.environments.trial import trial
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.measure.starts import Met, columns
+from sparring.players.random import random
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.replay import replay
+from sparring.rollout.table import turn_table
+from sparring.testing import check_environment
+
+RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
+INNER = [RPS, RPS_FULL, {"name": "sealed_auction"}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "options": {"style": "full"}}]
+MADE = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (talk, {})]
+
+
+def said(course, *moments):
+    """Play these replies; return what was told before each."""
+    told = []
+    for replies in moments:
+        told.append({seat: course.observe(seat) for seat in course.due()})
+        assert set(replies) == set(course.due())
+        course.step(replies)
+    return told
+
+
+@pytest.mark.parametrize("inner", INNER, ids=str)
+@pytest.mark.parametrize(("combinator", "options"), MADE)
+def test_each_keeps_the_contract_around_any_environment(combinator, options, inner):
+    check_environment(combinator, environment=inner, plays=3, **options)
+    check_environment(combinator, environment={"name": "talk", "options": {"environment": inner}}, plays=2, **options)
+
+
+def test_repeated_plays_add_up_and_tell_how_the_last_one_ended():
+    course = repeated(environment=RPS, rounds=2).reset(Stream.from_seed(0))
+    told = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "scissors"})
+    assert [one[0].text for one in told] == ["left choose", "you rock they paper minus left choose"]
+    assert told[1][1].text == "you paper they rock plus right choose"
+    assert course.done and course.returns == (0.0, 0.0)
+    assert len({one[0].key for one in told}) == 2
+
+
+def test_one_round_is_the_environment_itself():
+    plain, once = make_game("rock_paper_scissors").reset(Stream.from_seed(0)), repeated(environment=RPS, rounds=1).reset(Stream.from_seed(0))
+    assert [plain.observe(seat) for seat in (0, 1)] == [once.observe(seat) for seat in (0, 1)]
+    for course in (plain, once):
+        course.step({0: "rock", 1: "scissors"})
+    assert plain.returns == once.returns == (1.0, -1.0) and once.done
+
+
+def test_a_trial_asks_for_a_note_and_counts_attempts():
+    course = trial(environment=RPS_FULL, attempts=2).reset(Stream.from_seed(0))
+    told = said(course, {0: "rock", 1: "paper"}, {0: "They like paper."}, {0: "scissors", 1: "paper"})
+    assert [(one[0].attempt, one[0].fresh) for one in told] == [(0, False), (0, False), (1, False)]
+    assert "The other player" not in told[0][0].text and "You chose rock, the other player chose paper." in told[1][0].text
+    assert "That play is over. You got -1." in told[1][0].text and "short note" in told[1][0].ask
+    assert told[2][1].fresh and told[2][1].attempt == 1 and "paper" not in told[2][1].text.split("equal choices")[1].split("Choose")[0]
+    assert course.done and course.returns == (0.0, 0.0)
+
+
+def test_the_opponent_of_a_trial_cannot_tell_one_attempt_from_another():
+    course = trial(environment=RPS, attempts=2, reflect=False).reset(Stream.from_seed(0))
+    first, second = said(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
+    assert first[1].key == second[1].key and first[1].text == second[1].text
+    assert first[0].key != second[0].key
+
+
+def test_with_notes_alone_a_conversation_begins_anew_with_them():
+    course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
+    *_, last = said(
+        course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"}
+    )
+    assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
+
+
+def test_a_trial_stops_at_a_win_if_asked():
+    for stop, moments in ((True, 1), (False, 3)):
+        course = trial(environment=RPS, reflect=False, stop_on_win=stop).reset(Stream.from_seed(0))
+        count = 0
+        while not course.done:
+            course.step({0: "rock", 1: "scissors"})
+            count += 1
+        assert count == moments and course.returns == (float(moments), -float(moments))
+
+
+@pytest.mark.parametrize(("redeal", "same"), [("same", True), ("fresh", False)])
+def test_the_deal_of_a_trial_is_the_same_or_another(redeal, same):
+    rules = trial(environment={"name": "sealed_auction"}, attempts=5, reflect=False, redeal=redeal, carry=("bidder1",))
+    course = rules.reset(Stream.from_seed(1))
+    starts = set()
+    while not course.done:
+        starts.add(course.play.start)
+        course.step({0: "0", 1: "0"})
+    assert (len(starts) == 1) is same
+
+
+def test_messages_are_heard_by_all_others_at_their_next_turn_on_one_line():
+    course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
+    assert course.legal(0) is None
+    told = said(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
+    assert told[1][1].told == "left says: I play rock," and told[1][0].told == "right says:"
+    assert "Choose rock" in told[1][0].ask and course.returns == (1.0, -1.0)
+
+
+def test_seats_that_act_in_turn_hear_at_their_own_turn():
+    course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
+    assert course.due() == (0,)
+    told = said(course, {0: "yes"}, {0: "pass"}, {1: "no"}, {1: "bet"}, {0: "no"})
+    assert told[2][1].text.startswith("first says yes kuhn second") and told[3][1].text == "."
+    assert told[4][0].text == "second says no bet say"
+
+
+@pytest.mark.parametrize(("combinator", "options"), MADE)
+def test_a_rollout_records_attempts_conversations_and_moments(combinator, options):
+    game = make_game(combinator.__name__, options={"environment": {"name": "kuhn_poker"}, **options})
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "a"), trained=(True, True))
+    (episode,) = play([spec], {"a": random()})
+    assert replay(game, episode)[0] is not None and len(turn_table([episode]).reward) == len(episode.turns)
+    attempts = [turn.attempt for turn in episode.turns]
+    assert attempts == sorted(attempts) and (max(attempts) > 0) == (combinator is trial)
+    assert sum(turn_table([episode]).reward) == pytest.approx(sum(episode.returns))
+    assert from_spec(episode.environment).made_by == game.made_by and spec_of(game) == episode.environment
+
+
+def test_the_bank_is_that_of_the_environment_inside():
+    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}, "rounds": 2}
+    game = make_game("repeated", options=options)
+    assert another_bank(game).inner.deals == 1000 and len(game.starts()) <= 20
+    config = resolve({"environments": [{"name": "repeated", "options": options}], "warmup": {"updates": 0}})
+    assert columns(game, Met(config, [game]))[0].label == "unseen"
+
+
+@pytest.mark.parametrize("name", ["repeated", "trial", "talk"])
+@pytest.mark.parametrize(
+    ("inner", "error", "message"),
+    [
+        ("kuhn_poker", ConfigError, "environment"),
+        ({"nam": "kuhn_poker"}, ConfigError, "names none"),
+        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "no key 'label'"),
+        ({"name": "kuhn_poker", "options": 3}, ConfigError, "no mapping"),
+        ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"),
+        ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
+    ],
+)
+def test_what_names_no_environment_is_refused(name, inner, error, message):
+    with pytest.raises(error, match=message):
+        make_game(name, options={"environment": inner})
+
+
+def test_roles_that_are_none_or_twice_are_refused():
+    with pytest.raises(UnknownNameError, match="role of rock_paper_scissors 'middle'"):
+        trial(environment=RPS, carry=("middle",))
+    with pytest.raises(ConfigError, match="names a role twice"):
+        trial(environment=RPS, carry=("left", "left"))

@@ -18,6 +18,7 @@ from published import record, settings
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.refs import snapshot
 from sparring.run import checkpoint
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -55,7 +56,7 @@ def run(model, members, folder):
     engine = LocalEngine(config)
     state = play_round(config, engine, Methods.of(config), RunState()).state
     for number in range(members):
-        engine.take_member(f"past-{number + 1:06d}", members)
+        engine.take_member(snapshot(number + 1))
     return config, engine, state
 
 

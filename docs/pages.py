@@ -36,6 +36,7 @@ SLOT_OF = {
     "curriculum": "selection.curricula",
     "replay": "selection.replay",
     "plan": "rollout.plans",
+    "keeping": "league.keeping",
     "losses": "losses",
     "opponents": "players",
     "bots": "players",

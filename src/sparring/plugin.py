@@ -29,6 +29,7 @@ SLOTS = {
     "selection.curricula": "curriculum",
     "selection.replay": "replay rule",
     "league.matchmakers": "matchmaker",
+    "league.keeping": "keeping rule",
     "rollout.plans": "rollout plan",
 }
 PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
@@ -46,6 +47,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
     "selection.curricula": "curriculum",
     "selection.replay": "replay",
     "league.matchmakers": "matchmaker",
+    "league.keeping": "league.keeping",
     "rollout.plans": "rollout.plan",
 }
 

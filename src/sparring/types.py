@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparring.errors import CreditError
+from sparring.refs import PlayerRef, refs
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -157,7 +158,7 @@ class Episode:
     game: str
     seed: int  # key of the stream the deal was drawn from; equal within a group
     roles: tuple[str, ...]  # [num_seats] role name per seat
-    agents: tuple[str, ...]  # [num_seats] agent name per seat
+    agents: tuple[str, ...]  # [num_seats] player per seat, in the text form of ``players``
     trained: tuple[bool, ...]  # [num_seats] whether this seat's tokens may carry loss
     turns: tuple[Turn, ...]
     returns: tuple[float, ...]  # [num_seats] sum of the game's payoffs, forfeits included
@@ -165,6 +166,11 @@ class Episode:
     cut: bool = False  # rollout.max_turns ended it, not its rules
     # what ``game`` was made from; None in files of before, and for unnamed rules
     environment: EnvironmentSpec | None = None
+    players: tuple[PlayerRef, ...] = ()  # [num_seats]; left out, they are read from ``agents``
+
+    def __post_init__(self) -> None:
+        if not self.players:
+            object.__setattr__(self, "players", refs(self.agents))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,10 +266,7 @@ class Credit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplingParams:
-    """The distribution replies are drawn from.
-
-    ``top_k == 0`` and ``top_p == 1`` switch truncation off.
-    """
+    """The distribution replies are drawn from; ``top_k=0``, ``top_p=1`` switch truncation off."""
 
     max_new_tokens: int
     temperature: float = 1.0
@@ -298,10 +301,7 @@ class SampleResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """A point estimate with the ends of its confidence interval.
-
-    The number of observations behind it comes with it.
-    """
+    """A point estimate, the ends of its confidence interval, and how much is behind it."""
 
     mean: float
     low: float

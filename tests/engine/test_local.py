@@ -1,14 +1,14 @@
 """The engine in one process: what is saved is what is restored, and nothing else is taken for it."""
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, ConfigError, ModelError
+from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.league.starts import starts
+from sparring.refs import LEARNER, PUBLISHED, bot, ref, snapshot
 from sparring.rollout.play import RolloutCounts
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -28,7 +28,7 @@ def trained(rounds=2, **changes):
     engine = LocalEngine(setting)
     for step in range(rounds):
         play_round(setting, engine, Methods.of(setting), RunState(step=step))
-        engine.take_member(f"past-{step + 1:06d}", keep=8)
+        engine.take_member(snapshot(step + 1))
     return engine
 
 
@@ -45,7 +45,7 @@ def test_what_is_saved_is_restored_bit_for_bit(tmp_path, saved):
     assert saved(fresh) != files
     fresh.restore(write(tmp_path / "saved", engine))
     assert saved(fresh) == files
-    assert fresh.members == engine.members == ("past-000001", "past-000002")
+    assert fresh.members == engine.members == (snapshot(1), snapshot(2))
     assert fresh.learner.average.version == fresh.model.version == 2
     assert fresh.model.value_head.weight.abs().sum() > 0
 
@@ -94,24 +94,21 @@ def test_weights_of_another_model_are_refused(tmp_path):
 
 def test_past_selves_stay_what_they_were():
     engine = trained(rounds=1)
-    member = {name: tensor.clone() for name, tensor in engine._past["past-000001"].tensors().items()}
+    member = {name: tensor.clone() for name, tensor in engine._past[snapshot(1)].tensors().items()}
     play_round(engine.config, engine, Methods.of(engine.config), RunState(step=1))
-    assert all(torch.equal(tensor, member[name]) for name, tensor in engine._past["past-000001"].tensors().items())
+    assert all(torch.equal(tensor, member[name]) for name, tensor in engine._past[snapshot(1)].tensors().items())
     assert any(not torch.equal(tensor, member[name]) for name, tensor in engine.model.tensors().items())
 
 
-def test_beyond_keep_the_league_thins_out_in_the_middle_of_its_history():
-    engine = LocalEngine(config())
-    for step in range(1, 41):
-        engine.take_member(f"past-{step:06d}", keep=5)
-        assert len(engine.members) == min(step, 5)
-        assert engine.members[-1] == f"past-{step:06d}"
-    ages = [int(name.rsplit("-", 1)[1]) for name in engine.members]
-    assert ages[0] == 1 and ages == sorted(ages)
-    assert max(np.diff(ages)) <= 20
-    assert set(engine.agents) == {*engine.members, "learner", "demonstrator"}
-    engine.take_member("past-000041", keep=1)
-    assert engine.members == ("past-000041",)
+def test_a_reference_means_a_player_and_one_that_is_not_there_is_refused():
+    engine = trained()
+    for player in (LEARNER, PUBLISHED, snapshot(1), bot("random"), ref("random")):
+        assert engine.agent(player) is engine.agent(str(player)) is engine.agent(player)
+    engine.drop_member(snapshot(1))
+    assert engine.members == (snapshot(2),) and "past-000001" not in engine.agents
+    for name in ("past-000001", "person-me", "bot-randm"):
+        with pytest.raises(UnknownNameError, match=name.removeprefix("bot-")):
+            engine.agent(name)
 
 
 def test_the_published_policy_is_the_average_if_there_is_one():
@@ -207,7 +204,7 @@ def test_a_past_self_that_the_earlier_checkpoint_lacks_is_written(tmp_path, save
     for folder in (earlier, later):
         folder.mkdir()
     engine.save(earlier)
-    engine.take_member("past-000002", keep=8)
+    engine.take_member(snapshot(2))
     engine.save(later, earlier)
     assert {path.name: path.read_bytes() for path in later.iterdir()} == saved(engine)
     engine.save(earlier, tmp_path / "gone")  # one that has been removed in the meantime

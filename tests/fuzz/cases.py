@@ -92,6 +92,7 @@ PLACES = {
     "curriculum": "selection.curricula",
     "replay": "selection.replay",
     "matchmaker": "league.matchmakers",
+    "league.keeping": "league.keeping",
     "rollout.plan": "rollout.plans",
     "renderer": "render",
     "sampler": "samplers",

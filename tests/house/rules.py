@@ -4,7 +4,7 @@ import ast
 import re
 
 ORDER = [
-    *("errors", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
+    *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
     *("render", "models", "samplers", "players"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),

@@ -17,6 +17,7 @@ from sparring.errors import RunError
 from sparring.league.starts import starts
 from sparring.players.base import Reply
 from sparring.players.random import random
+from sparring.refs import LEARNER, bot, ref, snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.episode_columns import COLUMNS
@@ -65,11 +66,11 @@ def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
     path = store.append(1, played)
-    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"2"})
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"3"})
     pq.write_table(newer, path, write_page_checksum=True)
-    with pytest.raises(RunError, match=r"part-000001.parquet has version 2 of the columns of episodes, and this Sparring reads up to 1"):
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 3 of the columns of episodes, and this Sparring reads up to 2"):
         store.read()
-    with pytest.raises(ValueError, match="has version 2"):
+    with pytest.raises(ValueError, match="has version 3"):
         from_bytes(path.read_bytes())
 
 
@@ -85,6 +86,9 @@ ODD = [("environment", text) for text in ("[", "[]", "null", "{}", '{"name": "x"
 ODD += [("seat", 9), ("seat", -1), ("forfeited_by", 9), ("roles", None), ("roles", ["x"]), ("logprobs", None), ("reward_names", None)]
 ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
 ODD += [("run_versions", [0] * 7), ("run_versions", [None])]
+PLAYER = {"kind": "learner", "name": "", "step": None}
+ODD += [("players", [PLAYER]), ("players", []), ("players", [PLAYER, None]), ("players", [{**PLAYER, "kind": "king"}] * 2)]
+ODD += [("players", [{**PLAYER, "kind": "bot", "name": "minimax"}] * 2), ("players", [{**PLAYER, "step": 1}] * 2)]
 
 
 @pytest.mark.parametrize(("column", "value"), ODD)
@@ -162,6 +166,29 @@ def test_files_of_version_0_are_read(caplog):
     assert all(replay(game, episode) for _, episode in found)
     buffer = ReplayBuffer.restored(OLD / "checkpoints" / "step_000002")
     assert [stored.step for stored in buffer.stored] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_files_of_version_1_are_read(caplog):
+    """tests/data/episodes_v1 was written at 4624d02, when players were names."""
+    found = [e for _, e in EpisodeStore(Path(__file__).parent.parent / "data" / "episodes_v1").episodes()]
+    assert not caplog.text and len(found) == 8
+    assert {player for episode in found for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
+    assert all(tuple(map(str, episode.players)) == episode.agents for episode in found)
+    assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in found]))] == found
+
+
+def test_players_can_be_queried_by_what_they_are(tmp_path):
+    store = EpisodeStore(tmp_path / "episodes")
+    store.append(1, episodes())
+    query = f"SELECT DISTINCT players[seat + 1].kind AS kind, agent FROM '{tmp_path}/episodes/*.parquet' ORDER BY kind"
+    assert duckdb.sql(query).fetchall() == [("bot", "bot-random"), ("learner", "learner")]
+
+
+def test_half_characters_in_a_players_name_are_replaced(tmp_path):
+    (played, *_) = episodes(0)
+    odd = replace(played, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
+    ((_, back),) = from_bytes(to_bytes([(1, odd)]))
+    assert back.players == (ref("a?"), LEARNER)
 
 
 def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):

@@ -44,7 +44,7 @@ def test_a_loop_that_passes_the_state_on_forgets_nothing(tmp_path):
     assert [state.step for state in states] == [0, 1, 2, 3]
     assert states[0].owners == {}
     for state in states[1:]:
-        assert set(state.owners) == {"credit", "curriculum", "replay"}
+        assert set(state.owners) == {"credit", "curriculum", "payoffs", "replay"}
         assert state.json("credit")
         records = [record for arm in state.json("curriculum").values() for record in arm]
         assert len(records) == 4 * state.step  # one per group of games
@@ -83,9 +83,9 @@ def test_of_the_beginning_nothing_but_an_empty_mapping_is_written(tmp_path):
 
 def test_an_owner_of_a_later_version_is_carried_along(tmp_path):
     """A state that nobody here asks for is neither lost nor refused."""
-    state = RunState(step=1, owners={"payoffs": {"a": [1, 2]}}).after(credit={"x": 1.0})
+    state = RunState(step=1, owners={"ratings": {"a": [1, 2]}}).after(credit={"x": 1.0})
     files = written(state, tmp_path / "one")
-    assert json.loads(files["state.json"]) == {"credit": {"x": 1.0}, "payoffs": {"a": [1, 2]}}
+    assert json.loads(files["state.json"]) == {"credit": {"x": 1.0}, "ratings": {"a": [1, 2]}}
 
 
 def test_what_is_no_owners_is_kept_apart(tmp_path):

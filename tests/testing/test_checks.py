@@ -2,12 +2,13 @@
 
 import itertools
 import random
+import re
 
 import numpy as np
 import pytest
 
 from sparring.environments.kuhn_poker import kuhn_poker
-from sparring.errors import PluginError
+from sparring.errors import ConfigError, PluginError
 from sparring.league.matchmakers.base import Seating
 from sparring.rng import Stream
 from sparring.testing import (
@@ -172,7 +173,7 @@ def test_an_estimator_that_cannot_be_used_is_told_as_in_a_run(estimator, said):
 
 
 def seated(*seats, trained=None):
-    return Seating(seats=seats, trained=trained or tuple(seat == "learner" for seat in seats))
+    return Seating(seats=seats, trained=trained or tuple(seat == "learner" for seat in seats))  # plain names are read
 
 
 def mirror(request):
@@ -196,26 +197,49 @@ def teaching_bots(request):
 
 
 def whimsical(request):
-    return seated("learner", *(f"bot-{random.random()}",) * (request.num_seats - 1))
+    return seated("learner", *(random.choice(("bot-random", "bot-mcts")),) * (request.num_seats - 1))
 
 
 def test_a_good_matchmaker_passes():
     check_matchmaker(mirror)
 
 
-@pytest.mark.parametrize(
-    ("matchmaker", "said"),
-    [
-        (stranger, "put 'learnr' into seat 0"),
-        (from_the_future, "put 'past-000999' into seat 1"),
-        (idle, "trains no seat"),
-        (teaching_bots, "trains 'bot-random'"),
-        (whimsical, "must answer the same"),
-    ],
-)
+def published(request):
+    return seated(*("policy",) * request.num_seats)
+
+
+def misspelt(request):
+    return seated("learner", *("bot-randm",) * (request.num_seats - 1))
+
+
+def numbered(request):
+    return seated(*range(request.num_seats))
+
+
+@pytest.mark.parametrize(("matchmaker", "said"), [(idle, "trains no seat"), (whimsical, "must answer the same")])
 def test_a_bad_matchmaker_is_told(matchmaker, said):
     with pytest.raises(AssertionError, match=said):
         check_matchmaker(matchmaker)
+
+
+@pytest.mark.parametrize(
+    ("matchmaker", "said"),
+    [
+        (stranger, "put 'learnr' into seat 0, and there is no such player. Did you mean 'learner'"),
+        (from_the_future, "put 'past-000999' into seat 1"),
+        (misspelt, "put 'bot-randm' into seat 1, and there is no such player. Did you mean 'bot-random'"),
+        (published, "put 'policy' into seat 0"),
+        (teaching_bots, "trains 'bot-random' in seat 0; only 'learner' is trained"),
+    ],
+)
+def test_a_seating_that_a_run_refuses_is_told_as_there(matchmaker, said):
+    with pytest.raises(PluginError, match=re.escape(said)):
+        check_matchmaker(matchmaker)
+
+
+def test_a_seat_that_is_no_player_at_all_is_told():
+    with pytest.raises(ConfigError, match="0 is no player; write a PlayerRef, or a name"):
+        check_matchmaker(numbered)
 
 
 # -- environments

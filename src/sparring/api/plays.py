@@ -12,9 +12,9 @@ from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, quoted
 from sparring.guard import watched
-from sparring.league.matchmakers.base import LEARNER
 from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
+from sparring.refs import LEARNER
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_all
@@ -144,7 +144,7 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     for name, known in agents.items():
         if known is agent:
             return name
-    base = LEARNER if isinstance(player, Run) else type(player).__name__
+    base = str(LEARNER) if isinstance(player, Run) else type(player).__name__
     name = next(
         name
         for name in (base, *(f"{base}-{number}" for number in range(1, len(agents) + 1)))

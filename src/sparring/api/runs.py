@@ -12,12 +12,13 @@ from typing import Any, TextIO
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
-from sparring.engine.local import PUBLISHED, LocalEngine
+from sparring.engine.local import LocalEngine
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
 from sparring.players.base import Agent
 from sparring.recipe import apply_overrides, laid_over, load_recipe, to_yaml
+from sparring.refs import PUBLISHED
 from sparring.report.catalogue import check_metrics
 from sparring.report.html import write_report
 from sparring.report.progress import Watcher

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 
 from sparring.cli.text import ENVIRONMENT, say, shown
-from sparring.engine.local import PUBLISHED
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
 from sparring.players.human import human
+from sparring.refs import PUBLISHED
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
@@ -90,17 +90,17 @@ def _one(rules: Game, policy: Any, seat: int, seed: int) -> None:
         trained=(False,) * rules.num_seats,
     )
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    (episode,) = play_games([spec], {YOU: human(ask=_ask), PUBLISHED: policy}, retries=0)
+    (episode,) = play_games([spec], {YOU: human(ask=_ask), str(PUBLISHED): policy}, retries=0)
     last = "" if is_open(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
     alone = rules.num_seats == 1
-    called = {YOU: "you", PUBLISHED: "policy"}
+    called = {YOU: "you", str(PUBLISHED): "policy"}
     if is_open(rules):
         say("\n".join(["What was said:", *said_lines(episode, called)]))
         return
     say("Moves:" if alone else "Moves, with how probable the policy held its legal actions:")
-    for line in moves(rules, episode, policy, name=PUBLISHED, names=called):
+    for line in moves(rules, episode, policy, name=str(PUBLISHED), names=called):
         say(line)
 
 

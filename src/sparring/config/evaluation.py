@@ -41,6 +41,7 @@ class LeagueConfig(Strict):
     every: Count = Field(
         0, description="steps between snapshots taken into the league; 0 keeps none"
     )
-    keep: Few = Field(
-        8, description="snapshots kept; beyond that the middle of the history thins out"
+    keep: Few = Field(8, description="snapshots kept; which ones is the keeping rule's choice")
+    keeping: PluginConfig = Field(
+        PluginConfig(name="spread"), description="which snapshots stay when there are too many"
     )

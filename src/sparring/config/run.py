@@ -190,6 +190,7 @@ class RunConfig(Strict):
         slots = {
             "render": self.renderer,
             "league.matchmakers": self.matchmaker,
+            "league.keeping": self.league.keeping,
             "selection": self.selection,
             "credit": self.credit,
         }

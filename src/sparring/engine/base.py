@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sparring.environments.openspiel.base import Game
 from sparring.players.base import Agent
+from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts
 from sparring.types import Credit, Episode, FloatArray, TurnTable
@@ -54,12 +55,12 @@ class Engine(Protocol):
     environments: list[tuple[Game, float]]
 
     @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the snapshots, oldest first."""
+    def members(self) -> tuple[PlayerRef, ...]:
+        """The snapshots, oldest first."""
         ...
 
-    def agent(self, name: str) -> Agent:
-        """Return an agent by name; "policy" is the published policy."""
+    def agent(self, player: PlayerRef | str) -> Agent:
+        """Return who a reference means."""
         ...
 
     def play(
@@ -94,8 +95,12 @@ class Engine(Protocol):
         """Take one supervised step towards these games' moves; return the loss."""
         ...
 
-    def take_member(self, name: str, keep: int) -> None:
-        """Add a copy of the learner to the league; beyond ``keep`` one leaves."""
+    def take_member(self, member: PlayerRef) -> None:
+        """Add a copy of the learner to the league, as this snapshot."""
+        ...
+
+    def drop_member(self, member: PlayerRef) -> None:
+        """Let a snapshot leave the league."""
         ...
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:

@@ -1,12 +1,11 @@
-"""Everything that touches the model, in one process: sampling, values, updates, snapshots,
-saving.
-"""
+"""Everything that touches the model, in one process: sampling, values, updates, saving."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -19,8 +18,7 @@ from sparring.engine.packing import load_optimizer, load_weights, save_optimizer
 from sparring.engine.source import EngineSource
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import CheckpointError, ModelError, SparringError
-from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, PAST
+from sparring.errors import CheckpointError, ModelError, SparringError, UnknownNameError
 from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
 from sparring.learn.learner import Learner
@@ -32,6 +30,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent
 from sparring.players.demonstrator import demonstrator
 from sparring.players.policy import PolicyAgent, policy
+from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts, play
@@ -40,7 +39,6 @@ from sparring.schedule import parse
 from sparring.system.files import link_or_copy, parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, SamplingParams
 
-PUBLISHED = "policy"
 UNREADABLE = (
     OSError,
     ValueError,
@@ -54,10 +52,7 @@ UNREADABLE = (
 
 
 class LocalEngine:
-    """The model of a run and everything done with it.
-
-    ``members`` are the names of snapshots, oldest first.
-    """
+    """The model of a run, and its players (``agents``, by the text forms of references)."""
 
     def __init__(self, config: RunConfig) -> None:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
@@ -107,37 +102,45 @@ class LocalEngine:
             ExactColumns([game for game, _ in self.environments], limit, scales) if exact else None
         )
         self.agents: dict[str, Agent] = {
-            LEARNER: self._sit(LEARNER, self.model),
-            "demonstrator": demonstrator(renderer=self.renderer),
+            str(LEARNER): self._sit(LEARNER, self.model),
+            str(DEMONSTRATOR): demonstrator(renderer=self.renderer),
         }
-        self._past: dict[str, LanguageModel] = {}
+        self._past: dict[PlayerRef, LanguageModel] = {}
 
-    def _sit(self, name: str, model: LanguageModel) -> PolicyAgent:
+    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         """Return an agent that plays with this model."""
         return policy(
             sampler=self.config.sampler.bind("samplers")(model),
             renderer=self.renderer,
             params=self.params,
-            name=name,
+            name=str(player),
         )
 
     @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the snapshots, oldest first."""
+    def members(self) -> tuple[PlayerRef, ...]:
+        """The snapshots, oldest first."""
         return tuple(self._past)
 
-    def agent(self, name: str) -> Agent:
-        """Return an agent by name: the learner, the published policy, a snapshot, or a bot."""
-        if name not in self.agents:
-            if name == PUBLISHED:
-                self.agents[name] = self._sit(name, self.learner.policy)
-            else:
-                bot = name.removeprefix(BOT)
-                given = self.config.bots.get(bot)
-                self.agents[name] = (
-                    given.bind("players") if given is not None else bind("players", bot)
-                )()
-        return self.agents[name]
+    def agent(self, player: PlayerRef | str) -> Agent:
+        """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
+
+        Raises:
+            UnknownNameError: there is no such snapshot or bot.
+        """
+        who = ref(player)
+        if str(who) not in self.agents:
+            self.agents[str(who)] = self._made(who)
+        return self.agents[str(who)]
+
+    def _made(self, who: PlayerRef) -> Agent:
+        """Return a player who has not sat in any seat yet."""
+        if who.kind == "policy":
+            return self._sit(who, self.learner.policy)
+        if who.kind not in ("bot", "named"):
+            raise UnknownNameError("player of this run", str(who), self.agents)
+        given = self.config.bots.get(who.name)
+        made: Agent = (given.bind("players") if given else bind("players", who.name))()
+        return made
 
     def play(
         self,
@@ -146,10 +149,8 @@ class LocalEngine:
         judges: Mapping[str, Judge] | None = None,
     ) -> list[Episode]:
         """Play these games and return their episodes; see ``rollout.play.play``."""
-        agents = {
-            name: self.agent(name)
-            for name in sorted({name for spec in specs for name in spec.seats})
-        }
+        seated = {str(player): player for spec in specs for player in spec.players}
+        agents = {name: self.agent(seated[name]) for name in sorted(seated)}
         rollout = self.config.rollout
         return play(
             specs,
@@ -211,23 +212,18 @@ class LocalEngine:
             self.process.follow(self.model)
         return loss
 
-    def take_member(self, name: str, keep: int) -> None:
-        """Add a copy of the learner to the league.
+    def take_member(self, member: PlayerRef) -> None:
+        """Add a copy of the learner to the league, as this snapshot."""
+        self._add_member(member, self.model.clone())
 
-        Beyond ``keep`` members the one closest to its neighbours leaves.
-        """
-        self._add_member(name, self.model.clone())
-        while len(self._past) > keep:
-            names = list(self._past)
-            ages = [int(member.rsplit("-", 1)[1]) for member in names]
-            gaps = [ages[i + 1] - ages[i - 1] for i in range(1, len(ages) - 1)]
-            gone = names[1 + gaps.index(min(gaps))] if gaps else names[0]
-            del self._past[gone], self.agents[gone]
+    def drop_member(self, member: PlayerRef) -> None:
+        """Let a snapshot leave the league."""
+        del self._past[member], self.agents[str(member)]
 
-    def _add_member(self, name: str, model: LanguageModel) -> None:
-        """Seat a snapshot under its name."""
-        self._past[name] = model
-        self.agents[name] = self._sit(name, model)
+    def _add_member(self, member: PlayerRef, model: LanguageModel) -> None:
+        """Seat a snapshot."""
+        self._past[member] = model
+        self.agents[str(member)] = self._sit(member, model)
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).
@@ -249,14 +245,15 @@ class LocalEngine:
         if self.process is not None:
             save_weights(self.process.model, folder / "process.safetensors")
             save_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
-        for name, model in self._past.items():
-            file = f"{name}.safetensors"
-            if earlier is None or not link_or_copy(earlier / file, folder / file):
-                save_weights(model, folder / file)
-        versions = {name: model.version for name, model in self._past.items()}
-        meta = {"version": self.model.version, "members": versions}
-        base = {"base": self.model.frozen_digest} if self.model.frozen_digest else {}
-        write_synced(folder / "engine.json", json.dumps({**meta, **base}).encode())
+        for member, model in self._past.items():
+            target = folder / f"{member}.safetensors"
+            if earlier is None or not link_or_copy(earlier / target.name, target):
+                save_weights(model, target)
+        versions = {str(member): model.version for member, model in self._past.items()}
+        meta: dict[str, Any] = {"version": self.model.version, "members": versions}
+        if self.model.frozen_digest:
+            meta["base"] = self.model.frozen_digest
+        write_synced(folder / "engine.json", json.dumps(meta).encode())
 
     def restore(self, folder: Path) -> None:
         """Take back what ``save`` wrote, from a checkpoint folder.
@@ -282,16 +279,17 @@ class LocalEngine:
             if self.process is not None:
                 load_weights(self.process.model, folder / "process.safetensors", meta["version"])
                 load_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
-            for name in list(self._past):
-                del self._past[name], self.agents[name]
+            for member in self.members:
+                self.drop_member(member)
             for name, version in meta["members"].items():
-                if not MEMBER.fullmatch(name):
+                member = ref(name)
+                if member.kind != "snapshot":
                     raise CheckpointError(
                         f"The checkpoint {folder} names a snapshot {name!r}; its names look "
-                        f"like {PAST}000040."
+                        "like past-000040."
                     )
-                self._add_member(name, self.model.clone())
-                load_weights(self._past[name], folder / f"{name}.safetensors", version)
+                self._add_member(member, self.model.clone())
+                load_weights(self._past[member], folder / f"{member}.safetensors", version)
         except SparringError:
             raise
         except UNREADABLE as error:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from sparring.columns.base import Place, with_column
 from sparring.errors import ConfigError
-from sparring.league.matchmakers.base import LEARNER
 from sparring.learn.finite import finite_columns
 from sparring.learn.pack import Pack
 from sparring.players.policy import PolicyAgent
+from sparring.refs import LEARNER
 from sparring.registry import bind
 from sparring.types import Episode, FloatArray, TurnTable
 
@@ -65,7 +65,7 @@ class EngineSource:
                 "its module."
             )
         if self._exact is None:
-            player = engine.agents[LEARNER]
+            player = engine.agent(LEARNER)
             assert isinstance(player, PolicyAgent)
             self._exact = engine.exact.of(self.turns, self.episodes, player)
         return self._exact

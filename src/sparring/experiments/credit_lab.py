@@ -13,7 +13,7 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.config_parts import parse_named
-from sparring.engine.local import PUBLISHED, LocalEngine
+from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, UnknownNameError
@@ -25,6 +25,7 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_plan import LabPlan, LabReport, LabRow
 from sparring.measure.policies import ActionScorer, UniformScorer
 from sparring.measure.table_policy import TablePolicy, random_table
+from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.types import Interval
 

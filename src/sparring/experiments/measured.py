@@ -16,6 +16,7 @@ from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
+from sparring.refs import PUBLISHED
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 
@@ -68,7 +69,7 @@ def measured(
     else:
         config, engine, step = load_run(run, checkpoint)
         policy, limit, games = (
-            engine.agent("policy"),
+            engine.agent(PUBLISHED),
             config.evaluation.max_states,
             [known for known, _ in engine.environments],
         )

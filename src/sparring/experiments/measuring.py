@@ -26,6 +26,7 @@ from sparring.measure.suite_figures import as_data as interval_as_data
 from sparring.measure.verdicts import beside_uniform, told
 from sparring.players.base import Agent
 from sparring.players.random import RandomAgent
+from sparring.refs import PUBLISHED
 from sparring.rng import Stream
 from sparring.types import Interval
 
@@ -186,7 +187,7 @@ def league_of_run(
     players: dict[str, Agent] = {
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
-    players.update({name: engine.agent(name) for name in (*engine.members, "policy")})
+    players.update({str(who): engine.agent(who) for who in (*engine.members, PUBLISHED)})
     tables, met = [], Met(engine.config, [game for game, _ in engine.environments])
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)

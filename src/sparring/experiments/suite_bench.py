@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparring.engine.local import PUBLISHED
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError, ModelError, OracleError
 from sparring.experiments.load import load_run
@@ -24,6 +23,7 @@ from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.players.endpoint_trust import trust_file
 from sparring.players.policy import PolicyAgent
+from sparring.refs import PUBLISHED
 
 
 class Bench:

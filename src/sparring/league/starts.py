@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sparring.config import RolloutConfig
 from sparring.environments.openspiel.base import Game
+from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating
+from sparring.league.payoffs import Payoffs
+from sparring.league.teams import teams_of
+from sparring.refs import PlayerRef
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec
 from sparring.schedule import parse
 from sparring.selection.curricula.base import Arm, ArmBook
+from sparring.types import EnvironmentSpec
 
 
 def arms(games: Sequence[tuple[Game, float]], starts: int) -> tuple[Arm, ...]:
@@ -38,12 +43,14 @@ def starts(
     games: Sequence[tuple[Game, float]],
     rollout: RolloutConfig,
     matchmaker: Bound,
-    members: tuple[str, ...],
+    members: Sequence[PlayerRef],
     root: Stream,
     progress: float,
     curriculum: Bound | None = None,
     book: ArmBook | None = None,
     refill: int = 0,
+    payoffs: Payoffs | None = None,
+    bots: Iterable[str] = (),
 ) -> list[EpisodeSpec]:
     """Return the games of one step.
 
@@ -58,6 +65,8 @@ def starts(
         curriculum: chooses each group's arm; by weight if None.
         book: the records it looks at; empty if None.
         refill: 0, or the number of the refill of this step.
+        payoffs: the payoff book that the matchmaker looks at; empty if None.
+        bots: names of the bots that the run has options of.
 
     Returns:
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
@@ -79,7 +88,15 @@ def starts(
         own, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
         request = MatchRequest(
-            num_seats=game.num_seats, number=number, stream=own.child("seats"), members=members
+            environment=spec_of(game) or EnvironmentSpec(name=game.name),
+            roles=tuple(game.roles),
+            teams=teams_of(game),
+            members=members,
+            payoffs=payoffs or Payoffs(),
+            bots=tuple(bots),
+            step=step,
+            number=number,
+            stream=own.child("seats"),
         )
         shared, seating = first.get(arm.name) or (number, matchmaker(request, progress=progress))
         deal = own.child("deal")

@@ -43,6 +43,7 @@ class EpisodeInPlay:
         "_tries",
         "asked",
         "done",
+        "names",
         "play",
         "spec",
     )
@@ -50,9 +51,10 @@ class EpisodeInPlay:
     def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
         self.spec = spec
         self.play: Any = spec.game.reset(spec.deal)
+        self.names = tuple(map(str, spec.players))
         self._ledgers = [
             Ledger(agents[name].renderer) if agents[name].renderer is not None else None
-            for name in spec.seats
+            for name in self.names
         ]
         self._own_turns = [0] * spec.game.num_seats
         self._drafts: list[Draft] = []
@@ -243,7 +245,7 @@ class EpisodeInPlay:
             if draft.penalty:
                 rewards["illegal"] = -draft.penalty
             upcoming[draft.seat] = draft.returns[draft.seat]
-            turns.append(draft.turn(self.spec.seats[draft.seat], rewards))
+            turns.append(draft.turn(self.names[draft.seat], rewards))
         spec = self.spec
         return Episode(
             episode_id=spec.episode_id,
@@ -251,7 +253,8 @@ class EpisodeInPlay:
             game=spec.game.name,
             seed=spec.deal.key,
             roles=spec.game.roles,
-            agents=spec.seats,
+            agents=self.names,
+            players=spec.players,
             trained=spec.trained,
             turns=tuple(reversed(turns)),
             returns=returns,

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from sparring.rollout.parts import Columns
 
+PLAYER = pa.struct([("kind", pa.string()), ("name", pa.string()), ("step", pa.int64())])
 SCHEMA = pa.schema(
     [
         ("step", pa.int64()),
@@ -48,16 +49,24 @@ SCHEMA = pa.schema(
         ("returns", pa.list_(pa.float64())),
         ("roles", pa.list_(pa.string())),
         ("agents", pa.list_(pa.string())),
+        ("players", pa.list_(PLAYER)),
         ("trained_seats", pa.list_(pa.bool_())),
         ("cut", pa.bool_()),
         ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
-VERSION = 1
+VERSION = 2
 COLUMNS = Columns(
     kind="episodes",
     version=VERSION,
     schema=SCHEMA,
     renamed={"sample": "conversation"},
-    added={"cut": False, "moment": None, "told": "", "environment": None, "run_versions": None},
+    added={
+        "cut": False,
+        "moment": None,
+        "told": "",
+        "environment": None,
+        "run_versions": None,
+        "players": None,
+    },
 )

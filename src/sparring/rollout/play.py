@@ -16,6 +16,7 @@ from sparring.environments.own import lacking_error
 from sparring.errors import GameError, HungError, RolloutError, SparringError
 from sparring.guard import Call
 from sparring.players.base import Agent, PendingTurn, Reply, replies
+from sparring.refs import PlayerRef, refs
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
@@ -40,7 +41,7 @@ class EpisodeSpec:
     group_id: int
     deal: Stream  # equal within a group: its members share their start
     stream: Stream  # differs within a group
-    seats: tuple[str, ...]  # [num_seats] agent name per seat
+    seats: Sequence[PlayerRef | str]  # [num_seats]; held as references
     trained: tuple[bool, ...]  # [num_seats]
     # all seats' turns after which the game is cut, if before its rules do
     max_turns: int | None = None
@@ -48,6 +49,14 @@ class EpisodeSpec:
     prefix: tuple[Turn, ...] = ()  # turns of another play of this deal, taken over as they were
     # whether chance is drawn anew after the last turn of the prefix; if not, it goes on as dealt
     redealt: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", refs(self.seats))
+
+    @property
+    def players(self) -> tuple[PlayerRef, ...]:
+        """Who sits in each seat, [num_seats]."""
+        return refs(self.seats)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -72,7 +81,7 @@ def play(
 
     Args:
         specs: the games to play.
-        agents: the agents by the names used in the specs.
+        agents: the agents by the text forms of the players in the specs.
         in_flight: how many games run at the same time.
         retries: how often a game that failed (its code raised) begins anew, with the same seed in a
             fresh state.
@@ -182,7 +191,7 @@ def _wave(
             heard: list[Reply | None] = [None] * len(turns)
             asked.append((index, episode, heard))
             for place, turn in enumerate(turns):
-                due.setdefault(episode.spec.seats[turn.seat], []).append((turn, heard, place))
+                due.setdefault(episode.names[turn.seat], []).append((turn, heard, place))
     if judges:
         _judge([episode for _, episode, _ in asked], judges)
     for name, wanted in due.items():

@@ -56,7 +56,7 @@ def with_playouts(
                         group_id=group,
                         deal=Stream(episode.seed),
                         stream=own.child(index).child(member),
-                        seats=episode.agents,
+                        seats=episode.players,
                         trained=episode.trained,
                         max_turns=max_turns,
                         prefix=episode.turns[:end],

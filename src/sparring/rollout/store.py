@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparring.environments.spec import check_spec
+from sparring.refs import PlayerRef, refs
 from sparring.rollout.episode_columns import COLUMNS, SCHEMA
 from sparring.rollout.parts import Parts
 from sparring.system.files import parse_json
@@ -93,9 +94,11 @@ def _array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a text, or the texts of a list, as UTF-8 can hold them."""
+    """Return a text, or the texts of a list or record, as UTF-8 can hold them."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {name: _encodable(part) for name, part in value.items()}
     return [_encodable(part) for part in value] if isinstance(value, list | tuple) else value
 
 
@@ -148,6 +151,7 @@ def _row(step: int, episode: Episode, turn: Turn, environment: str | None) -> tu
         episode.returns,
         episode.roles,
         episode.agents,
+        [{"name": "", "step": None, **player.to_json()} for player in episode.players],
         episode.trained,
         episode.cut,
         environment,
@@ -172,10 +176,25 @@ def _episode(rows: Sequence[dict[str, Any]]) -> Episode:
         trained=tuple(first["trained_seats"]),
         turns=tuple(_turn(row, place) for place, row in enumerate(rows)),
         returns=tuple(first["returns"]),
+        players=_players(first),
         forfeited_by=first["forfeited_by"],
         cut=first["cut"],
         environment=None if first["environment"] is None else _environment(first["environment"]),
     )
+
+
+def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
+    """Return who sat in each seat; files of before say it by name alone.
+
+    Raises:
+        ValueError: names and players differ.
+    """
+    if row["players"] is None:
+        return refs(row["agents"])
+    players = tuple(PlayerRef.from_json(player) for player in row["players"])
+    if [str(player) for player in players] != row["agents"]:
+        raise ValueError("its players are not those of its names")
+    return players
 
 
 def _environment(text: str) -> EnvironmentSpec:

@@ -19,8 +19,8 @@ from pathlib import Path
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.errors import DivergedError, PluginError
-from sparring.league.matchmakers.base import PAST
 from sparring.measure.starts import Met
+from sparring.refs import PUBLISHED
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
@@ -29,6 +29,7 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
+from sparring.run.league import take_snapshot
 from sparring.run.methods import Methods
 from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
@@ -115,10 +116,10 @@ def train(
             step = state.step
             metrics, timing = outcome.metrics, outcome.timing
             if config.league.every and step % config.league.every == 0:
-                engine.take_member(f"{PAST}{step:06d}", config.league.keep)
+                state = take_snapshot(config, engine, methods, state)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
-                metrics = {**metrics, **evaluator.measure(engine.agent("policy"), stream)}
+                metrics = {**metrics, **evaluator.measure(engine.agent(PUBLISHED), stream)}
                 timing = {
                     **timing,
                     "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],

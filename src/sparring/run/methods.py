@@ -25,6 +25,7 @@ class Methods:
     rewards: tuple[WeightedReward, ...] = ()
     replay: Bound | None = None
     plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
+    keeping: Bound = field(default_factory=lambda: bind("league.keeping", "spread"))
     oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
 
     @classmethod
@@ -43,5 +44,6 @@ class Methods:
             ),
             replay=config.replay.bind("selection.replay"),
             plan=config.rollout.plan.bind("rollout.plans"),
+            keeping=config.league.keeping.bind("league.keeping"),
             oracles=configured_oracles(config.environments, games) if games else {},
         )

@@ -11,6 +11,7 @@ from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.environments.openspiel.base import State
 from sparring.errors import RolloutError
+from sparring.league.payoffs import Payoffs
 from sparring.league.starts import starts, turn_limit
 from sparring.oracles.base import Oracle, verdicts
 from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
@@ -39,7 +40,12 @@ class Played:
 
 
 def play_step(
-    config: RunConfig, engine: Engine, methods: Methods, step: int, book: ArmBook
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    step: int,
+    book: ArmBook,
+    payoffs: Payoffs | None = None,
 ) -> Played:
     """Play a step's games, shape their rewards and select what is trained on.
 
@@ -60,6 +66,8 @@ def play_step(
             curriculum=methods.curriculum,
             book=book,
             refill=refill,
+            payoffs=payoffs,
+            bots=config.bots,
         )
         episodes, planned = play_planned(
             methods.plan,

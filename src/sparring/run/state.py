@@ -1,19 +1,21 @@
 """What a run carries from step to step, apart from the models: one frozen record, named by owner.
 
 An owner is whoever remembers something over steps: the estimator, the curriculum, the replay
-buffer. What an owner remembers is a value. A step takes the state of all owners and gives it back
-as a whole, so a loop written by hand has one thing to pass on, and a new owner changes no loop.
+buffer, the payoff book. What an owner remembers is a value. A step takes the state of all owners
+and gives it back as a whole, so a loop written by hand has one thing to pass on, and a new owner
+changes no loop.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from sparring.errors import CheckpointError
+from sparring.league.payoffs import Payoffs
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.system.files import write_synced
 
@@ -65,9 +67,22 @@ class RunState:
         found = self.owners.get("replay")
         return ReplayBuffer(found.stored if found is not None else ())
 
+    @property
+    def payoffs(self) -> Payoffs:
+        """The payoff book, empty at the beginning.
+
+        Raises:
+            CheckpointError: what was restored is none.
+        """
+        return Payoffs.from_json(self.owners.get("payoffs", {}))
+
     def after(self, **owners: Any) -> RunState:
         """Return the state one step on, in which these owners remember something new."""
-        return RunState(step=self.step + 1, owners={**self.owners, **owners})
+        return replace(self.remembering(**owners), step=self.step + 1)
+
+    def remembering(self, **owners: Any) -> RunState:
+        """Return the state of the same step, in which these owners remember something new."""
+        return replace(self, owners={**self.owners, **owners})
 
     def save(self, folder: Path, **more: Any) -> None:
         """Write everything into a checkpoint's folder: ``state.json``, and the files of owners that

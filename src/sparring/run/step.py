@@ -48,6 +48,7 @@ import numpy as np
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.league.starts import arms
+from sparring.league.teams import teams_of
 from sparring.rollout.credit_store import Learned
 from sparring.run.measures import oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods
@@ -89,7 +90,8 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     buffer = state.replay
-    played = play_step(config, engine, methods, step, book)
+    payoffs = state.payoffs
+    played = play_step(config, engine, methods, step, book, payoffs)
     clock.append(time.perf_counter())
     joined, replayed = buffer.join(
         methods.replay,
@@ -127,7 +129,13 @@ def play_round(
     timing = _timing(clock, len(played.episodes), batch.pack.num_tokens)
     if methods.oracles:
         timing["seconds/oracle"] = played.judging
-    after = state.after(credit=dict(credit.state), curriculum=book.state, replay=buffer)
+    teams = {game.name: teams_of(game) for game, _ in engine.environments}
+    after = state.after(
+        credit=dict(credit.state),
+        curriculum=book.state,
+        replay=buffer,
+        payoffs=payoffs.after(played.episodes, teams).to_json(),
+    )
     return Round(
         episodes=played.episodes, metrics=metrics, timing=timing, state=after, learned=found
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
+from sparring.refs import DEMONSTRATOR
 from sparring.rollout.play import EpisodeSpec, RolloutCounts
 
 
@@ -22,7 +23,7 @@ def warm_up(config: RunConfig, engine: Engine) -> None:
                     group_id=number,
                     deal=stream.child("deal"),
                     stream=stream.child("play"),
-                    seats=("demonstrator",) * game.num_seats,
+                    seats=(DEMONSTRATOR,) * game.num_seats,
                     trained=(True,) * game.num_seats,
                 )
             )

@@ -13,7 +13,7 @@ Sparring's own plug-ins are held to the same checks.
 
 from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
-from sparring.testing.matchmakers import check_matchmaker
+from sparring.testing.matchmakers import check_matchmaker, match_request
 from sparring.testing.rewards import check_reward, random_episode
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "check_estimator",
     "check_matchmaker",
     "check_reward",
+    "match_request",
     "random_episode",
     "random_table",
 ]

@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from sparring.league.matchmakers.base import BOT, LEARNER, MEMBER, MatchRequest
+from sparring.league.matchmakers.base import MatchRequest
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.refs import LEARNER, PlayerRef, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
+from sparring.types import EnvironmentSpec
 
-MEMBERS = ("past-000010", "past-000020", "past-000030")
+MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
+TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # of one to four seats
+
+
+def match_request(
+    seats: int = 2,
+    *,
+    members: Sequence[PlayerRef | str] = (),
+    teams: Sequence[int] | None = None,
+    payoffs: Payoffs | None = None,
+    number: int = 0,
+    seed: int = 0,
+) -> MatchRequest:
+    """Return a question to a matchmaker, for tests.
+
+    Args:
+        seats: how many there are.
+        members: snapshots, oldest first.
+        teams: the team of each seat; None: each is one of its own.
+        payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
+        number: of the initial state, counted over the run.
+        seed: of what the matchmaker draws, together with ``number``.
+    """
+    return MatchRequest(
+        environment=EnvironmentSpec(name="kuhn_poker"),
+        roles=tuple(f"role {seat}" for seat in range(seats)),
+        teams=tuple(range(seats)) if teams is None else tuple(teams),
+        members=refs(members),
+        payoffs=payoffs or Payoffs(),
+        step=number // 10,
+        number=number,
+        stream=Stream.from_seed(seed).child(number),
+    )
 
 
 def check_matchmaker(
     matchmaker: Callable[..., Any] | Bound, *, starts: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a matchmaker on starts of one to four seats, with and without snapshots.
+    """Check a matchmaker on initial states of one to four seats.
 
-    It fills every seat with the learner, a snapshot that there is, or a bot; it trains the learner
-    alone, in at least one seat; it answers the same when it is asked the same.
+    There are teams and none, snapshots and none, results of any kind and none. It fills every seat
+    with the learner, a snapshot that there is, or a bot; it trains the learner alone, in at least
+    one seat; it answers the same when it is asked the same.
 
     Args:
         matchmaker: the function, or the plug-in bound.
@@ -28,30 +64,39 @@ def check_matchmaker(
         options: of the function.
 
     Raises:
-        AssertionError: it does not keep one of these.
-        PluginError: it raised, or returned no Seating.
+        AssertionError: it trains no seat, or answers otherwise when it is asked again.
+        PluginError: it raised, returned no Seating, or one that a run refuses.
     """
-    made, root = bound("league.matchmakers", matchmaker, options), Stream.from_seed(seed)
+    made = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
-        members = MEMBERS[: number % (len(MEMBERS) + 1)]
-        request = MatchRequest(
-            num_seats=1 + number % 4, number=number, stream=root.child(number), members=members
+        teams = TEAMS[number % len(TEAMS)]
+        asked = match_request(
+            len(teams),
+            members=MEMBERS[: number // len(TEAMS) % (len(MEMBERS) + 1)],
+            teams=teams,
+            payoffs=_book(Stream.from_seed(seed).child("payoffs").child(number)),
+            number=number,
+            seed=seed,
         )
-        seating = made(request)
-        for seat, (player, trained) in enumerate(zip(seating.seats, seating.trained, strict=True)):
-            there = (
-                player == LEARNER
-                or player.startswith(BOT)
-                or (MEMBER.fullmatch(player) and player in members)
-            )
-            assert there, (
-                f"The {made} put {player!r} into seat {seat}; there are {LEARNER!r}, bots "
-                f"({BOT}NAME) and {members}."
-            )
-            assert not trained or player == LEARNER, (
-                f"The {made} trains {player!r}; only {LEARNER!r} is trained."
-            )
+        seating = made(asked)
         assert any(seating.trained), (
-            f"The {made} trains no seat of start {number}: {seating.seats}."
+            f"The {made} trains no seat of start {number}: {', '.join(map(str, seating.seats))}."
         )
-        same(seating, made(request), f"The {made} must answer the same when it is asked the same")
+        same(seating, made(asked), f"The {made} must answer the same when it is asked the same")
+
+
+def _book(stream: Stream) -> Payoffs:
+    """Return results of the learner against some snapshots, drawn from a stream."""
+    rows = {}
+    for number, member in enumerate(MEMBERS):
+        wins, draws, losses = (stream.child(number).integer(draw, 4) for draw in range(3))
+        if wins + draws + losses:
+            results = Results(
+                games=wins + draws + losses,
+                wins=wins,
+                draws=draws,
+                losses=losses,
+                returns=float(wins - losses),
+            )
+            rows[Row("kuhn_poker", 0, LEARNER, member)] = results
+    return Payoffs(rows)

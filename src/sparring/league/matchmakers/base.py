@@ -2,40 +2,110 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from sparring.errors import PluginError
+from sparring import registry
+from sparring.errors import PluginError, nearest
+from sparring.league.payoffs import Payoffs, Results
+from sparring.league.teams import sides_of
+from sparring.refs import LEARNER as LEARNER
+from sparring.refs import PlayerRef, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
-
-LEARNER = "learner"
-PAST = "past-"  # a member's name is PAST followed by the step it was taken at
-MEMBER = re.compile(PAST + "[0-9]{1,18}")
-BOT = "bot-"  # a bot's name is BOT followed by the agent plug-in's name
+from sparring.types import EnvironmentSpec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchRequest:
-    """One start that wants seats filled. Games that share a start share the answer."""
+    """One initial state that wants seats filled. Plays that share it share the answer.
 
-    num_seats: int
-    number: int  # counts starts over the whole run; used to balance seats
+    Args:
+        environment: what is played.
+        roles: name of the role of each seat, [num_seats].
+        teams: number of the team of each seat, [num_seats].
+        members: snapshots, oldest first; may be empty.
+        payoffs: how plays between players have ended, up to the step before.
+        bots: names of the run's ``bots``, which may be seated besides the player plug-ins.
+        step: steps done.
+        number: counts initial states over the whole run; used to balance seats.
+        stream: what is drawn comes from here.
+    """
+
+    environment: EnvironmentSpec
+    roles: tuple[str, ...]
+    teams: tuple[int, ...]
+    members: Sequence[PlayerRef]
+    payoffs: Payoffs = field(default_factory=Payoffs)
+    bots: tuple[str, ...] = ()
+    step: int = 0
+    number: int
     stream: Stream
-    members: tuple[str, ...]  # snapshots, oldest first; may be empty
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", refs(self.members))
+
+    @property
+    def num_seats(self) -> int:
+        """How many seats there are."""
+        return len(self.roles)
+
+    @property
+    def sides(self) -> tuple[tuple[int, ...], ...]:
+        """The seats that one player fills: those of a team; each by itself where all are one."""
+        sides = sides_of(self.teams)
+        return sides if len(sides) > 1 else tuple((seat,) for seat in range(self.num_seats))
+
+    def results(self, opponent: PlayerRef) -> Results:
+        """Return how the learner has done against a player in this environment, from any seat."""
+        label = self.environment.label or self.environment.name
+        return self.payoffs.results(LEARNER, opponent, environment=label)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seating:
     """Who sits where, and whose tokens are trained on."""
 
-    seats: tuple[str, ...]  # [num_seats]
+    seats: Sequence[PlayerRef | str]  # [num_seats]; held as references
     trained: tuple[bool, ...]  # [num_seats]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", refs(self.seats))
+
+    @property
+    def players(self) -> tuple[PlayerRef, ...]:
+        """Who sits in each seat, [num_seats]."""
+        return refs(self.seats)
+
+
+def self_play(request: MatchRequest) -> Seating:
+    """Return the learner in every seat, trained on all of them."""
+    return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)
+
+
+def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
+    """Return the learner in one side and others in the rest.
+
+    The learner's side is another one from each initial state to the next, and it alone is trained.
+
+    Args:
+        request: the seats to be filled.
+        opponent: who fills a side, given the side's first seat.
+    """
+    own = request.number % len(request.sides)
+    seats = dict.fromkeys(range(request.num_seats), LEARNER)
+    for number, side in enumerate(request.sides):
+        if number != own:
+            seats.update(dict.fromkeys(side, opponent(side[0])))
+    trained = tuple(seat in request.sides[own] for seat in range(request.num_seats))
+    return Seating(seats=tuple(seats[seat] for seat in range(request.num_seats)), trained=trained)
 
 
 def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:
-    """Check that a matchmaker has filled every seat; every call of one ends here.
+    """Check that a matchmaker has filled every seat with a player that there is.
+
+    Every call of one ends here.
 
     Raises:
         PluginError: it gave something else.
@@ -52,3 +122,33 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
         raise PluginError(
             f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}."
         )
+    for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
+        if not _is_there(player, request):
+            raise PluginError(
+                f"The {matchmaker} put {str(player)!r} into seat {seat}, and there is no such "
+                f"player. {_advice(player, request)}"
+            )
+        if trained and player != LEARNER:
+            raise PluginError(
+                f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
+                f"{str(LEARNER)!r} is trained."
+            )
+
+
+def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
+    """Return whether a player can be seated in training."""
+    if player.kind == "bot":
+        return player.name in request.bots or registry.known("players", player.name)
+    return player == LEARNER or player in request.members
+
+
+def _advice(player: PlayerRef, request: MatchRequest) -> str:
+    """Return in words who can be seated, the nearest first."""
+    bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
+    near = nearest(str(player), [str(LEARNER), *map(str, request.members), *bots])
+    guess = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    there = ", ".join(map(str, request.members)) or "none yet"
+    return (
+        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({there}), or a bot "
+        "(bot-NAME; `sparring list players`)."
+    )

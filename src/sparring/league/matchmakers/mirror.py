@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparring.league.matchmakers.base import LEARNER, MatchRequest, Seating
+from sparring.league.matchmakers.base import MatchRequest, Seating, self_play
 
 
 def mirror(request: MatchRequest) -> Seating:
     """Self-play: the learner sits in every seat and is trained on all of them."""
-    return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)
+    return self_play(request)

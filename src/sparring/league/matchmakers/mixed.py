@@ -6,8 +6,8 @@ It prevents the collapse of playing nobody but the mirror.
 from __future__ import annotations
 
 from sparring.errors import ConfigError
-from sparring.league.matchmakers.base import BOT, LEARNER, PAST, MatchRequest, Seating
-from sparring.rng import Stream
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, self_play
+from sparring.refs import PlayerRef, bot
 
 
 def mixed(
@@ -15,13 +15,13 @@ def mixed(
 ) -> Seating:
     """Seat the learner against itself, a snapshot or a bot, by fixed shares.
 
-    What: with probability ``past`` the other seats go to snapshots; each seat is an independent,
-    uniform choice. With the shares in ``bots`` they go to a bot. Otherwise they go to the learner
-    itself.
+    What: with probability ``past`` the other seats go to snapshots; each team is an independent,
+    uniform choice, and so is each seat where all are one team. With the shares in ``bots`` they go
+    to a bot. Otherwise they go to the learner itself.
     When to use: wherever mirror self-play narrows to its own habits, so that rare positions are
     never met in training.
     Pitfalls: against others only one seat is trained, so a step holds fewer trained turns than
-    mirror play. The learner's seat rotates from start to start. As long as there is no snapshot,
+    mirror play. The learner's team rotates from start to start. As long as there is no snapshot,
     its share is played against the mirror.
     Reference: the fixed anchors that the collapse reports ask for; mixture shares as in fictitious
     self-play.
@@ -35,30 +35,30 @@ def mixed(
     Raises:
         ConfigError: shares that are negative or exceed one.
     """
-    shares = {PAST: past, **{BOT + name: share for name, share in (bots or {}).items()}}
-    if min(shares.values()) < 0 or sum(shares.values()) > 1 + 1e-9:
+    shares = [past, *(bots or {}).values()]
+    if min(shares) < 0 or sum(shares) > 1 + 1e-9:
         raise ConfigError(
             f"matchmaker 'mixed': past={past} and bots={bots} must be shares that sum to at most 1."
         )
-    draw, opponent = request.stream.uniform(0), LEARNER
-    for name, share in shares.items():
+    draw, players = request.stream.uniform(0), [None, *map(bot, bots or {})]
+    for player, share in zip(players, shares, strict=True):
         if draw < share:
-            opponent = name
-            break
+            return _met(request, player)
         draw -= share
-    if opponent == LEARNER or (opponent == PAST and not request.members):
-        return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)
-    own = request.number % request.num_seats
-    seats = tuple(
-        LEARNER if seat == own else _member(request, opponent, seat)
-        for seat in range(request.num_seats)
+    return self_play(request)
+
+
+def _met(request: MatchRequest, player: PlayerRef | None) -> Seating:
+    """Return the learner against a bot, or against snapshots where that is None."""
+    if player is not None:
+        return against(request, lambda seat: player)
+    return (
+        against(request, lambda seat: _member(request, seat))
+        if request.members
+        else (self_play(request))
     )
-    return Seating(seats=seats, trained=tuple(seat == own for seat in range(request.num_seats)))
 
 
-def _member(request: MatchRequest, opponent: str, seat: int) -> str:
-    """Return who sits in another seat."""
-    if opponent != PAST:
-        return opponent
-    stream: Stream = request.stream.child(seat)
-    return request.members[stream.integer(0, len(request.members))]
+def _member(request: MatchRequest, seat: int) -> PlayerRef:
+    """Return the snapshot that fills the team of a seat."""
+    return request.members[request.stream.child(seat).integer(0, len(request.members))]

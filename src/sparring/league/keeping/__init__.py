@@ -1,0 +1,1 @@
+"""Which snapshots stay in the league, one rule per file."""

@@ -1,0 +1,220 @@
+"""The payoff book of a run: how plays between each two players have ended.
+
+A row is of one environment and one ordered pair of players: the results of ``player``, whose side
+begins at ``seat``, against a side of ``opponent``. What counts:
+
+- A finished play counts once for every ordered pair of its teams. The team with the larger return
+  wins (the mean over its seats); equal returns are a draw. Of a team of several players each one
+  has the team's result.
+- A play that was forfeited counts for the pairs that the offending team is in: it lost, whatever
+  the forfeit pays. How the others would have done against each other is not known.
+- A play that was cut (``rollout.max_turns``) has no result, and counts for nobody.
+- Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
+
+The learner's rows are those of all its weights so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import permutations
+from typing import Any, NamedTuple
+
+from sparring.errors import CheckpointError, ConfigError
+from sparring.league.teams import sides_of
+from sparring.refs import PlayerRef
+from sparring.types import Episode
+
+TIE = 1e-9  # returns that differ by less, relative to their size or absolutely, are equal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Results:
+    """How plays of one player against another have ended. They may be added.
+
+    Args:
+        games: plays that count.
+        wins: those that the player won.
+        draws: those that were drawn.
+        losses: those that it lost.
+        returns: sum of its returns, in the environment's units.
+    """
+
+    games: int = 0
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+    returns: float = 0.0
+
+    def __add__(self, other: Results) -> Results:
+        """Return the results of both."""
+        return Results(
+            games=self.games + other.games,
+            wins=self.wins + other.wins,
+            draws=self.draws + other.draws,
+            losses=self.losses + other.losses,
+            returns=self.returns + other.returns,
+        )
+
+    def win_rate(self, prior: float = 0.0) -> float:
+        """Return the share of wins, a draw being half of one; 0.5 where nothing was decided.
+
+        Args:
+            prior: how many drawn games are added, so that few games say little.
+        """
+        decided = self.wins + self.draws + self.losses + prior
+        return (self.wins + (self.draws + prior) / 2) / decided if decided else 0.5
+
+
+class Row(NamedTuple):
+    """What the results of a row are of."""
+
+    environment: str  # its label, as in metrics
+    seat: int  # the first one of the player's side
+    player: PlayerRef
+    opponent: PlayerRef
+
+
+@dataclass(frozen=True, slots=True)
+class Payoffs:
+    """The payoff book: a value, which never changes. ``Payoffs()`` is empty."""
+
+    rows: Mapping[Row, Results] = field(default_factory=dict)
+
+    def results(
+        self,
+        player: PlayerRef,
+        opponent: PlayerRef,
+        *,
+        environment: str | None = None,
+        seat: int | None = None,
+    ) -> Results:
+        """Return how a player has done against an opponent; no games where they never met.
+
+        Args:
+            player: whose results are asked for.
+            opponent: against whom.
+            environment: the label of one; None: of all.
+            seat: the first one of the player's side; None: any.
+        """
+        found = Results()
+        for row, results in self.rows.items():
+            if (
+                (row.player, row.opponent) == (player, opponent)
+                and environment in (None, row.environment)
+                and seat in (None, row.seat)
+            ):
+                found += results
+        return found
+
+    def after(
+        self, episodes: Iterable[Episode], teams: Mapping[str, Sequence[int]] | None = None
+    ) -> Payoffs:
+        """Return the book with the results of these plays added, in their order.
+
+        Args:
+            episodes: finished plays.
+            teams: the team of each seat, by the environment's label; every seat is one of its own
+                in an environment that is not named.
+        """
+        rows = dict(self.rows)
+        for episode in episodes:
+            own = (teams or {}).get(episode.game) or range(len(episode.returns))
+            for row, result in _results(episode, own):
+                rows[row] = rows.get(row, Results()) + result
+        return Payoffs(rows)
+
+    def among(self, members: Iterable[PlayerRef]) -> Payoffs:
+        """Return the book without the rows of snapshots other than these."""
+        there = set(members)
+
+        def stays(player: PlayerRef) -> bool:
+            return player.kind != "snapshot" or player in there
+
+        kept = {row: r for row, r in self.rows.items() if stays(row.player) and stays(row.opponent)}
+        return Payoffs(kept)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the book as values of JSON: the rows of each environment."""
+        found: dict[str, Any] = {}
+        for row, results in self.rows.items():
+            players = {"player": row.player.to_json(), "opponent": row.opponent.to_json()}
+            found.setdefault(row.environment, []).append(
+                {"seat": row.seat, **players, **asdict(results)}
+            )
+        return found
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Payoffs:
+        """Return what ``to_json`` gave.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
+        rows: dict[Row, Results] = {}
+        try:
+            for environment, given in value.items():
+                for entry in given:
+                    numbers = dict(entry)
+                    seat = numbers.pop("seat")
+                    player = PlayerRef.from_json(numbers.pop("player"))
+                    opponent = PlayerRef.from_json(numbers.pop("opponent"))
+                    rows[Row(environment, seat, player, opponent)] = _read(numbers)
+        except (TypeError, KeyError, ValueError, AttributeError, ConfigError):
+            raise CheckpointError(
+                "The checkpoint's payoff book cannot be read; take another checkpoint, or start "
+                "anew with --overwrite."
+            ) from None
+        return cls(rows)
+
+
+def _read(numbers: Mapping[str, Any]) -> Results:
+    """Return results from JSON.
+
+    Raises:
+        TypeError, ValueError: they are none.
+    """
+    results = Results(**numbers)
+    counts = (results.games, results.wins, results.draws, results.losses)
+    if not all(type(count) is int and count >= 0 for count in counts):
+        raise ValueError("a count is no whole number")
+    if type(results.returns) not in (int, float) or not math.isfinite(results.returns):
+        raise ValueError("a sum of returns is no number")
+    return results
+
+
+def _results(episode: Episode, teams: Sequence[int]) -> Iterator[tuple[Row, Results]]:
+    """Yield what a play says of each ordered pair of players that met in it."""
+    if episode.cut:
+        return
+    sides = sides_of(teams)
+    if len(sides) == 1:
+        for own, other in permutations(range(len(teams)), 2):
+            row = Row(episode.game, own, episode.players[own], episode.players[other])
+            yield row, Results(games=1, returns=episode.returns[own])
+        return
+    means = [math.fsum(episode.returns[seat] for seat in side) / len(side) for side in sides]
+    offender = None if episode.forfeited_by is None else teams[episode.forfeited_by]
+    for own, other in permutations(range(len(sides)), 2):
+        numbers = teams[sides[own][0]], teams[sides[other][0]]
+        if offender is not None and offender not in numbers:
+            continue
+        if offender is not None:
+            won = 1 if offender == numbers[1] else -1
+        else:
+            won = _compared(means[own], means[other])
+        result = Results(
+            games=1, wins=int(won > 0), draws=int(not won), losses=int(won < 0), returns=means[own]
+        )
+        for player in dict.fromkeys(episode.players[seat] for seat in sides[own]):
+            for opponent in dict.fromkeys(episode.players[seat] for seat in sides[other]):
+                yield Row(episode.game, sides[own][0], player, opponent), result
+
+
+def _compared(own: float, other: float) -> int:
+    """Return 1 where one's own return is the larger, -1 where it is the smaller, else 0."""
+    if math.isclose(own, other, rel_tol=TIE, abs_tol=TIE):
+        return 0
+    return 1 if own > other else -1

@@ -1,0 +1,215 @@
+"""The payoff book: whose results count, in what order, and what is left of a snapshot that left."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.errors import CheckpointError, GameError
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.teams import sides_of, teams_of
+from sparring.refs import LEARNER, bot, refs, snapshot
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+from sparring.types import Episode
+
+OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
+
+
+def played(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=False):
+    return Episode(
+        episode_id=0, group_id=0, game=game, seed=0, roles=("r",) * len(returns), agents=tuple(map(str, players)), trained=(True,) * len(returns),
+        turns=(), returns=returns, forfeited_by=forfeited_by, cut=cut, players=tuple(players),
+    )  # fmt: skip
+
+
+def row(seat, player, opponent, game="kuhn_poker"):
+    return Row(game, seat, player, opponent)
+
+
+def numbers(results):
+    return results.games, results.wins, results.draws, results.losses, results.returns
+
+
+def counted(book):
+    return {row[1:]: numbers(results) for row, results in book.rows.items()}
+
+
+def test_two_seats_by_hand():
+    book = Payoffs().after([played((LEARNER, OLD), (2.0, -2.0)), played((LEARNER, OLD), (-1.0, 1.0)), played((OLD, LEARNER), (0.0, 0.0))])
+    assert counted(book) == {
+        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0),
+        (1, OLD, LEARNER): (2, 1, 0, 1, -1.0),
+        (0, OLD, LEARNER): (1, 0, 1, 0, 0.0),
+        (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
+    }
+    assert numbers(book.results(LEARNER, OLD)) == (3, 1, 1, 1, 1.0)
+    assert numbers(book.results(LEARNER, OLD, seat=1)) == (1, 0, 1, 0, 0.0)
+    assert book.results(LEARNER, NEW) == Results() == book.results(LEARNER, OLD, environment="nim")
+
+
+def test_the_learner_against_itself_has_both_results():
+    assert counted(Payoffs().after([played((LEARNER, LEARNER), (1.0, -1.0))])) == {
+        (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0),
+        (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
+    }
+
+
+def test_of_three_seats_every_pair_has_a_result():
+    book = Payoffs().after([played((LEARNER, OLD, OLD), (1.0, 3.0, -4.0))])
+    assert counted(book) == {
+        (0, LEARNER, OLD): (2, 1, 0, 1, 2.0),  # lost to the one, won against the other
+        (1, OLD, LEARNER): (1, 1, 0, 0, 3.0),
+        (1, OLD, OLD): (1, 1, 0, 0, 3.0),
+        (2, OLD, LEARNER): (1, 0, 0, 1, -4.0),
+        (2, OLD, OLD): (1, 0, 0, 1, -4.0),
+    }
+
+
+def test_a_forfeit_is_a_loss_to_all_and_says_nothing_of_the_others():
+    """Whatever it pays: here the others would be 0.5 apart, and the offender ahead of one of them."""
+    book = Payoffs().after([played((LEARNER, OLD, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
+    assert counted(book) == {
+        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0),
+        (0, LEARNER, BOT): (1, 0, 0, 1, 0.0),
+        (1, OLD, LEARNER): (1, 1, 0, 0, 0.5),
+        (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
+    }
+
+
+def test_a_play_that_was_cut_counts_for_nobody():
+    assert Payoffs().after([played((LEARNER, OLD), (2.0, -2.0), cut=True)]) == Payoffs()
+
+
+TEAMS = {"bridge": (0, 1, 0, 1)}
+
+
+def test_a_team_has_one_result():
+    book = Payoffs().after([played((LEARNER, OLD, LEARNER, OLD), (1.0, -1.0, 3.0, -3.0), game="bridge")], TEAMS)
+    assert counted(book) == {(0, LEARNER, OLD): (1, 1, 0, 0, 2.0), (1, OLD, LEARNER): (1, 0, 0, 1, -2.0)}
+
+
+def test_each_player_of_a_team_has_its_result_and_team_mates_have_none_of_each_other():
+    book = Payoffs().after([played((LEARNER, OLD, NEW, OLD), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3)], TEAMS)
+    assert counted(book) == {
+        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0),
+        (0, NEW, OLD): (1, 1, 0, 0, 1.0),
+        (1, OLD, LEARNER): (1, 0, 0, 1, 0.0),
+        (1, OLD, NEW): (1, 0, 0, 1, 0.0),
+    }
+
+
+def test_where_all_are_one_team_nobody_wins():
+    book = Payoffs().after([played((LEARNER, OLD), (5.0, 5.0), game="hanabi", forfeited_by=1)], {"hanabi": (0, 0)})
+    assert counted(book) == {(0, LEARNER, OLD): (1, 0, 0, 0, 5.0), (1, OLD, LEARNER): (1, 0, 0, 0, 5.0)}
+    assert book.results(LEARNER, OLD).win_rate() == book.results(LEARNER, OLD).win_rate(prior=3.0) == 0.5
+    assert Payoffs().after([played((LEARNER,), (5.0,), game="sudoku")], {"sudoku": (0,)}) == Payoffs()
+
+
+def test_returns_that_differ_in_their_last_bits_are_a_draw():
+    assert numbers(Payoffs().after([played((LEARNER, OLD), (0.1 + 0.2, 0.3))]).results(LEARNER, OLD))[1:4] == (0, 1, 0)
+    assert numbers(Payoffs().after([played((LEARNER, OLD), (0.301, 0.3))]).results(LEARNER, OLD))[1:4] == (1, 0, 0)
+
+
+def test_the_rate_of_wins_by_hand():
+    results = Results(games=4, wins=2, draws=1, losses=1)
+    assert results.win_rate() == 2.5 / 4
+    assert results.win_rate(prior=2.0) == 3.5 / 6
+    assert Results().win_rate() == 0.5
+
+
+def test_rows_of_snapshots_that_left_leave_with_them():
+    book = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))])
+    left = book.among([NEW])
+    assert {player for row in left.rows for player in row[2:]} == {LEARNER, BOT}
+    assert book.among([OLD, NEW]) == book
+    assert len(book.rows) == 6  # as it was
+
+
+PLAYERS = st.sampled_from((LEARNER, OLD, NEW, BOT))
+PLAYS = st.lists(
+    st.builds(
+        lambda players, returns, forfeited_by, cut, game: played(
+            players[: len(returns)], returns, forfeited_by=forfeited_by if forfeited_by in range(len(returns)) else None, cut=cut, game=game
+        ),
+        st.tuples(PLAYERS, PLAYERS, PLAYERS, PLAYERS),
+        st.lists(st.sampled_from((-1.0, 0.0, 0.5)), min_size=1, max_size=4).map(tuple),
+        st.none() | st.integers(0, 3),
+        st.booleans(),
+        st.sampled_from(("kuhn_poker", "nim")),
+    ),
+    max_size=12,
+)
+
+
+@given(plays=PLAYS, split=st.integers(0, 12))
+def test_wins_are_losses_of_others_and_nothing_depends_on_where_it_was_saved(plays, split):
+    book = Payoffs().after(plays)
+    for game in ("kuhn_poker", "nim"):
+        for one in (LEARNER, OLD, NEW, BOT):
+            for other in (LEARNER, OLD, NEW, BOT):
+                own, theirs = (book.results(*pair, environment=game) for pair in ((one, other), (other, one)))
+                assert own.games == own.wins + own.draws + own.losses == theirs.games
+                assert (own.wins, own.draws, own.losses) == (theirs.losses, theirs.draws, theirs.wins)
+    half = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json())))
+    assert half == Payoffs().after(plays[:split])
+    assert json.dumps(half.after(plays[split:]).to_json()) == json.dumps(book.to_json())
+
+
+ROW = {"seat": 0, "player": {"kind": "learner"}, "opponent": {"kind": "learner"}, "games": 1, "wins": 1, "draws": 0, "losses": 0, "returns": 1.0}
+DAMAGED = [{"games": -1}, {"wins": 0.5}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}]
+
+
+@pytest.mark.parametrize("book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}])
+def test_a_book_that_cannot_be_read_is_refused(book):
+    assert Payoffs.from_json({"kuhn_poker": [ROW]}).results(LEARNER, LEARNER).wins == 1
+    with pytest.raises(CheckpointError, match="payoff book cannot be read"):
+        Payoffs.from_json(book)
+
+
+def test_a_run_fills_its_book_with_every_play_of_every_step():
+    config = resolve(
+        {
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+            "steps": 4,
+            "threads": 1,
+            "rollout": {"games_per_step": 16},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
+        }
+    )
+    engine, methods, state, book = LocalEngine(config), Methods.of(config), RunState(), Payoffs()
+    for _ in range(2):
+        found = play_round(config, engine, methods, state)
+        state, book = found.state, book.after(found.episodes)
+        assert state.payoffs == book
+    met = book.results(LEARNER, BOT).games
+    assert 0 < met < 32 and met + book.results(LEARNER, LEARNER).games / 2 == 32
+
+
+def test_teams_are_the_environments_own_or_all_of_a_cooperative_one():
+    assert teams_of(make_game("kuhn_poker", options={"players": 3})) == (0, 1, 2)
+    assert teams_of(make_game("tiny_hanabi")) == (0, 0)
+
+    class Bridge:
+        name, num_seats, cooperative, teams = "bridge", 4, False, ("we", "they", "we", "they")
+
+    assert teams_of(Bridge()) == (0, 1, 0, 1)
+    assert sides_of((0, 1, 0, 1)) == ((0, 2), (1, 3))
+    Bridge.teams = ("we", "they")
+    with pytest.raises(GameError, match="must name a team for each of its 4 seats"):
+        teams_of(Bridge())
+
+
+def test_players_of_old_records_count_by_their_names():
+    episode = Episode(
+        episode_id=0, group_id=0, game="nim", seed=0, roles=("a", "b"), agents=("learner", "past-000010"), trained=(True, False), turns=(),
+        returns=(1.0, -1.0),
+    )  # fmt: skip
+    assert episode.players == refs(("learner", "past-000010"))
+    assert Payoffs().after([episode]).results(LEARNER, OLD).wins == 1

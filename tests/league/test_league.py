@@ -1,17 +1,24 @@
 """Who plays whom: starts, matchmakers, members."""
 
+import hashlib
+import inspect
+import json
+
 import pytest
 
 from sparring.config import resolve
-from sparring.environments.catalogue import make_game
+from sparring.environments.catalogue import from_spec, make_game
 from sparring.errors import ConfigError
+from sparring.league.matchmakers.base import self_play
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.matchmakers.mixed import mixed
+from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.starts import starts
-from sparring.refs import LEARNER
-from sparring.registry import bind
+from sparring.refs import LEARNER, snapshot
+from sparring.registry import Plugin, bind, with_options
 from sparring.rng import Stream
 from sparring.testing import match_request
+from sparring.types import EnvironmentSpec
 
 ROOT = Stream.from_seed(0)
 
@@ -46,6 +53,49 @@ def test_mixed_keeps_its_shares_and_balances_seats(seats):
 
 def test_without_a_past_its_share_goes_to_the_mirror():
     assert names(mixed(request(0, members=()), past=1.0)) == ("learner", "learner")
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_mixed_seats_whom_it_seated_when_players_were_names(together):
+    """The digest was taken at 4624d02; where all are one team each seat is a draw of its own, as it was."""
+    found = []
+    for number in range(600):
+        seats, members = 1 + number % 5, [f"past-{step:06d}" for step in range(1, 1 + number % 5)]
+        asked = match_request(seats, number=number, members=members, teams=(0,) * seats if together else None)
+        seating = mixed(asked, past=0.5, bots={"random": 0.3})
+        found.append([names(seating), seating.trained])
+    assert hashlib.sha256(json.dumps(found).encode()).hexdigest() == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
+
+
+def test_a_team_is_one_player():
+    teams, met = (0, 1, 0, 2, 1, 2), set()
+    for number in range(200):
+        seating = mixed(request(number, 6, teams=teams), past=1.0)
+        own = {team for team, player in zip(teams, seating.seats, strict=True) if player == LEARNER}
+        assert own == {number % 3} and seating.trained == tuple(team in own for team in teams)
+        by_team = {team: {player for other, player in zip(teams, seating.seats, strict=True) if other == team} for team in teams}
+        assert all(len(players) == 1 for players in by_team.values())
+        met.add(len(set(seating.seats)))
+    assert met == {2, 3}  # teams draw on their own: two may be of one snapshot or of two
+
+
+def test_a_matchmaker_is_told_what_is_played_by_whom_and_with_what_results():
+    asked, book = [], Payoffs({Row("urns", 0, LEARNER, snapshot(4)): Results(games=1, wins=1)})
+
+    def curious(request):
+        asked.append(request)
+        return self_play(request)
+
+    made = with_options(Plugin(slot="league.matchmakers", name="curious", function=curious, module=inspect.getmodule(curious)))
+    config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 2}})
+    games = [(from_spec(EnvironmentSpec(name="tiny_hanabi", label="urns")), 1.0)]
+    starts(
+        7, games=games, rollout=config.rollout, matchmaker=made, members=(snapshot(4),), root=ROOT, progress=0.5, payoffs=book, bots=("weak",)
+    )  # fmt: skip
+    first, second = asked
+    assert (first.number, second.number, first.step, first.bots) == (14, 15, 7, ("weak",))
+    assert (first.environment.name, first.environment.label, first.teams, len(first.roles)) == ("tiny_hanabi", "urns", (0, 0), 2)
+    assert first.results(snapshot(4)).wins == 1 and first.results(snapshot(5)).games == 0
 
 
 @pytest.mark.parametrize("options", [{"past": -0.1}, {"past": 0.8, "bots": {"random": 0.3}}])

@@ -31,7 +31,7 @@ RECIPE = {
     "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
     "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "matchmaker": {"name": "mixed", "past": 0.4},
+    "matchmaker": {"name": "pfsp", "past": 0.4},
     "league": {"every": 1, "keep": 2},
     "credit": {"name": "rae"},
     "replay": {"name": "r3"},

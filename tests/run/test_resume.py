@@ -82,6 +82,13 @@ RUNS = {
         ],
     },
     "solver": {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"cfr": 0.7}}},
+    "league by results": {
+        **RANDOM,
+        "matchmaker": {"name": "pfsp", "past": 0.9},
+        "league": {"every": 1, "keep": 2, "keeping": {"name": "newest"}},
+        "selection": {"name": "equal_groups", "policy": "drop"},
+        "rollout": {"games_per_step": 8, "group_size": 2, "refills": 1},
+    },
     "thinned league": {"matchmaker": {"name": "mixed", "past": 0.8}, "league": {"every": 1, "keep": 2}},
     "search, two games": {
         "environments": [{"name": "tic_tac_toe"}, {"name": "connect_four", "weight": 0.5}],

@@ -23,7 +23,16 @@ KINDS = {  # kind -> slot
     "estimator": "credit",
     "matchmaker": "league.matchmakers",
 }
-USED = ("replace", "np", "asked")  # names in the templates
+USED = (
+    "replace",
+    "np",
+    "refs",
+    "snapshot",
+    "against",
+    "self_play",
+    "match_request",
+    "newest",
+)  # names in the templates
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _HEAD = """extends: kuhn-tiny
 name: NAME

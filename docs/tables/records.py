@@ -50,7 +50,8 @@ EPISODES = KEYS | {
     "forfeited_by": "seat that ended the play by a reply that was not legal",
     "returns": "return of every seat",
     "roles": "role of every seat",
-    "agents": "player of every seat",
+    "agents": "player of every seat, by name",
+    "players": "player of every seat, as a record: kind (learner, snapshot, bot ...), name, and the step of a snapshot",
     "trained_seats": "`trained` of every seat",
     "cut": "whether `rollout.max_turns` ended the play",
     "environment": "JSON of the environment: name, options, rule for illegal replies, label, version",
@@ -70,7 +71,7 @@ CREDIT = KEYS | {
 
 def columns(schema, told):
     """Return the columns of a schema as a table."""
-    kinds = {"list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
+    kinds = {"struct<kind: string, name: string, step: int64>": "player", "list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
     rows = []
     for field in schema:
         kind = str(getattr(field.type, "value_type", field.type) if "dictionary" in str(field.type) else field.type)

@@ -21,7 +21,7 @@ from transformers import (
 
 from sparring.errors import ModelError
 from sparring.features.entropy import entropy
-from sparring.models import lean
+from sparring.models import attention
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel, load_language_model
 from sparring.models.prefixes import prefix_tree
@@ -71,10 +71,10 @@ def family(name):
     return LanguageModel(network.eval(), None)
 
 
-@pytest.mark.parametrize("scores", [0, lean.EXPLICIT_SCORES])
+@pytest.mark.parametrize("scores", [0, attention.EXPLICIT_SCORES])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_lean_forward_equals_hugging_face(name, scores, monkeypatch):
-    monkeypatch.setattr(lean, "EXPLICIT_SCORES", scores)
+    monkeypatch.setattr(attention, "EXPLICIT_SCORES", scores)
     model, ids = family(name), some_ids(3, 11)
     ids[1, :6] = ids[0, :6]  # a shared opening
     expected = model.network(ids, attention_mask=torch.ones_like(ids)).logits

@@ -11,18 +11,24 @@ key-value heads, D width of a head, C width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sparring.models.architectures import Architecture
+from sparring.models.attention import (
+    Causal,
+    InvariantAttention,
+    attend,
+    filled,
+    invariant_on,
+    room_for,
+)
 from sparring.models.prefixes import PrefixTree
-
-# up to this many attention scores, plain products beat the fused kernel on a CPU
-EXPLICIT_SCORES = 1 << 21
 
 
 @dataclass(kw_only=True, slots=True)
@@ -111,7 +117,8 @@ class LeanForward:
     def new_cache(
         self, batch: int, positions: int, *, dtype: torch.dtype, device: torch.device
     ) -> KeyValueCache:
-        """Return an empty cache for ``batch`` rows of ``positions`` positions."""
+        """Return an empty cache for ``batch`` rows of ``positions`` positions or more."""
+        positions = room_for(positions)
         shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
         return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device))
 
@@ -120,13 +127,16 @@ class LeanForward:
 
         Args:
             tree: the prefixes of R sequences.
-            cache: if given, R rows that take the keys and values of the sequences.
+            cache: if given, R rows that take the keys and values of the sequences; then a prefix
+                has the bits that ``extend`` gives it, where there are such (``invariant_on``).
         """
+        if cache is not None and invariant_on(cache.tensor):
+            return self._hidden_invariant(tree, cache)
         parts = self.parts
         rows, length = tree.node.shape
         flat, causal = (
             tree.node.flatten(),
-            _Causal(torch.arange(length, device=tree.node.device)[None], length),
+            Causal(torch.arange(length, device=tree.node.device)[None], length),
         )
 
         def block(x: Tensor, layer: int) -> Tensor:
@@ -137,16 +147,35 @@ class LeanForward:
             if cache is not None:
                 cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
                 cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
-            mixed = _attend(
+            mixed = attend(
                 q, k.transpose(1, 2), v.transpose(1, 2), causal, parts.scale, parts.window(layer)
             )
-            return parts.finish(layer, x, mixed.index_select(0, tree.first))
+            return parts.finish(layer, x, mixed.flatten(0, 1).index_select(0, tree.first))
 
         x, places = parts.embed(tree.ids, tree.position)
         again = self.recompute and torch.is_grad_enabled()
         for layer in range(parts.layers):
             x = checkpoint(block, x, layer, use_reentrant=False) if again else block(x, layer)
         return parts.final(x)
+
+    @torch.no_grad()
+    def _hidden_invariant(self, tree: PrefixTree, cache: KeyValueCache) -> Tensor:
+        """Do what ``hidden`` does, each prefix with bits of its own, and without gradients."""
+        parts, flat = self.parts, tree.node.flatten()
+        rows, length = tree.node.shape
+        positions = torch.arange(length, device=tree.node.device)[None]
+        attention = InvariantAttention(positions, rows, parts.heads, parts.groups)
+        first = filled(tree.first)
+        x, places = parts.embed(filled(tree.ids), filled(tree.position))
+        for layer in range(parts.layers):
+            qkv = parts.project(layer, x, places).flatten(1).index_select(0, flat)
+            q, k, v = _split(parts, qkv.view(rows, length, -1, parts.head_width))
+            keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
+            keys[:, :, :length] = k.transpose(1, 2)
+            values[:, :, :length] = v.transpose(1, 2)
+            mixed = attention(q, keys, values, parts.scale, parts.window(layer))
+            x = parts.finish(layer, x, mixed.flatten(0, 1).index_select(0, first))
+        return parts.final(x)[: len(tree.ids)]
 
     @torch.no_grad()
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
@@ -164,94 +193,25 @@ class LeanForward:
         batch, length = ids.shape
         positions = start[:, None] + torch.arange(length, device=ids.device)
         rows = torch.arange(batch, device=ids.device)[:, None]
-        causal = _Causal(positions, cache.positions)
-        x, places = parts.embed(ids.flatten(), positions.flatten())
+        attention: Callable[..., Tensor] = (
+            InvariantAttention(positions, batch, parts.heads, parts.groups)
+            if invariant_on(cache.tensor)
+            else partial(attend, causal=Causal(positions, cache.positions))
+        )
+        count = batch * length
+        x, places = parts.embed(filled(ids.flatten()), filled(positions.flatten()))
         for layer in range(parts.layers):
-            q, k, v = _split(
-                parts, parts.project(layer, x, places).view(batch, length, -1, parts.head_width)
-            )
+            qkv = parts.project(layer, x, places)[:count]
+            q, k, v = _split(parts, qkv.view(batch, length, -1, parts.head_width))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
             keys[rows, :, positions] = k
             values[rows, :, positions] = v
-            x = parts.finish(
-                layer, x, _attend(q, keys, values, causal, parts.scale, parts.window(layer))
-            )
-        return parts.final(x).view(batch, length, -1)
+            mixed = attention(q, keys, values, scale=parts.scale, window=parts.window(layer))
+            x = parts.finish(layer, x, filled(mixed.flatten(0, 1)))
+        return parts.final(x)[:count].view(batch, length, -1)
 
 
 def _split(parts: Architecture, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries [B, T, H, D], keys and values [B, T, G, D] of [B, T, H + 2G, D]."""
     q, k, v = torch.split(qkv, [parts.heads, parts.groups, parts.groups], 2)
     return q, k, v
-
-
-class _Causal:
-    """Which of P positions the queries at ``positions`` [b, T] see (b is 1 or B).
-
-    It is made once per window and form.
-    """
-
-    def __init__(self, positions: Tensor, count: int) -> None:
-        self.positions, self.count = positions, count
-        self._seen: dict[int | None, Tensor] = {}
-        self._bias: dict[tuple[int | None, int], Tensor] = {}
-
-    def seen(self, window: int | None) -> Tensor:
-        """Return a mask [b, T, P], true where a query sees a position."""
-        if window not in self._seen:
-            distance = self.positions[:, :, None] - torch.arange(
-                self.count, device=self.positions.device
-            )
-            self._seen[window] = (
-                distance >= 0 if window is None else (distance >= 0) & (distance < window)
-            )
-        return self._seen[window]
-
-    def bias(self, window: int | None, rows: int, repeats: int, like: Tensor) -> Tensor:
-        """Return the mask as terms of the scores, 0 or -inf, for rows [b * G, repeats * T, P].
-
-        B = 1 broadcasts.
-        """
-        if (window, repeats) not in self._bias:
-            seen = self.seen(window)
-            bias = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(
-                ~seen, -torch.inf
-            )
-            bias = bias.repeat(1, repeats, 1)
-            self._bias[window, repeats] = (
-                bias if len(bias) == 1 else bias.repeat_interleave(rows // len(bias), 0)
-            )
-        return self._bias[window, repeats]
-
-
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, causal: _Causal, scale: float, window: int | None
-) -> Tensor:
-    """Return attention's mixed values [B * T, H * D].
-
-    They are those of queries [B, T, H, D] over keys and values [B, G, P, D].
-    """
-    batch, length, heads, width = q.shape
-    groups, positions = k.shape[1], k.shape[2]
-    if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
-        shared, rows = heads // groups, batch * groups
-        queries = (
-            q.view(batch, length, groups, shared, width)
-            .permute(0, 2, 3, 1, 4)
-            .reshape(rows, shared * length, width)
-        )
-        bias = causal.bias(window, rows, shared, q)
-        scores = torch.baddbmm(
-            bias, queries, k.reshape(rows, positions, width).transpose(1, 2), alpha=scale
-        )
-        mixed = torch.bmm(scores.softmax(-1), v.reshape(rows, positions, width))
-        return (
-            mixed.view(batch, groups, shared, length, width)
-            .permute(0, 3, 1, 2, 4)
-            .reshape(batch * length, heads * width)
-        )
-    seen = causal.seen(window)[:, None]
-    mixed = F.scaled_dot_product_attention(
-        q.transpose(1, 2), k, v, attn_mask=seen, scale=scale, enable_gqa=heads != groups
-    )
-    return mixed.transpose(1, 2).reshape(batch * length, heads * width)

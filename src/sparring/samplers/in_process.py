@@ -11,19 +11,19 @@ Legend: R requests, B rows (distinct contexts), V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sparring.errors import DivergedError, ModelError
+from sparring.models.attention import filled, invariant_on
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
-from sparring.models.prefixes import prefix_tree
 from sparring.rng import uniforms
 from sparring.samplers.draws import LOST, Ids, draw, results, totals
-from sparring.samplers.prefix_cache import Chain, PrefixCache
+from sparring.samplers.prefill import Prefill
 from sparring.samplers.truncation import kept_sets, truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
@@ -31,21 +31,61 @@ SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
 class InProcessSampler:
-    """Samples replies from a language model.
-
-    ``tokens_computed`` counts the positions run through the network.
-    """
+    """Samples replies from a language model; see ``base.Sampler``."""
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
         self.model = model
-        self.cache = PrefixCache(cache_bytes)
-        self.tokens_computed = 0
+        self.prefill = Prefill(model, cache_bytes)
         self._version = model.version
 
+    @property
+    def context(self) -> int:
+        """Longest conversation in tokens, the reply included."""
+        return self.model.context
+
+    @property
+    def version(self) -> int:
+        """Number of updates that the model's weights have seen."""
+        return self.model.version
+
+    @property
+    def invariant(self) -> bool:
+        """Whether a reply has the same bits whatever else is sampled.
+
+        It has with one thread, float32 weights on the CPU, and a family whose forward pass is known
+        here.
+        """
+        weight: Tensor = self.model.base.get_output_embeddings().weight
+        one_thread = torch.get_num_threads() == 1
+        return one_thread and self.model.forward.shares_prefixes and invariant_on(weight)
+
+    @property
+    def tokens_computed(self) -> int:
+        """Number of positions run through the network so far."""
+        return self.prefill.tokens_computed
+
+    def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
+        """Take new weights, unless they are the model's own, and drop what older ones computed."""
+        places = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
+        if places != {name: tensor.data_ptr() for name, tensor in weights.items()}:
+            self.model.load_tensors(dict(weights))
+        self.model.version = version
+        self.refresh()
+        return version
+
     def refresh(self) -> None:
-        """Drop what was computed with older weights. Call after every update of the model."""
-        self.cache.clear()
+        """Drop what was computed with older weights.
+
+        The model's ``version`` says when that is due.
+        """
+        self.prefill.cache.clear()
         self._version = self.model.version
+
+    def submit(
+        self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+    ) -> Iterator[tuple[int, SampleResult]]:
+        """Return the replies with their places; all are finished at once, as one batch."""
+        return enumerate(self.sample(requests, params, stop_ids)) if requests else iter(())
 
     @torch.inference_mode()
     def sample(
@@ -77,7 +117,7 @@ class InProcessSampler:
                 known.append(request.known)
             node[index] = row
         rows = list(contexts)
-        hidden, cache = self._prefill(rows, known, params.max_new_tokens)
+        hidden, cache = self.prefill.contexts(rows, known, params.max_new_tokens)
         begin = [ids[:length] for ids, length in zip(rows, known, strict=True)]
         return self._decode(requests, params, stop_ids, rows, begin, node, hidden, cache)
 
@@ -112,6 +152,10 @@ class InProcessSampler:
             scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
         return scores
 
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Return float32 logits [M, V] of hidden states [M, C], a row's bits its own."""
+        return self.model.logits(filled(hidden))[: len(hidden)].float()
+
     def _check_length(self, longest: int) -> None:
         """Refuse a conversation that does not fit into the model, its reply included."""
         if longest > self.model.context:
@@ -131,7 +175,7 @@ class InProcessSampler:
             [row for row, group in enumerate(replies) for _ in group], device=self.model.device
         )
         width = max(map(len, flat))
-        hidden, cache = self._prefill(prompts, [0] * len(prompts), width)
+        hidden, cache = self.prefill.contexts(prompts, [0] * len(prompts), width)
         target = torch.tensor(
             [(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device
         )
@@ -140,78 +184,10 @@ class InProcessSampler:
             branched = cache.take(parents)
             start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
             states = torch.cat([states, self.model.extend(target[:, :-1], start, branched)], dim=1)
-        logits = self.model.logits(states.flatten(0, 1)).float() / params.temperature
+        logits = self._logits(states.flatten(0, 1)) / params.temperature
         log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
         said = log_p.gather(2, target[:, :, None]).squeeze(2)
         return totals(said, replies)
-
-    def _prefill(
-        self, rows: list[Ids], known: list[int], room: int
-    ) -> tuple[Tensor, KeyValueCache]:
-        """Return the last hidden state [B, C] and the cache of every context."""
-        places = [
-            self.cache.find(ids[:length]) if length else None
-            for ids, length in zip(rows, known, strict=True)
-        ]
-        fresh = [row for row, place in enumerate(places) if place is None]
-        seen = [row for row, place in enumerate(places) if place is not None]
-        room += max(map(len, rows))
-        if not seen:
-            return self._prefill_fresh(rows, room)
-        found = [place for place in places if place is not None]
-        if not fresh:
-            return self._prefill_seen(rows, known, found, room)
-        parts = [
-            (fresh, *self._prefill_fresh([rows[row] for row in fresh], room)),
-            (
-                seen,
-                *self._prefill_seen(
-                    [rows[row] for row in seen], [known[row] for row in seen], found, room
-                ),
-            ),
-        ]
-        device = self.model.device
-        hidden = torch.empty(
-            (len(rows), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
-        )
-        cache = self.model.new_cache(len(rows), room)
-        for chosen, states, part in parts:
-            index = torch.tensor(chosen, device=device)
-            hidden[index] = states
-            cache.copy_from(part, torch.arange(len(chosen), device=device), index, room)
-        return hidden, cache
-
-    def _prefill_fresh(self, rows: list[Ids], room: int) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of unknown contexts; what they share is computed once."""
-        device = self.model.device
-        tree, cache = prefix_tree(rows).to(device), self.model.new_cache(len(rows), room)
-        ends = tree.node[
-            torch.arange(len(rows), device=device),
-            torch.tensor([len(ids) - 1 for ids in rows], device=device),
-        ]
-        self.tokens_computed += len(tree.ids)
-        return self.model.hidden(tree, cache)[ends], cache
-
-    def _prefill_seen(
-        self, rows: list[Ids], known: list[int], places: list[Chain], room: int
-    ) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``known`` ids were computed."""
-        device = self.model.device
-        new = [len(ids) - begin for ids, begin in zip(rows, known, strict=True)]
-        width = max(new)
-        # padding is written beyond shorter rows
-        cache = self.model.new_cache(len(rows), max(max(known) + width, room))
-        self.cache.copy(places, cache)
-        padded = np.zeros((len(rows), width), dtype=np.int64)
-        for row, (ids, begin) in enumerate(zip(rows, known, strict=True)):
-            padded[row, : len(ids) - begin] = ids[begin:]
-        hidden = self.model.extend(
-            torch.from_numpy(padded).to(device), torch.tensor(known, device=device), cache
-        )
-        self.tokens_computed += sum(new)
-        return hidden[
-            torch.arange(len(rows), device=device), torch.tensor(new, device=device) - 1
-        ], cache
 
     def _decode(
         self,
@@ -235,9 +211,7 @@ class InProcessSampler:
         alive = np.arange(len(requests))
         for step in range(params.max_new_tokens):
             log_p = truncate(
-                self.model.logits(hidden).float() / params.temperature,
-                top_p=params.top_p,
-                top_k=params.top_k,
+                self._logits(hidden) / params.temperature, top_p=params.top_p, top_k=params.top_k
             )
             chosen, chosen_logprobs = draw(log_p, node[alive], uniforms(keys[alive], step))
             tokens[alive, step], logprobs[alive, step] = chosen, chosen_logprobs
@@ -249,7 +223,7 @@ class InProcessSampler:
             if step + 1 == params.max_new_tokens:
                 going[:] = False
             if not going.all():
-                self.cache.add(
+                self.prefill.cache.add(
                     cache, {rows[row]: row for row in set(node[alive[~going]].tolist())}, known
                 )
             alive, chosen = alive[going], chosen[going]
@@ -283,7 +257,7 @@ class InProcessSampler:
         hidden = self.model.extend(
             torch.from_numpy(new)[:, None].to(self.model.device), start, cache
         )
-        self.tokens_computed += len(rows)
+        self.prefill.tokens_computed += len(rows)
         return rows, [known[parent] for parent in parents], hidden[:, 0], cache
 
 

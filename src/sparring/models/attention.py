@@ -1,0 +1,208 @@
+"""Attention over cached or whole sequences: for the learner, and bit for bit for the sampler.
+
+``attend`` takes whichever way is fast for the shapes of the batch, so that its last bits depend on
+the batch. ``Invariant`` gives every query the same bits whatever stands beside it, in one thread
+and float32 on a CPU. MKL's products give a row the same bits for every number of rows from 4 on,
+and explicit attention does so for every number of queries from 4 on; but what a query mixes depends
+on the number P of positions that it may look at, those that the mask hides included. So P is a
+function of the query's own position.
+
+Legend: B rows, T queries of a row, P positions, H heads, G key-value heads, D width of a head.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# up to this many attention scores, plain products beat the fused kernel on a CPU
+EXPLICIT_SCORES = 1 << 21
+# rows of a product are filled up to a multiple of this: 4 for MKL, twice as many so that they are
+# whole vectors too, as what remains of a vector takes other functions (SiLU, GELU)
+ROWS = 8
+LEAST_QUERIES = 4
+LEAST_POSITIONS = 64
+
+
+def invariant_on(tensor: Tensor) -> bool:
+    """Return whether the bits of a position can be its own with weights or caches like this."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
+
+
+def room_for(positions: int) -> int:
+    """Return the next power of two, at least LEAST_POSITIONS: what the last of them looks at."""
+    return max(LEAST_POSITIONS, 1 << (positions - 1).bit_length())
+
+
+def filled(x: Tensor) -> Tensor:
+    """Return rows [N, ...] with rows of zeros after them, up to a multiple of ROWS."""
+    lacking = -len(x) % ROWS
+    return torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x
+
+
+class Causal:
+    """Which of P positions the queries at ``positions`` [b, T] see (b is 1 or B).
+
+    It is made once per window and form.
+    """
+
+    def __init__(self, positions: Tensor, count: int) -> None:
+        self.positions, self.count = positions, count
+        self._seen: dict[int | None, Tensor] = {}
+        self._bias: dict[tuple[int | None, int], Tensor] = {}
+
+    def seen(self, window: int | None) -> Tensor:
+        """Return a mask [b, T, P], true where a query sees a position."""
+        if window not in self._seen:
+            distance = self.positions[:, :, None] - torch.arange(
+                self.count, device=self.positions.device
+            )
+            self._seen[window] = (
+                distance >= 0 if window is None else (distance >= 0) & (distance < window)
+            )
+        return self._seen[window]
+
+    def bias(self, window: int | None, rows: int, repeats: int, like: Tensor) -> Tensor:
+        """Return the mask as terms of the scores, 0 or -inf, for rows [b * G, repeats * T, P].
+
+        B = 1 broadcasts.
+        """
+        if (window, repeats) not in self._bias:
+            seen = self.seen(window)
+            bias = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(
+                ~seen, -torch.inf
+            )
+            bias = bias.repeat(1, repeats, 1)
+            self._bias[window, repeats] = (
+                bias if len(bias) == 1 else bias.repeat_interleave(rows // len(bias), 0)
+            )
+        return self._bias[window, repeats]
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: float, window: int | None
+) -> Tensor:
+    """Return attention's mixed values [B, T, H * D], the fast way.
+
+    They are those of queries [B, T, H, D] over keys and values [B, G, P, D].
+    """
+    batch, length, heads, width = q.shape
+    groups, positions = k.shape[1], k.shape[2]
+    if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
+        return explicit(q, k, v, causal, scale, window)
+    seen = causal.seen(window)[:, None]
+    mixed = F.scaled_dot_product_attention(
+        q.transpose(1, 2), k, v, attn_mask=seen, scale=scale, enable_gqa=heads != groups
+    )
+    return mixed.transpose(1, 2).reshape(batch, length, heads * width)
+
+
+def explicit(
+    q: Tensor, k: Tensor, v: Tensor, causal: Causal, scale: float, window: int | None
+) -> Tensor:
+    """Return what ``attend`` does, by two products and a softmax."""
+    batch, length, heads, width = q.shape
+    groups, positions = k.shape[1], k.shape[2]
+    shared, rows = heads // groups, batch * groups
+    queries = (
+        q.view(batch, length, groups, shared, width)
+        .permute(0, 2, 3, 1, 4)
+        .reshape(rows, shared * length, width)
+    )
+    bias = causal.bias(window, rows, shared, q)
+    scores = torch.baddbmm(
+        bias, queries, k.reshape(rows, positions, width).transpose(1, 2), alpha=scale
+    )
+    mixed = torch.bmm(scores.softmax(-1), v.reshape(rows, positions, width))
+    return (
+        mixed.view(batch, groups, shared, length, width)
+        .permute(0, 3, 1, 2, 4)
+        .reshape(batch, length, heads * width)
+    )
+
+
+class Part(NamedTuple):
+    """Queries that look at equally many positions, few enough that their scores stay in cache."""
+
+    rows: Tensor | slice
+    queries: slice
+    room: int  # positions they look at
+    causal: Causal
+    own: Tensor | None  # [K, T] which of the queries are meant; None: all
+
+
+class InvariantAttention:
+    """Explicit attention of queries at ``positions`` [b, T] (b is 1 or B), each by its own P.
+
+    Args:
+        positions: of the queries, from 0.
+        batch: rows B.
+        heads: of queries, H.
+        groups: key-value heads, G.
+    """
+
+    def __init__(self, positions: Tensor, batch: int, heads: int, groups: int) -> None:
+        self._positions, self._heads = positions, heads
+        self._least = -(-LEAST_QUERIES * groups // heads)
+        self._parts: list[Part] = []
+        whole = slice(0, positions.shape[1])
+        room, most = (room_for(int(end) + 1) for end in positions.aminmax())
+        if room == most:
+            self._add(slice(0, batch), batch, whole, room, None)
+            return
+        begin = 0
+        while room <= most:
+            own = (positions >= begin) & (positions < room)
+            if len(own) == 1:
+                length = int(own.sum())
+                first = int(own[0].int().argmax())
+                self._add(slice(0, batch), batch, slice(first, first + length), room, None)
+            elif len(rows := own.any(1).nonzero().squeeze(1)):
+                self._add(rows, len(rows), whole, room, own[rows])
+            begin, room = room, 2 * room
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
+        """Return mixed values [B, T, H * D] of queries [B, T, H, D], as ``attend`` does.
+
+        Keys and values [B, G, P, D] have room for the last query's positions.
+        """
+        mixed = q.new_empty((*q.shape[:2], q.shape[2] * q.shape[3]))
+        for part in self._parts:
+            queries = q[part.rows, part.queries]
+            length = queries.shape[1]
+            if length < self._least:
+                queries = F.pad(queries, (0, 0, 0, 0, 0, self._least - length))
+            keys, values = (kept[part.rows, :, : part.room] for kept in (k, v))
+            found = explicit(queries, keys, values, part.causal, scale, window)[:, :length]
+            if len(self._parts) == 1:
+                return found
+            if part.own is not None:
+                found = torch.where(part.own[..., None], found, mixed[part.rows, part.queries])
+            mixed[part.rows, part.queries] = found
+        return mixed
+
+    def _add(
+        self, rows: Tensor | slice, count: int, queries: slice, room: int, own: Tensor | None
+    ) -> None:
+        """Add the parts of these rows and queries."""
+        wide = max(ROWS, EXPLICIT_SCORES // (self._heads * room) // ROWS * ROWS)
+        tall = max(1, EXPLICIT_SCORES // (self._heads * room * min(wide, queries.stop)))
+        for begin in range(queries.start, queries.stop, wide):
+            some = slice(begin, min(begin + wide, queries.stop))
+            for first in range(0, count, tall):
+                chosen = slice(first, min(first + tall, count))
+                part = chosen if isinstance(rows, slice) else rows[chosen]
+                mine = None if own is None else own[chosen, some]
+                self._parts.append(Part(part, some, room, self._causal(part, some, room), mine))
+
+    def _causal(self, rows: Tensor | slice, queries: slice, room: int) -> Causal:
+        """Return which positions these queries look at, and those that are added to them."""
+        of = self._positions if len(self._positions) == 1 else self._positions[rows]
+        positions = of[:, queries]
+        lacking = self._least - positions.shape[1]
+        if lacking > 0:
+            positions = torch.cat([positions, positions[:, -1:].expand(-1, lacking)], 1)
+        return Causal(positions, room)

@@ -1,0 +1,126 @@
+"""What a sampler is: token in, token out.
+
+A sampler draws replies to exact ids and never sees text. It may run in this process or be a server
+elsewhere, so that players and engines ask nothing of it but what stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from sparring.errors import ModelError
+from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
+
+Ids = tuple[int, ...]
+
+
+class Score(Protocol):
+    """Returns the log-probability of whole replies."""
+
+    def __call__(
+        self, prompts: Sequence[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams
+    ) -> list[FloatArray]:
+        """Return for each prompt the natural logarithms of its replies' probabilities.
+
+        Args:
+            prompts: exact contexts.
+            replies: for each context the replies to score, stop token included, none of them empty.
+            params: the distribution replies would be drawn from.
+        """
+        ...
+
+
+class Sampler(Protocol):
+    """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one."""
+
+    @property
+    def context(self) -> int:
+        """Longest conversation in tokens, the reply included."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Number of updates that the weights which replies are drawn with have seen."""
+        ...
+
+    @property
+    def invariant(self) -> bool:
+        """Whether a reply has the same bits whatever else is sampled, before it or beside it.
+
+        Then replies do not depend on order, number in flight, or split into calls. If not, that
+        holds of the ids but for rare draws, and of log-probabilities within 1e-5.
+        """
+        ...
+
+    @property
+    def score(self) -> Score | None:
+        """What scores given replies; None where this sampler cannot."""
+        ...
+
+    def submit(
+        self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+    ) -> Iterator[tuple[int, SampleResult]]:
+        """Yield (place of a request, its reply), each place once, in the order they are finished.
+
+        Draw t of a reply is draw t of its request's own stream, so a reply does not depend on the
+        others. All have begun when this returns.
+
+        Args:
+            requests: exact contexts with their streams.
+            params: the distribution to draw from; its log-probabilities are the ones returned.
+            stop_ids: a reply ends with the first of these, which is part of it.
+
+        Raises:
+            ModelError: a context and its reply do not fit into ``context``.
+            DivergedError: the model gives no probabilities.
+        """
+        ...
+
+    def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
+        """Draw later replies with new weights; return their version.
+
+        Keys and values that were computed with the old ones are dropped.
+
+        Args:
+            weights: all trained weights by name, as ``LanguageModel.tensors`` gives them.
+            version: number of updates that they have seen.
+
+        Raises:
+            ModelError: a name or shape is another model's.
+        """
+        ...
+
+    def refresh(self) -> None:
+        """Drop all keys and values that are kept."""
+        ...
+
+
+def sample(
+    sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+) -> list[SampleResult]:
+    """Return the replies to all requests in their order, when the last is finished.
+
+    Raises:
+        ModelError: the sampler left a request without its one reply; and as for ``submit``.
+    """
+    if not requests:
+        return []
+    found: list[SampleResult | None] = [None] * len(requests)
+    for place, result in sampler.submit(requests, params, stop_ids):
+        if not 0 <= place < len(found) or found[place] is not None:
+            raise ModelError(
+                f"The sampler {type(sampler).__name__} gave a reply for request {place}, which is "
+                f"none of 0 to {len(found) - 1} that waits for one. Its submit must yield each "
+                "place once."
+            )
+        found[place] = result
+    replies = [result for result in found if result is not None]
+    if len(replies) < len(found):
+        raise ModelError(
+            f"The sampler {type(sampler).__name__} gave no reply for request {found.index(None)} "
+            f"of {len(found)}. Its submit must yield each place once."
+        )
+    return replies

@@ -17,9 +17,12 @@ class Recorder:
     def __init__(self, model):
         self.inner, self.model, self.sent = in_process(model), model, []
 
-    def sample(self, requests, params, stop_ids):
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def submit(self, requests, params, stop_ids):
         self.sent += [request.ids for request in requests]
-        return self.inner.sample(requests, params, stop_ids)
+        return self.inner.submit(requests, params, stop_ids)
 
 
 def learner(game, max_new_tokens=2):

@@ -24,7 +24,8 @@ EXPLICIT_SCORES = 1 << 21
 # whole vectors too, as what remains of a vector takes other functions (SiLU, GELU)
 ROWS = 8
 LEAST_QUERIES = 4
-LEAST_POSITIONS = 64
+LEAST_POSITIONS = 32
+LEAST_PRODUCT = 400  # multiplications of a matrix in a batch; torch does fewer without MKL
 
 
 def invariant_on(tensor: Tensor) -> bool:
@@ -113,15 +114,20 @@ def explicit(
         .reshape(rows, shared * length, width)
     )
     bias = causal.bias(window, rows, shared, q)
-    scores = torch.baddbmm(
-        bias, queries, k.reshape(rows, positions, width).transpose(1, 2), alpha=scale
-    )
-    mixed = torch.bmm(scores.softmax(-1), v.reshape(rows, positions, width))
     return (
-        mixed.view(batch, groups, shared, length, width)
+        _mix(queries, k, v, bias, scale)
+        .view(batch, groups, shared, length, width)
         .permute(0, 3, 1, 2, 4)
         .reshape(batch, length, heads * width)
     )
+
+
+def _mix(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> Tensor:
+    """Return mixed values [B * G, M, D] of queries [B * G, M, D] by two products and a softmax."""
+    positions, width = k.shape[2:]
+    keys = k.reshape(len(queries), positions, width).transpose(1, 2)
+    scores = torch.baddbmm(bias, queries, keys, alpha=scale)
+    return torch.bmm(scores.softmax(-1), v.reshape(len(queries), positions, width))
 
 
 class Part(NamedTuple):
@@ -142,12 +148,17 @@ class InvariantAttention:
         batch: rows B.
         heads: of queries, H.
         groups: key-value heads, G.
+        width: of a head, D.
     """
 
-    def __init__(self, positions: Tensor, batch: int, heads: int, groups: int) -> None:
+    def __init__(
+        self, positions: Tensor, batch: int, *, heads: int, groups: int, width: int
+    ) -> None:
         self._positions, self._heads = positions, heads
-        self._least = -(-LEAST_QUERIES * groups // heads)
+        rows = max(LEAST_QUERIES, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
+        self._least = -(-rows * groups // heads)
         self._parts: list[Part] = []
+        self._mixed: Tensor | None = None
         whole = slice(0, positions.shape[1])
         room, most = (room_for(int(end) + 1) for end in positions.aminmax())
         if room == most:
@@ -165,24 +176,37 @@ class InvariantAttention:
             begin, room = room, 2 * room
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
-        """Return mixed values [B, T, H * D] of queries [B, T, H, D], as ``attend`` does.
+        """Return mixed values [B * T, H * D] of queries [B, T, H, D], filled up with rows of zeros.
 
-        Keys and values [B, G, P, D] have room for the last query's positions.
+        Keys and values [B, G, P, D] have room for the last query's positions. The next call writes
+        over what this one returns.
         """
-        mixed = q.new_empty((*q.shape[:2], q.shape[2] * q.shape[3]))
+        batch, length, heads, width = q.shape
+        split = (batch, length, k.shape[1], heads // k.shape[1], width)
+        if self._mixed is None:
+            count = batch * length
+            self._mixed = q.new_zeros((count + -count % ROWS, heads * width))
+        queries, mixed = q.view(split), self._mixed[: batch * length].view(split)
         for part in self._parts:
-            queries = q[part.rows, part.queries]
-            length = queries.shape[1]
-            if length < self._least:
-                queries = F.pad(queries, (0, 0, 0, 0, 0, self._least - length))
+            own = queries[part.rows, part.queries].permute(0, 2, 3, 1, 4)  # [K, G, H / G, T, D]
             keys, values = (kept[part.rows, :, : part.room] for kept in (k, v))
-            found = explicit(queries, keys, values, part.causal, scale, window)[:, :length]
-            if len(self._parts) == 1:
-                return found
+            shape = (*own.shape[:3], max(own.shape[3], self._least), width)
+            rows = shape[0] * shape[1]
+            asked = own.reshape(rows, -1, width) if shape == own.shape else self._padded(own, shape)
+            bias = part.causal.bias(window, rows, shape[2], q)
+            found = _mix(asked, keys, values, bias, scale).view(shape)[:, :, :, : own.shape[3]]
+            found = found.permute(0, 3, 1, 2, 4)
             if part.own is not None:
-                found = torch.where(part.own[..., None], found, mixed[part.rows, part.queries])
+                before = mixed[part.rows, part.queries]
+                found = torch.where(part.own[:, :, None, None, None], found, before)
             mixed[part.rows, part.queries] = found
-        return mixed
+        return self._mixed
+
+    def _padded(self, own: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return queries [K * G, M, D] of [K, G, H / G, T, D], zeros added up to a shape."""
+        padded = own.new_zeros(shape)
+        padded[:, :, :, : own.shape[3]] = own
+        return padded.view(shape[0] * shape[1], -1, shape[4])
 
     def _add(
         self, rows: Tensor | slice, count: int, queries: slice, room: int, own: Tensor | None

@@ -164,7 +164,7 @@ class LeanForward:
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
         positions = torch.arange(length, device=tree.node.device)[None]
-        attention = InvariantAttention(positions, rows, parts.heads, parts.groups)
+        attention = self._invariant(positions, rows)
         first = filled(tree.first)
         x, places = parts.embed(filled(tree.ids), filled(tree.position))
         for layer in range(parts.layers):
@@ -174,8 +174,15 @@ class LeanForward:
             keys[:, :, :length] = k.transpose(1, 2)
             values[:, :, :length] = v.transpose(1, 2)
             mixed = attention(q, keys, values, parts.scale, parts.window(layer))
-            x = parts.finish(layer, x, mixed.flatten(0, 1).index_select(0, first))
+            x = parts.finish(layer, x, mixed.index_select(0, first))
         return parts.final(x)[: len(tree.ids)]
+
+    def _invariant(self, positions: Tensor, batch: int) -> InvariantAttention:
+        """Return the attention of queries at these positions, for ``batch`` rows."""
+        parts = self.parts
+        return InvariantAttention(
+            positions, batch, heads=parts.heads, groups=parts.groups, width=parts.head_width
+        )
 
     @torch.no_grad()
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
@@ -193,12 +200,12 @@ class LeanForward:
         batch, length = ids.shape
         positions = start[:, None] + torch.arange(length, device=ids.device)
         rows = torch.arange(batch, device=ids.device)[:, None]
+        own, count = invariant_on(cache.tensor), batch * length
         attention: Callable[..., Tensor] = (
-            InvariantAttention(positions, batch, parts.heads, parts.groups)
-            if invariant_on(cache.tensor)
+            self._invariant(positions, batch)
+            if own
             else partial(attend, causal=Causal(positions, cache.positions))
         )
-        count = batch * length
         x, places = parts.embed(filled(ids.flatten()), filled(positions.flatten()))
         for layer in range(parts.layers):
             qkv = parts.project(layer, x, places)[:count]
@@ -207,7 +214,7 @@ class LeanForward:
             keys[rows, :, positions] = k
             values[rows, :, positions] = v
             mixed = attention(q, keys, values, scale=parts.scale, window=parts.window(layer))
-            x = parts.finish(layer, x, filled(mixed.flatten(0, 1)))
+            x = parts.finish(layer, x, mixed if own else filled(mixed.flatten(0, 1)))
         return parts.final(x)[:count].view(batch, length, -1)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparring.errors import GameError
 from sparring.players.base import PendingTurn, Reply
+from sparring.samplers.base import Sampler, sample
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
 # to a conversation that could not be sent
@@ -28,7 +29,7 @@ class PolicyAgent:
         self,
         name: str,
         *,
-        sampler: Any,
+        sampler: Sampler,
         renderer: Any,
         params: SamplingParams,
         refuse_overlong: bool = False,
@@ -50,10 +51,8 @@ class PolicyAgent:
         requests = [
             SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known) for turn in asked
         ]
-        parse, version = self.renderer.parse, self.sampler.model.version
-        results = iter(
-            self.sampler.sample(requests, self.params, self.renderer.stop_ids) if requests else ()
-        )
+        parse, version = self.renderer.parse, self.sampler.version
+        results = iter(sample(self.sampler, requests, self.params, self.renderer.stop_ids))
         return [
             Reply(
                 text=parse(result.ids),
@@ -71,10 +70,7 @@ class PolicyAgent:
 
         Where it must have, the sampler is left to complain.
         """
-        return (
-            self.refuse_overlong
-            or len(ids) + self.params.max_new_tokens <= self.sampler.model.context
-        )
+        return self.refuse_overlong or len(ids) + self.params.max_new_tokens <= self.sampler.context
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probability that the reply is each legal action.
@@ -90,13 +86,21 @@ class PolicyAgent:
                 ``legal_actions``.
 
         Raises:
-            GameError: the renderer leaves room for thoughts, so that many replies mean one action.
+            GameError: the renderer leaves room for thoughts, so that many replies mean one action,
+                or the sampler scores no replies.
             ModelError: as for ``act``.
         """
         if not self.renderer.scorable:
             raise GameError(
                 "Exact evaluation needs one reply per action; renderer.thinking leaves room for "
                 "thoughts. Use matches instead."
+            )
+        score = self.sampler.score
+        if score is None:
+            raise GameError(
+                f"Exact evaluation needs probabilities of given replies, and the sampler "
+                f"{type(self.sampler).__name__} has no score. Use matches instead, or "
+                "sampler.name=in_process."
             )
         prompts = [self._conversation(query.observations, query.actions) for query in queries]
         replies = [
@@ -109,9 +113,7 @@ class PolicyAgent:
             if fit
         ]
         scored = iter(
-            self.sampler.score(
-                [prompt for prompt, _ in asked], [reply for _, reply in asked], self.params
-            )
+            score([prompt for prompt, _ in asked], [reply for _, reply in asked], self.params)
         )
         return [
             next(scored) if fit else np.full(len(reply), -np.inf)
@@ -127,7 +129,7 @@ class PolicyAgent:
 
 
 def policy(
-    *, sampler: Any, renderer: Any, params: SamplingParams, name: str = "policy"
+    *, sampler: Sampler, renderer: Any, params: SamplingParams, name: str = "policy"
 ) -> PolicyAgent:
     """The language model that is trained, or a snapshot: what it says is its move.
 

@@ -24,7 +24,7 @@ EXPLICIT_SCORES = 1 << 21
 # whole vectors too, as what remains of a vector takes other functions (SiLU, GELU)
 ROWS = 8
 LEAST_QUERIES = 4
-LEAST_POSITIONS = 32
+LEAST_POSITIONS = 16
 LEAST_PRODUCT = 400  # multiplications of a matrix in a batch; torch does fewer without MKL
 
 

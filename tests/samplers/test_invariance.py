@@ -1,5 +1,7 @@
 """A reply's bits are its own: whatever is asked beside it, in whatever order, split and cache."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -145,3 +147,24 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
         assert (torch.nn.functional.linear(filled(x[:rows]), weight)[:rows] == expected[:rows]).all()
         assert len(filled(x[:rows])) % ROWS == 0
+
+
+@pytest.mark.parametrize("name", ["tiny", "qwen3"])
+def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
+    """From about 800 positions on MKL sums a product in pieces, so what it looks at must be its own."""
+    monkeypatch.setitem(SHAPE, "max_position_embeddings", 2048)
+    monkeypatch.setitem(globals(), "CONTEXT", 2048)
+    model, draw = family(name), np.random.default_rng(3)
+    lengths = [1500, 130, 3, 1020, 700, 250, 129]
+    asked = [SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths]
+    alone = [in_process(model).sample([one], PARAMS, STOP)[0] for one in asked]
+    assert in_process(model).sample(asked, PARAMS, STOP) == alone
+    sampler = in_process(model)
+    halves = [dataclasses.replace(one, ids=one.ids[: len(one.ids) // 2 + 1]) for one in asked]
+    seen = [half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)]
+    longer = [dataclasses.replace(one, ids=ids + one.ids[len(ids) :], known=len(ids) - 1) for one, ids in zip(asked, seen, strict=True)]
+    longer = [one for one in longer if len(one.ids) > one.known]
+    before = sampler.tokens_computed
+    again = sampler.sample(longer, PARAMS, STOP)
+    assert sampler.tokens_computed - before < sum(len(one.ids) - one.known for one in longer) + 4 * len(longer)  # of the rest alone
+    assert again == [in_process(model).sample([one], PARAMS, STOP)[0] for one in longer]

@@ -15,12 +15,14 @@ from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
 from sparring.testing.matchmakers import check_matchmaker, match_request
 from sparring.testing.rewards import check_reward, random_episode
+from sparring.testing.samplers import check_sampler
 
 __all__ = [
     "check_environment",
     "check_estimator",
     "check_matchmaker",
     "check_reward",
+    "check_sampler",
     "match_request",
     "random_episode",
     "random_table",

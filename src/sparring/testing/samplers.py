@@ -1,0 +1,195 @@
+"""What a sampler must keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sparring.errors import ModelError
+from sparring.rng import Stream
+from sparring.samplers.base import Ids, Sampler, sample
+from sparring.types import SampleRequest, SampleResult, SamplingParams
+
+PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
+NEAR = 1e-5  # of log-probabilities, where a sampler does not promise their bits
+SCORED = 1e-4
+SIZES = (1, 2, 3, 7)  # requests in a call
+
+
+def check_sampler(
+    make: Callable[[], Sampler],
+    *,
+    vocabulary: int,
+    stop_ids: Ids,
+    weights: Mapping[str, Any] | None = None,
+    conversations: int = 16,
+    seed: int = 0,
+) -> None:
+    """Check a sampler on random conversations of two turns.
+
+    It yields each place once, and replies that end with the first stop id or at the limit. Order,
+    split into calls and what it has kept of before change no reply: not a bit where it says that it
+    is ``invariant``; else the ids stay and log-probabilities within 1e-5. Its scores are those of
+    its replies, a conversation that does not fit is refused, and new weights are taken.
+
+    Args:
+        make: returns a new sampler, always of the same weights.
+        vocabulary: number of its tokens.
+        stop_ids: those that end a reply.
+        weights: what it draws with, to be published; None: ``publish`` is not tried.
+        conversations: how many are tried.
+        seed: of the conversations.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+    """
+    root = Stream.from_seed(seed)
+    first = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
+    sampler, everything = make(), list(range(len(first)))
+    said = _said(sampler, first, everything, len(first), stop_ids)
+    for result in said:
+        check_reply(result, PARAMS, vocabulary, stop_ids)
+    second = [_continued(*pair, root, vocabulary) for pair in zip(first, said, strict=True)]
+    again = _said(sampler, second, everything, len(second), stop_ids)
+    mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
+    for size in SIZES:
+        for order in (everything, mixed):
+            other, how = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
+            _same(sampler, said, _said(other, first, order, size, stop_ids), how)
+            _same(sampler, again, _said(other, second, order, size, stop_ids), how)
+            fresh = _said(make(), second, order, size, stop_ids)
+            _same(sampler, again, fresh, f"by a new sampler, {how}")
+    _check_scores(sampler, first, said)
+    _check_length(sampler, stop_ids)
+    if weights is not None:
+        _check_publish(sampler, weights, first, said, stop_ids)
+
+
+def check_reply(
+    result: SampleResult, params: SamplingParams, vocabulary: int, stop_ids: Ids
+) -> None:
+    """Check the form of one reply."""
+    ids, stopped = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
+    assert 1 <= len(ids) <= params.max_new_tokens, f"A reply has 1 to the limit of ids, not {ids}."
+    assert all(0 <= token < vocabulary for token in ids), f"{ids} has ids that are no tokens."
+    assert not set(ids[:-1]) & set(stop_ids), f"{ids} goes on after a stop id of {stop_ids}."
+    assert result.truncated is not stopped, (
+        f"The reply {ids} says truncated={result.truncated}; that is whether it lacks a stop id."
+    )
+    assert stopped or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
+    fine = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
+    assert len(fine) == len(ids) and all(fine), (
+        f"The log-probabilities of {ids} are {result.logprobs}; give a finite one for each id."
+    )
+
+
+def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[SampleRequest]:
+    """Return first requests; many share a beginning, and the last two are of the same ids."""
+    rules = [root.child("rules").integer(place, vocabulary) for place in range(longest)]
+    out = []
+    for number in range(count):
+        draw = root.child("opening").child(number)
+        own = tuple(draw.integer(place, vocabulary) for place in range(number % 3))
+        ids = (*rules[: 1 + draw.integer(9, longest - 3)], *own)
+        stream = root.child("reply").child(number).key
+        out.append(SampleRequest(ids=ids, stream=stream))
+    return [*out, SampleRequest(ids=out[-1].ids, stream=root.child("equal").key)]
+
+
+def _continued(
+    request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
+) -> SampleRequest:
+    """Return the request of a conversation's next turn."""
+    draw = root.child("next").child(request.stream)
+    seen = request.ids + result.ids
+    told = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
+    return SampleRequest(ids=seen + told, stream=draw.key, known=len(seen) - 1)
+
+
+def _said(
+    sampler: Sampler,
+    requests: Sequence[SampleRequest],
+    order: Sequence[int],
+    size: int,
+    stop_ids: Ids,
+) -> list[SampleResult]:
+    """Return the replies to all requests, asked in this order, so many in one call."""
+    found: dict[int, SampleResult] = {}
+    for begin in range(0, len(order), size):
+        chosen = order[begin : begin + size]
+        asked = [requests[place] for place in chosen]
+        found |= dict(zip(chosen, sample(sampler, asked, PARAMS, stop_ids), strict=True))
+    return [found[place] for place in range(len(requests))]
+
+
+def _same(
+    sampler: Sampler, expected: Sequence[SampleResult], found: Sequence[SampleResult], how: str
+) -> None:
+    """Check that replies are those of before, to the bit if the sampler promises that."""
+    for one, other in zip(expected, found, strict=True):
+        assert one.ids == other.ids, (
+            f"Asked {how} in a call, a reply is {other.ids}, and {one.ids} all at once. Draw t of "
+            "a reply must be draw t of its request's own stream."
+        )
+        if sampler.invariant:
+            assert one == other, (
+                f"Asked {how} in a call, log-probabilities are {other.logprobs}, and "
+                f"{one.logprobs} all at once. Return invariant=False, or let no product depend on "
+                "the rows beside it."
+            )
+        pairs = zip(one.logprobs, other.logprobs, strict=True)
+        assert all(abs(a - b) <= NEAR for a, b in pairs), (
+            f"Asked {how} in a call, log-probabilities are {other.logprobs}, and {one.logprobs} "
+            "all at once, which is further apart than 1e-5."
+        )
+
+
+def _check_scores(
+    sampler: Sampler, requests: Sequence[SampleRequest], said: Sequence[SampleResult]
+) -> None:
+    """Check that a reply's score is the sum of its tokens' log-probabilities."""
+    if sampler.score is None:
+        return
+    prompts, replies = [request.ids for request in requests], [[result.ids] for result in said]
+    for result, scores in zip(said, sampler.score(prompts, replies, PARAMS), strict=True):
+        assert abs(scores[0] - sum(result.logprobs)) <= SCORED, (
+            f"score gives {scores[0]} for the reply {result.ids}, whose log-probabilities are "
+            f"{result.logprobs}."
+        )
+
+
+def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
+    """Check that a conversation without room for its reply is refused."""
+    longest = SampleRequest(ids=(stop_ids[0],) * sampler.context, stream=0)
+    try:
+        sample(sampler, [longest], PARAMS, stop_ids)
+    except ModelError:
+        return
+    raise AssertionError(
+        f"The sampler says context={sampler.context} and took as many ids and a reply after them; "
+        "raise ModelError."
+    )
+
+
+def _check_publish(
+    sampler: Sampler,
+    weights: Mapping[str, Any],
+    requests: Sequence[SampleRequest],
+    said: Sequence[SampleResult],
+    stop_ids: Ids,
+) -> None:
+    """Check that replies are of the weights published last."""
+    kept = {name: weight.clone() for name, weight in weights.items()}
+    before = sampler.version
+    order = range(len(requests))
+    for number, factor in enumerate((0.5, 1.0), before + 1):
+        told = sampler.publish({name: factor * kept[name] for name in kept}, number)
+        assert told == sampler.version == number, (
+            f"publish was given version {number}, returned {told}, and version is "
+            f"{sampler.version}."
+        )
+        found = _said(sampler, requests, order, len(requests), stop_ids)
+        changed = [one.logprobs != other.logprobs for one, other in zip(said, found, strict=True)]
+        assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
+    _same(sampler, said, found, "with the first weights published again, all")

@@ -80,8 +80,8 @@ class RolloutConfig(Strict):
     )
     in_flight: Some = Field(
         4096,
-        description="games running at the same time; another number makes other batches, which may "
-        "move log-probabilities in their 7th digit",
+        description="games running at the same time, for memory and speed; with threads=1 and "
+        "float32 on a CPU another number changes no bit of a run",
     )
     max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")

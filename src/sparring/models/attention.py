@@ -106,7 +106,7 @@ def explicit(
 ) -> Tensor:
     """Return what ``attend`` does, by two products and a softmax."""
     batch, length, heads, width = q.shape
-    groups, positions = k.shape[1], k.shape[2]
+    groups = k.shape[1]
     shared, rows = heads // groups, batch * groups
     queries = (
         q.view(batch, length, groups, shared, width)
@@ -155,8 +155,8 @@ class InvariantAttention:
         self, positions: Tensor, batch: int, *, heads: int, groups: int, width: int
     ) -> None:
         self._positions, self._heads = positions, heads
-        rows = max(LEAST_QUERIES, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
-        self._least = -(-rows * groups // heads)
+        least = max(LEAST_QUERIES, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
+        self._least = -(-least * groups // heads)
         self._parts: list[Part] = []
         self._mixed: Tensor | None = None
         whole = slice(0, positions.shape[1])
@@ -171,8 +171,8 @@ class InvariantAttention:
                 length = int(own.sum())
                 first = int(own[0].int().argmax())
                 self._add(slice(0, batch), batch, slice(first, first + length), room, None)
-            elif len(rows := own.any(1).nonzero().squeeze(1)):
-                self._add(rows, len(rows), whole, room, own[rows])
+            elif len(chosen := own.any(1).nonzero().squeeze(1)):
+                self._add(chosen, len(chosen), whole, room, own[chosen])
             begin, room = room, 2 * room
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:

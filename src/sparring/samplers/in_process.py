@@ -264,6 +264,11 @@ class InProcessSampler:
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
     """Draw replies with torch in the training process; what they share is computed once.
 
+    With one thread, in float32 on a CPU, a reply has the same bits whatever is asked beside it, in
+    whatever order and number of calls, and whether or not the KV cache has its beginning. That
+    holds for the families of models that run through the lean forward pass; others, and more
+    threads, keep log-probabilities within 1e-5.
+
     Args:
         model: the language model that replies are drawn from.
         cache_bytes: size of the KV cache of the conversations so far, in bytes. Beyond it the

@@ -1,8 +1,8 @@
-"""Many games at once: the turns that are due are batched across games, one call per agent and wave.
+"""Many plays at once: the turns that are due are batched across plays, one call per player and wave.
 
-Every game has streams of its own, so what is drawn for it does not depend on the order in which
-games finish, nor on how many are in flight. How many are asked at once is the shape of a batch: it
-may move a model's log-probabilities in their 7th digit, and so, rarely, a draw.
+Every play has streams of its own, so what is drawn for it does not depend on the order in which
+plays finish, nor on how many are in flight. With a sampler that is ``invariant`` neither does a bit
+of its log-probabilities.
 """
 
 from __future__ import annotations

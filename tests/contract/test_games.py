@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring import registry
-from sparring.environments.catalogue import make_game
+from sparring.environments.catalogue import make_game, searchable_names
 from sparring.errors import GameError
 from sparring.rng import Stream
 from sparring.testing import check_environment
@@ -38,7 +38,7 @@ MORE = {
 WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [
     (name, options)
-    for name in registry.names("environments")
+    for name in searchable_names()
     for options in [*({"players": seats} for seats in SEATS.get(name, ())), *MORE.get(name, ()), *([] if name in SEATS else [{}])]
 ]
 ADAPTED = [

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sparring import registry
-from sparring.environments.catalogue import make_game
+from sparring.environments.catalogue import make_game, searchable_names
 from sparring.errors import OracleError
 from sparring.rng import Stream
 from sparring.types import Verdict
@@ -20,7 +20,7 @@ OPTIONS = {  # small searches and small trees
     "noisy": {"options": {"max_states": 1000}, "abstain": 0.1},
 }
 SLOW = {"simple_negotiation"}  # each of its decisions has hundreds of ways on
-GAMES = {name: make_game(name) for name in registry.names("environments") if name not in SLOW}
+GAMES = {name: make_game(name) for name in searchable_names() if name not in SLOW}
 PLAYS, MOST = 3, 12
 
 

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from sparring import registry
-from sparring.environments.catalogue import make_game
+from sparring.environments.catalogue import make_game, searchable_names
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
 from sparring.rng import Stream
 
-NAMES = registry.names("environments")
+NAMES = searchable_names()
 SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
 TREES = ("kuhn_poker", "leduc_poker", "liars_dice", "tiny_hanabi", "signalling", "kuhn_rounds", "repeated_dilemma", "needle_chain")
 

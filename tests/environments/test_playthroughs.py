@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sparring import registry
-from sparring.environments.catalogue import make_game
+from sparring.environments.catalogue import make_game, searchable_names
 from sparring.rng import Stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -43,7 +42,7 @@ def playthrough(name, options):
     return "\n".join([*lines, f"[returns] {list(state.returns)}", ""])
 
 
-@pytest.mark.parametrize("name", registry.names("environments"))
+@pytest.mark.parametrize("name", searchable_names())
 def test_playthrough(name):
     variants = [{"style": "brief"}, {"style": "full"}, *([{**EXTRA[name], "style": "brief"}] if name in EXTRA else [])]
     text = "\n".join(playthrough(name, options) for options in variants)
@@ -54,4 +53,4 @@ def test_playthrough(name):
 
 
 def test_no_playthrough_is_left_over():
-    assert {path.stem.removeprefix("game_") for path in GOLDEN.glob("game_*.txt")} == set(registry.names("environments"))
+    assert {path.stem.removeprefix("game_") for path in GOLDEN.glob("game_*.txt")} == set(searchable_names())

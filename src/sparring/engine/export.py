@@ -108,7 +108,7 @@ def first_prompt(engine: LocalEngine, game: Game) -> str:
     tokens included.
     """
     state = game.reset(Stream.from_seed(0).child("card"))
-    ids = engine.renderer.initial(state.observe(state.seat).text)
+    ids = engine.renderer.initial(state.observe(state.due()[0]).text)
     text: str = engine.model.tokenizer.decode(
         list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )

@@ -15,7 +15,7 @@ from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
-from sparring.environments.own import completed
+from sparring.environments.own import completed, no_rules
 from sparring.environments.spec import check_spec, version_of
 from sparring.errors import GameError, UnknownNameError, quoted
 from sparring.types import EnvironmentSpec
@@ -28,6 +28,11 @@ def game_names() -> tuple[str, ...]:
     Plug-ins and OpenSpiel's registered games.
     """
     return tuple(sorted({*registry.names("environments"), *registered_names()}))
+
+
+def searchable_names() -> tuple[str, ...]:
+    """Return the plug-ins, sorted, whose rules can be searched: games over OpenSpiel."""
+    return tuple(name for name in registry.names("environments") if not no_rules(make_game(name)))
 
 
 def make_game(

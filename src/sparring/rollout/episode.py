@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from sparring.rng import Stream
 from sparring.rollout.draft import Draft, said
 from sparring.rollout.illegal import correction, played_instead
 from sparring.rollout.ledger import Ledger
+from sparring.rollout.protocol import Asked
 from sparring.types import Episode, Turn, TurnEvent
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class EpisodeInPlay:
 
     __slots__ = (
         "_again",
+        "_asked",
         "_drafts",
         "_exact",
         "_final",
@@ -50,6 +51,7 @@ class EpisodeInPlay:
 
     def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
         self.spec = spec
+        self._asked = Asked(spec.game)
         self.play: Any = spec.game.reset(spec.deal)
         self.names = tuple(map(str, spec.players))
         self._ledgers = [
@@ -76,10 +78,11 @@ class EpisodeInPlay:
         """Play the turns of another play of this deal again, as they were."""
         place = 0
         while place < len(prefix):
-            asked = self.ask()
+            asked = [] if self.done else self.ask()
             turns = prefix[place : place + len(asked)]
             place += len(asked)
-            if [turn.seat for turn in turns] != [draft.seat for draft in self.asked]:
+            seats = [draft.seat for draft in self.asked]
+            if not asked or [turn.seat for turn in turns] != seats:
                 raise GameError(
                     f"{self.spec.game.name}: the turns taken over end between those of one moment, "
                     "or are of another play; take whole moments."
@@ -92,20 +95,19 @@ class EpisodeInPlay:
 
     def ask(self) -> list[PendingTurn]:
         """Return the decisions that are due, their texts told to the seats."""
-        play, returns = self.play, tuple(self.play.returns)
+        play, returns = self.play, self._asked.returns(self.play.returns)
         self.asked = []
-        return [self._told(play, seat, returns) for seat in self._again or play.due()]
+        return [self._told(play, seat, returns) for seat in self._again or self._asked.due(play)]
 
     def _told(self, play: Any, seat: int, returns: tuple[float, ...]) -> PendingTurn:
         """Tell a seat what it does not know yet; return its decision."""
-        observation = play.observe(seat)
+        observation = self._asked.observe(play, seat)
         text, notice = observation.text, self._notices.pop(seat, "")
         trying = seat in self._again
         if notice:
             text = notice if trying else f"{notice} {text}"
-        draft = Draft(
-            seat, self._own_turns[seat], observation, returns, text, play.legal(seat), self._moment
-        )
+        legal = self._asked.legal(play, seat)
+        draft = Draft(seat, self._own_turns[seat], observation, returns, text, legal, self._moment)
         self._drafts.append(draft)
         self.asked.append(draft)
         stream = self.spec.stream.child(len(self._drafts))
@@ -177,6 +179,7 @@ class EpisodeInPlay:
             named = ledger.read(reply.text)
             exact = self._exact or ledger.renderer.exact_answers
             action = None if named is None else read_reply(self.play, seat, legal, named, exact)
+        action = self._asked.action(action)
         event: TurnEvent = (
             "unparsable"
             if action is None
@@ -229,15 +232,8 @@ class EpisodeInPlay:
         Raises:
             GameError: the game's payoffs are not one finite number per seat.
         """
-        returns, offender = (
-            self._final if self._final is not None else (tuple(self.play.returns), None)
-        )
-        for payoffs in (returns, *(draft.returns for draft in self._drafts)):
-            if len(payoffs) != self.spec.game.num_seats or not all(map(math.isfinite, payoffs)):
-                raise GameError(
-                    f"{self.spec.game.name}: returns must be one finite number per seat, "
-                    f"got {payoffs}."
-                )
+        found, offender = self._final if self._final is not None else (self.play.returns, None)
+        returns = self._asked.returns(found)
         upcoming = list(returns)
         turns: list[Turn] = []
         for draft in reversed(self._drafts):

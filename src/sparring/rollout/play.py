@@ -1,4 +1,4 @@
-"""Many plays at once: the turns that are due are batched across plays, one call per player and wave.
+"""Many plays at once: the turns that are due are batched across plays, one call per player.
 
 Every play has streams of its own, so what is drawn for it does not depend on the order in which
 plays finish, nor on how many are in flight. With a sampler that is ``invariant`` neither does a bit
@@ -19,6 +19,7 @@ from sparring.players.base import Agent, PendingTurn, Reply, replies
 from sparring.refs import PlayerRef, refs
 from sparring.registry import named
 from sparring.rng import Stream
+from sparring.rollout.draft import Draft
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.system.collector import paused_collector
 from sparring.types import Episode, Turn, Verdict
@@ -193,7 +194,7 @@ def _wave(
             for place, turn in enumerate(turns):
                 due.setdefault(episode.names[turn.seat], []).append((turn, heard, place))
     if judges:
-        _judge([episode for _, episode, _ in asked], judges)
+        _judge([(index, episode) for index, episode, _ in asked], judges, failed)
     for name, wanted in due.items():
         said = replies(name, agents[name], [turn for turn, _, _ in wanted])
         for (_, heard, place), reply in zip(wanted, said, strict=True):
@@ -207,20 +208,32 @@ def _wave(
                 _note(episode.spec, index, error, failed)
 
 
-def _judge(episodes: Sequence[EpisodeInPlay], judges: Mapping[str, Judge]) -> None:
-    """Judge the decisions that are due in trained seats, those of one game in one call."""
+def _judge(
+    episodes: Sequence[tuple[int, EpisodeInPlay]],
+    judges: Mapping[str, Judge],
+    failed: dict[int, Exception],
+) -> None:
+    """Judge the decisions that are due in trained seats, those of one game in one call.
+
+    Note in ``failed`` the games that could not be copied because their code raised.
+    """
     for name, judge in judges.items():
-        asked = [
-            (episode, draft)
-            for episode in episodes
-            if episode.spec.game.name == name
-            for draft in episode.asked
-            if episode.spec.trained[draft.seat]
-        ]
+        asked: list[tuple[Draft, State, Stream]] = []
+        with Call(_game) as call:
+            for index, episode in episodes:
+                if episode.spec.game.name != name:
+                    continue
+                call.now = episode.spec
+                trained = [one for one in episode.asked if episode.spec.trained[one.seat]]
+                try:
+                    asked += [(draft, *episode.question(draft)) for draft in trained]
+                except (GameError, AttributeError):  # no other try would do better
+                    raise
+                except Exception as error:
+                    _note(episode.spec, index, error, failed)
         if asked:
-            questions = (episode.question(draft) for episode, draft in asked)
-            states, streams = zip(*questions, strict=True)
-            for (_, draft), verdict in zip(asked, judge(states, streams), strict=True):
+            drafts, states, streams = zip(*asked, strict=True)
+            for draft, verdict in zip(drafts, judge(states, streams), strict=True):
                 draft.verdict = verdict
 
 

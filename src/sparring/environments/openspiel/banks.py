@@ -11,7 +11,18 @@ from typing import Any
 from sparring.environments.bank import BANKS, OTHERS
 from sparring.environments.openspiel.base import Game, State
 
-BANK_OPTIONS = ("bank", "puzzles", "rooms", "layouts", "codes", "tables", "sets", "deals")
+BANK_OPTIONS = (
+    "bank",
+    "puzzles",
+    "rooms",
+    "layouts",
+    "codes",
+    "tables",
+    "sets",
+    "deals",
+    "scenarios",
+    "libraries",
+)
 """Options that say which bank and how much of it, in the games that have an option ``bank``."""
 
 

@@ -1,0 +1,142 @@
+"""Bargain: two seats talk freely about how to divide a pool of items that they value privately."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from functools import cached_property
+from typing import Any, Literal
+
+from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.bargain.play import BargainPlay
+from sparring.environments.bargain.rules import NAME, Bank, Table
+from sparring.environments.bargain.wording import brief_words, full_rules
+from sparring.environments.openspiel.wording import Style
+from sparring.environments.options import check_range
+from sparring.rng import Stream
+
+ROLES = ("first", "second")
+
+
+class Bargain:
+    """Rules and wording: what never changes.
+
+    Args:
+        bank: the scenarios.
+        messages: of both seats together.
+        talk: characters of a message.
+        joint: whether both seats get the mean of what they have.
+        style: wording.
+    """
+
+    counted = "scenarios"
+
+    name, roles, num_seats, version = NAME, ROLES, 2, 1
+    min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
+
+    def __init__(self, bank: Bank, *, messages: int, talk: int, joint: bool, style: Style) -> None:
+        self.bank, self.max_turns, self.talk = bank, messages, talk
+        self.cooperative, self.style, self.brief = joint, style, style == "brief"
+        self.known = brief_words(bank.kinds, bank.most, bank.total)
+        self.rules = full_rules(messages, talk, joint)
+        self.made_by: dict[str, Any] | None = None
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of brief style, sorted."""
+        return tuple(sorted({*self.known, *self.roles}))
+
+    def reset(self, stream: Stream) -> BargainPlay:
+        """Return a play of a scenario of the bank, which is draw 0 of ``stream``."""
+        scenario = self.bank.scenario(stream.integer(0, self.bank.scenarios))
+        return BargainPlay(self, Table(scenario, self.max_turns))
+
+    def pay(self, table: Table) -> tuple[float, float]:
+        """Return what a position pays, shares of the worth of the whole pool."""
+        one, other = (points / self.bank.total for points in table.worth())
+        return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
+
+    def stake(self, play: BargainPlay, seat: int) -> float:
+        """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
+        return 1.0
+
+    # -- starts ------------------------------------------------------------------------------------
+
+    def start_of(self, play: BargainPlay) -> Hashable:
+        """Return the scenario of a play: pool and values."""
+        return play.table.scenario
+
+    def starts(self) -> frozenset[Hashable]:
+        """Return all scenarios of the bank, made once."""
+        return self._starts
+
+    @cached_property
+    def _starts(self) -> frozenset[Hashable]:
+        return frozenset(self.bank.every())
+
+    def other_bank(self) -> Mapping[str, Any]:
+        """Return options that make the same environment with another bank."""
+        made = self.made_by["options"] if self.made_by is not None else {}
+        return {**made, "bank": BANKS - 1 - self.bank.bank, "scenarios": OTHERS}
+
+
+def bargain(
+    *,
+    kinds: int = 3,
+    most: int = 3,
+    total: int = 10,
+    messages: int = 6,
+    talk: int = 200,
+    pay: Literal["own", "joint"] = "own",
+    scenarios: int = 1000,
+    bank: int = 0,
+    style: Style = "brief",
+) -> Bargain:
+    """Bargain for 2 seats: free talk about how to divide a pool of items of private value.
+
+    The pool holds some books, hats and balls. Each seat has a value per item, whole numbers at
+    which the pool is worth ``total`` to it; it is told its own. Every kind is worth something to a
+    seat, and some kind to both. Seats send messages in turn; any text is legal. A message may hold
+    a proposal of what its seat would take, which stands until the seat's next one, accept the
+    other's last proposal, which ends the play, or break the talks off.
+
+    In full style an act is ``<propose>2 books, 0 hats, 1 ball</propose>``, ``<accept>`` or
+    ``<reject>`` anywhere in the message, and the last one counts. In brief style it is "offer 2 0
+    1", a number per kind, "accept" or "reject", and words that are not of the vocabulary are not
+    passed on. A proposal that cannot be read is talk, and its seat is told what was wrong when it
+    is asked again; so is one that accepts where nothing was proposed, or whose message was cut. A
+    play counts these per seat (``malformed``, ``cut``).
+
+    Mathematics: with n items of each kind, a proposal x and values v,
+
+        sum_k n_k v_k^0 = sum_k n_k v_k^1 = total
+        r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
+        r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
+
+    Pitfalls: the play is general-sum, so that a policy that only ever met itself may agree on a
+    convention that nobody else knows; measure it against others as well. The player ``house`` says
+    what a stubborn partner would that concedes towards the end. Who speaks last but one can ask for
+    nearly all. An entropy bonus fills messages with random words, as any text is legal: 0.03
+    drowned the offers of the tiny model. Rule and penalty for illegal replies apply only where a
+    renderer asks for a form of answer; one that does not (``answer: free``) fits best.
+
+    Args:
+        kinds: kinds of items, 2 to 4: books, hats, balls, pens.
+        most: items of one kind, drawn from 1 to this, 1 to 5.
+        total: what the whole pool is worth to each seat, 2 to 20.
+        messages: of both seats together, 2 to 40; without an agreement by then both get 0.
+        talk: characters of a message, 10 to 2000; what is longer is cut, and counted.
+        pay: "own": what a seat's items are worth to it, as a share of ``total`` (general-sum);
+            "joint": the mean of both shares to each seat (cooperative).
+        scenarios: pools with values in the bank, 1 to 100,000.
+        bank: number of the bank, 0 to 2^31 - 1; another one has other scenarios.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range, or no pool can be worth ``total`` to both seats.
+
+    Reference: Lewis et al., "Deal or no deal? End-to-end learning for negotiation dialogues", 2017.
+    """
+    check_range(f"{NAME}: messages", messages, 2, 40)
+    check_range(f"{NAME}: talk", talk, 10, 2000)
+    made = Bank(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
+    made.check()
+    return Bargain(made, messages=messages, talk=talk, joint=pay == "joint", style=style)

@@ -1,0 +1,183 @@
+"""Bargaining over a pool of items: scenarios, positions and payoffs, no wording."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from sparring.environments.options import check_range
+from sparring.errors import ConfigError
+from sparring.rng import Stream
+
+NAME = "bargain"
+KINDS = ("books", "hats", "balls", "pens")
+
+Counts = tuple[int, ...]  # a number per kind of item
+Act = Literal["talk", "offer", "accept", "reject", "malformed", "nothing"]
+"""What a message does: "malformed" is an offer that cannot be read, "nothing" an acceptance where
+there is no offer; both are talk to the other seat."""
+
+
+class Scenario(NamedTuple):
+    """What is divided, and what one item of each kind is worth to each seat."""
+
+    counts: Counts
+    values: tuple[Counts, Counts]
+
+    def worth(self, seat: int, share: Counts) -> int:
+        """Return what a share is worth to a seat."""
+        return sum(units * value for units, value in zip(share, self.values[seat], strict=True))
+
+    def rest(self, share: Counts) -> Counts:
+        """Return what a share leaves of the pool."""
+        return tuple(held - taken for held, taken in zip(self.counts, share, strict=True))
+
+
+class Message(NamedTuple):
+    """One message: its words as the other seat is told them, and what it does."""
+
+    said: str
+    act: Act
+    share: Counts = ()  # of an offer: what its seat would take
+    cut: bool = False  # it was longer than is allowed
+
+
+@lru_cache(maxsize=4096)
+def valuations(counts: Counts, total: int) -> tuple[Counts, ...]:
+    """Return all values per item, whole numbers from 0, at which the pool is worth ``total``."""
+    if len(counts) == 1:
+        return ((total // counts[0],),) if total % counts[0] == 0 else ()
+    return tuple(
+        (value, *others)
+        for value in range(total // counts[0] + 1)
+        for others in valuations(counts[1:], total - value * counts[0])
+    )
+
+
+def _opposed(one: Counts, other: Counts) -> bool:
+    """Return whether every kind is worth something to a seat, and some kind to both."""
+    pairs = list(zip(one, other, strict=True))
+    return all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
+
+
+@lru_cache(maxsize=64)
+def pools(kinds: int, most: int, total: int) -> tuple[Counts, ...]:
+    """Return all pools of 1 to ``most`` items of each kind that two seats can value so.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    found = tuple(
+        counts
+        for counts in itertools.product(range(1, most + 1), repeat=kinds)
+        if any(
+            _opposed(one, other)
+            for one, other in itertools.product(valuations(counts, total), repeat=2)
+        )
+    )
+    if not found:
+        raise ConfigError(
+            f"{NAME}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
+            f"to both seats; write total={kinds * most}."
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bank:
+    """The numbered scenarios from which a play draws one; number and bank alone settle each."""
+
+    kinds: int
+    most: int
+    total: int
+    scenarios: int
+    bank: int
+
+    def check(self) -> None:
+        """Refuse numbers that make no scenario.
+
+        Raises:
+            ConfigError: one is out of range, or no scenario has these.
+        """
+        for option, low, high in (
+            ("kinds", 2, len(KINDS)),
+            ("most", 1, 5),
+            ("total", 2, 20),
+            ("scenarios", 1, 100_000),
+            ("bank", 0, 2**31 - 1),
+        ):
+            check_range(f"{NAME}: {option}", getattr(self, option), low, high)
+        pools(self.kinds, self.most, self.total)
+
+    def scenario(self, number: int) -> Scenario:
+        """Return a scenario of the bank: a pool, then values of both seats, drawn uniformly."""
+        known = pools(self.kinds, self.most, self.total)
+        stream = Stream.from_seed(self.bank).child(f"{NAME} {self.kinds} {self.most} {self.total}")
+        stream = stream.child(number)
+        counts = known[stream.integer(0, len(known))]
+        every = valuations(counts, self.total)
+        for draw in itertools.count(1, 2):
+            one, other = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
+            if _opposed(one, other):
+                return Scenario(counts, (one, other))
+        raise AssertionError  # a count has no end
+
+    def every(self) -> Iterator[Scenario]:
+        """Yield all scenarios of the bank."""
+        return map(self.scenario, range(self.scenarios))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A position: the scenario and the messages so far, of seats 0 and 1 in turn."""
+
+    scenario: Scenario
+    limit: int  # messages of both seats together
+    said: tuple[Message, ...] = ()
+
+    @property
+    def seat(self) -> int:
+        """The seat whose message is wanted."""
+        return len(self.said) % 2
+
+    @property
+    def done(self) -> bool:
+        """Whether an offer was accepted, the talks were broken off, or no message is left."""
+        over = bool(self.said) and self.said[-1].act in ("accept", "reject")
+        return over or len(self.said) >= self.limit
+
+    @property
+    def left(self) -> int:
+        """How many messages of both seats together are left."""
+        return self.limit - len(self.said)
+
+    def offer_of(self, seat: int) -> Counts | None:
+        """Return what a seat would take by its last offer, which stands until its next one."""
+        own = (one.share for one in reversed(self.said[seat::2]) if one.act == "offer")
+        return next(own, None)
+
+    def after(self, message: Message) -> Table:
+        """Return the position after a message; an acceptance needs an offer of the other seat."""
+        if message.act == "accept" and self.offer_of(1 - self.seat) is None:
+            message = message._replace(act="nothing")
+        return replace(self, said=(*self.said, message))
+
+    def shares(self) -> tuple[Counts, Counts] | None:
+        """Return what seats 0 and 1 have got; None without an agreement."""
+        if not self.said or self.said[-1].act != "accept":
+            return None
+        proposer = len(self.said) % 2  # who has not sent the last message
+        share = self.offer_of(proposer)
+        assert share is not None
+        rest = self.scenario.rest(share)
+        return (rest, share) if proposer else (share, rest)
+
+    def worth(self) -> tuple[int, int]:
+        """Return what seats 0 and 1 have got, in points; nothing without an agreement."""
+        shares = self.shares()
+        if shares is None:
+            return (0, 0)
+        return self.scenario.worth(0, shares[0]), self.scenario.worth(1, shares[1])

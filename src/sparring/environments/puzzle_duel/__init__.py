@@ -1,0 +1,150 @@
+"""Puzzle duel: a proposer writes puzzles of arithmetic, and a solver solves them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.options import check_range
+from sparring.environments.puzzle_duel.puzzles import Limits, Style
+from sparring.environments.puzzle_duel.rules import Duel, Payoff, Position, Setting
+from sparring.environments.puzzle_duel.wording import WORDS, rules_text
+from sparring.errors import ConfigError
+from sparring.rng import Stream
+
+
+class PuzzleDuel:
+    """The duel as a value: who plays, for what, and from which starts."""
+
+    name = "puzzle_duel"
+    counted = "sets"
+    roles = ("proposer", "solver")
+    num_seats = 2
+    made_by: dict[str, Any] | None = None
+
+    def __init__(
+        self, setting: Setting, *, largest: int, allowed: int, sets: int, bank: int
+    ) -> None:
+        self.setting, self.style, self.brief = setting, setting.style, setting.style == "brief"
+        self.largest, self.allowed, self.sets, self.bank = largest, allowed, sets, bank
+        self.max_turns = 2 * setting.rounds
+        self.zero_sum = setting.payoff == "duel"
+        self.utility_sum = 0.0 if self.zero_sum else None
+        self.max_utility = float(setting.rounds)
+        self.min_utility = -self.max_utility if self.zero_sum else -1.0
+        self.rules = rules_text(setting)
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief style, sorted."""
+        highest = max(self.largest, self.setting.limits.most)
+        return tuple(sorted({*WORDS, *map(str, range(1, highest + 1))}))
+
+    def reset(self, stream: Stream) -> Duel:
+        """Return a play from one of the bank's sets of numbers, all equally likely."""
+        return Duel(self.setting, Position(allowed=self._set(stream.integer(0, self.sets))))
+
+    def _set(self, index: int) -> tuple[int, ...]:
+        """Return one of the bank's sets of numbers, ascending."""
+        own = Stream.from_seed(self.bank).child("puzzle_duel").child(index)
+        left = list(range(1, self.largest + 1))
+        drawn = [left.pop(own.integer(place, len(left))) for place in range(self.allowed)]
+        return tuple(sorted(drawn))
+
+    def start_of(self, play: Duel) -> Hashable:
+        """Return the numbers that puzzles may use, which chance has drawn."""
+        return play.position.allowed
+
+    def starts(self) -> frozenset[Hashable]:
+        """Return all starts of the bank."""
+        return frozenset(self._set(index) for index in range(self.sets))
+
+    def stake(self, play: Duel, seat: int) -> float:
+        """Return what a seat can lose: its rounds left in "duel", else 1."""
+        left = self.setting.rounds - len(play.position.solved)
+        return float(left) if self.zero_sum else 1.0
+
+    def other_bank(self) -> dict[str, Any]:
+        """Return options that make the same duel with another bank."""
+        made = self.made_by["options"] if self.made_by is not None else {}
+        return {**made, "bank": BANKS - 1 - self.bank, "sets": OTHERS}
+
+
+def puzzle_duel(
+    *,
+    numbers: int = 3,
+    largest: int = 9,
+    most: int = 99,
+    allowed: int = 4,
+    rounds: int = 1,
+    payoff: Payoff = "frontier",
+    easy: float = 0.5,
+    sets: int = 64,
+    bank: int = 0,
+    style: Style = "brief",
+) -> PuzzleDuel:
+    """Puzzle duel for 2 seats: the proposer writes puzzles of arithmetic, the solver solves them.
+
+    A round: the proposer writes numbers, a target, and a proof that the target can be reached; the
+    solver is told the puzzle, never the proof, and writes a solution. Proofs and solutions are
+    expressions that use each number of the puzzle exactly once, with +, -, * and brackets; they are
+    checked exactly, and any text is a reply. A reply of the proposer that is no valid puzzle ends
+    the play, and it loses. In full style a puzzle is written
+    ``<puzzle>3 5 7 -> 22</puzzle><proof>3*5+7</proof>`` and a solution
+    ``<solution>3*5+7</solution>``, with any text around them; the last pair of tags counts. In
+    brief style a reply is words and nothing else: "3 5 7 target 22 proof 3 * 5 + 7", then
+    "3 * 5 + 7".
+
+    Chance draws the numbers that puzzles of a play may use from a bank; nothing else is random.
+
+    Mathematics:
+        of a round, for the proposer and the solver:
+        duel:      solved (-1, 1), not solved (0, 0); invalid (-L, L), L the rounds left, this one
+                   included
+        frontier:  solved (easy, 1), not solved (1, 0); invalid (-1, 0)
+    Pitfalls: In "duel" an invalid puzzle costs no more than a solved one, so a proposer learns to
+    be valid only where the solver sometimes fails. One play tries a puzzle once: whether it is at
+    the edge of what the solver can do shows in the mean over plays only. Held-out starts are other
+    sets of numbers; small puzzles of theirs may also arise from the sets that training met.
+
+    Args:
+        numbers: most numbers of a puzzle, 2 to 6; the fewest are 2.
+        largest: largest number that a puzzle may use, 2 to 99; the smallest is 1.
+        most: largest target, at least ``numbers`` times ``largest`` and at most 9,999; the smallest
+            is 1.
+        allowed: how many different numbers puzzles of one play may use, also repeatedly: 2 to
+            ``largest``.
+        rounds: rounds per play, 1 to 16; roles stay as they are.
+        payoff: "duel": zero-sum; "frontier": the proposer is paid for every valid puzzle, most for
+            one that is not solved.
+        easy: what a solved puzzle pays the proposer in "frontier", 0 to 1.
+        sets: how many sets of allowed numbers the bank has, 1 to 100,000.
+        bank: seed of the bank.
+        style: wording, "brief" for tiny models, "full" for language models.
+
+    Raises:
+        ConfigError: a number out of range.
+
+    Reference: Zhao et al., "Absolute Zero: Reinforced self-play reasoning with zero data", 2025
+    (proposer and solver, with an exact check; there, programs).
+    """
+    check_range("puzzle_duel: numbers", numbers, 2, 6)
+    check_range("puzzle_duel: largest", largest, 2, 99)
+    check_range("puzzle_duel: allowed", allowed, 2, largest)
+    check_range("puzzle_duel: rounds", rounds, 1, 16)
+    check_range("puzzle_duel: easy", easy, 0, 1)
+    check_range("puzzle_duel: sets", sets, 1, 100_000)
+    check_range("puzzle_duel: bank", bank, 0, BANKS - 1)
+    if not numbers * largest <= most <= 9999:
+        raise ConfigError(
+            f"puzzle_duel: most={most} must be at least numbers * largest = {numbers * largest}, "
+            f"so that every sum is a target, and at most 9999; write most={numbers * largest}."
+        )
+    setting = Setting(
+        limits=Limits(numbers=numbers, most=most),
+        rounds=rounds,
+        payoff=payoff,
+        easy=float(easy),
+        style=style,
+    )
+    return PuzzleDuel(setting, largest=largest, allowed=allowed, sets=sets, bank=bank)

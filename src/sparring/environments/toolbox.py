@@ -1,0 +1,187 @@
+"""Tools that seats may call: a calculator with a grammar of its own, and a search in full text.
+
+What is computed or found is a function of the arguments alone; whatever a model writes is data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from fractions import Fraction
+from functools import lru_cache
+from threading import Lock
+
+from sparring.errors import GameError
+
+__all__ = ["ToolError", "calculate", "search"]
+
+LONGEST = 200  # characters of an expression
+DEEPEST = 20  # parentheses and signs within one another
+LARGEST = 10**15  # a number, its numerator and its denominator stay below
+DECIMALS = 6  # places of a result that is no whole number
+QUERY, WORDS, WORD = 400, 16, 40  # what is read of a query: characters, words, letters of a word
+MOST = 20  # documents found at most
+_TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
+_WORD = re.compile(r"[^\W_]+")
+
+
+class ToolError(Exception):
+    """A call that cannot be answered; its text is what the caller is told."""
+
+
+def calculate(expression: str) -> str:
+    """Return the value of an expression of numbers, + - * / and parentheses.
+
+    It is computed exactly, as a fraction. A whole number is written as one; any other is rounded to
+    6 places.
+
+        sum = product (("+" | "-") product)*
+        product = factor (("*" | "/") factor)*
+        factor = "-" factor | "+" factor | "(" sum ")" | number
+
+    Args:
+        expression: at most 200 characters and 20 levels; every number and result below 10**15.
+
+    Raises:
+        ToolError: it is none, too long or deep, divides by zero, or a number is too large.
+    """
+    reader = _Reader(_tokens(expression))
+    value = reader.sum(0)
+    if reader.next is not None:
+        raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
+    if value.denominator == 1:
+        return str(value.numerator)
+    places = 10**DECIMALS
+    whole, rest = divmod(round(abs(value) * places), places)
+    text = f"{whole}.{rest:0{DECIMALS}d}".rstrip("0").rstrip(".")
+    return f"-{text}" if value < 0 and text != "0" else text
+
+
+def _tokens(expression: str) -> list[str]:
+    """Return the numbers and signs of an expression."""
+    if len(expression) > LONGEST:
+        raise ToolError(f"The expression is longer than {LONGEST} characters.")
+    found, place, text = [], 0, expression.strip()
+    while place < len(text):
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise ToolError("The calculator knows numbers, + - * / and parentheses only.")
+        found.append(match[1] or match[2])
+        place = match.end()
+    return found
+
+
+class _Reader:
+    """Reads tokens by recursive descent."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens, self.place = tokens, 0
+
+    @property
+    def next(self) -> str | None:
+        """The token to be read next; None at the end."""
+        return self.tokens[self.place] if self.place < len(self.tokens) else None
+
+    def take(self) -> str | None:
+        """Return the next token and go on."""
+        token = self.next
+        self.place += 1
+        return token
+
+    def sum(self, depth: int) -> Fraction:
+        """Read terms with + and - between."""
+        value = self.product(depth)
+        while self.next in ("+", "-"):
+            sign = self.take()
+            other = self.product(depth)
+            value = _bounded(value + other if sign == "+" else value - other)
+        return value
+
+    def product(self, depth: int) -> Fraction:
+        """Read factors with * and / between."""
+        value = self.factor(depth)
+        while self.next in ("*", "/"):
+            sign = self.take()
+            other = self.factor(depth)
+            if sign == "/" and not other:
+                raise ToolError("The calculator cannot divide by zero.")
+            value = _bounded(value * other if sign == "*" else value / other)
+        return value
+
+    def factor(self, depth: int) -> Fraction:
+        """Read a number, a sign before a factor, or a sum in parentheses."""
+        if depth > DEEPEST:
+            raise ToolError(f"The expression has more than {DEEPEST} levels.")
+        token = self.take()
+        if token in ("-", "+"):
+            value = self.factor(depth + 1)
+            return -value if token == "-" else value
+        if token == "(":
+            value = self.sum(depth + 1)
+            if self.take() != ")":
+                raise ToolError("A parenthesis is not closed.")
+            return value
+        if token is None or not token[0].isdigit():
+            raise ToolError("The calculator cannot read this; write an expression such as 2*(3+4).")
+        return _bounded(Fraction(token))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    """Return a number that is not too large."""
+    if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
+        raise ToolError("The numbers are too large for the calculator.")
+    return value
+
+
+def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, ...]:
+    """Return the documents of a library that have words of a query, the best first.
+
+    Documents are ranked by BM25; equal ones stand in the library's order. Only the letters and
+    digits of a query count: 16 words of its first 400 characters, 40 letters of each. No sign in it
+    means anything.
+
+    Args:
+        library: the documents.
+        query: words, any of which may be found.
+        limit: most documents returned, 1 to 20.
+
+    Raises:
+        GameError: Python's SQLite was built without FTS5.
+    """
+    words = tuple(word[:WORD].lower() for word in _WORD.findall(query[:QUERY])[:WORDS])
+    if not words or not library:
+        return ()
+    return _index(tuple(library), os.getpid()).find(words, max(1, min(limit, MOST)))
+
+
+class _Index:
+    """A library in memory; never part of a play, and of one process alone."""
+
+    def __init__(self, library: tuple[str, ...]) -> None:
+        self.library, self.lock = library, Lock()
+        self.database = sqlite3.connect(":memory:", check_same_thread=False)
+        try:
+            self.database.execute("CREATE VIRTUAL TABLE documents USING fts5(body)")
+        except sqlite3.OperationalError as error:
+            raise GameError(
+                f"The search asks for SQLite with FTS5, and Python's here has none ({error}); "
+                "install a Python whose sqlite3 has it."
+            ) from None
+        rows = [(number, text) for number, text in enumerate(library)]
+        self.database.executemany("INSERT INTO documents(rowid, body) VALUES (?, ?)", rows)
+
+    def find(self, words: tuple[str, ...], limit: int) -> tuple[str, ...]:
+        """Return the documents that have any of some words, which are letters and digits only."""
+        query = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
+        asked = "SELECT rowid FROM documents WHERE documents MATCH ? ORDER BY rank, rowid LIMIT ?"
+        with self.lock, closing(self.database.execute(asked, (query, limit))) as rows:
+            return tuple(self.library[row[0]] for row in rows.fetchall())
+
+
+@lru_cache(maxsize=128)
+def _index(library: tuple[str, ...], process: int) -> _Index:
+    """Return the index of a library, made once in a process."""
+    return _Index(library)

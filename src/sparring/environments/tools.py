@@ -1,0 +1,297 @@
+"""Tools: an environment whose seats may search and calculate before each move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sparring import registry
+from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.options import check_range
+from sparring.environments.tool_calls import NONE, SIGNS, called, found, result, written
+from sparring.environments.toolbox import MOST
+from sparring.errors import ConfigError, GameError, quoted
+from sparring.rng import Stream
+from sparring.types import Observation
+
+Style = Literal["brief", "full"]
+UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move
+NUMBERS = 99  # the largest result in brief style
+_KEPT = ("min_utility", "max_utility", "zero_sum", "utility_sum", "cooperative", "style")
+
+
+class WithTools:
+    """Another environment's rules, with calls before each move.
+
+    Attributes:
+        inner: the environment that is played.
+        calls: most calls of a seat before each of its moves.
+        results: most documents that a search gives.
+        cost: what a call costs the seat that makes it.
+        numbers: the largest whole number that the brief calculator says.
+    """
+
+    def __init__(
+        self, inner: Any, *, calls: int, results: int, cost: float = 0.0, numbers: int = NUMBERS
+    ) -> None:
+        self.inner, self.calls, self.results, self.cost = inner, calls, results, cost
+        self.numbers = numbers
+        self.brief: bool = inner.brief
+        for name in _KEPT:
+            setattr(self, name, getattr(inner, name))
+        self.name = f"tools_{inner.name}"
+        self.roles, self.num_seats, self.teams = inner.roles, inner.num_seats, teams_of(inner)
+        self.max_turns = inner.max_turns * (calls + 1)
+        if cost:
+            self.min_utility = inner.min_utility - cost * calls * inner.max_turns
+            self.zero_sum, self.utility_sum, self.cooperative = False, None, False
+        self.rules = "\n\n".join(p for p in (getattr(inner, "rules", ""), self.forms(True)) if p)
+        if hasattr(inner, "starts"):
+            self.starts = inner.starts
+
+    def reset(self, stream: Stream) -> ToolPlay:
+        """Return a fresh play of the environment that is played."""
+        return ToolPlay(self, self.inner.reset(stream))
+
+    def start_of(self, play: ToolPlay) -> Any:
+        """Return what tells a start of the environment that is played from another."""
+        return self.inner.start_of(play.inner)
+
+    def other_bank(self) -> dict[str, Any] | None:
+        """Return options that make the same with another bank of starts."""
+        options, made = self.inner.other_bank(), getattr(self, "made_by", None)
+        if options is None or made is None:
+            return None
+        environment = {"name": self.inner.made_by["name"], "options": options}
+        return {**made["options"], "environment": environment}
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return every word of the brief style."""
+        own = {"search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1))}
+        return tuple(sorted({*self.inner.vocabulary(), *own}))
+
+    def forms(self, library: bool) -> str:
+        """Return what a seat is told of its tools, in full style."""
+        searching = f"<search>words</search> finds up to {self.results} notes in a library; "
+        return (
+            f"Before each move you may use tools, {self.calls} calls at most, one a reply: "
+            f"{searching if library else ''}<calculate>2*(3+4)</calculate> computes. The result of "
+            "a call is told to you alone."
+        )
+
+
+class ToolPlay:
+    """A play with a tool loop around each move of each seat."""
+
+    def __init__(self, rules: WithTools, inner: Any) -> None:
+        self.rules, self.inner = rules, inner
+        self.made: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
+        self.held: dict[int, str] = {}  # moves that wait for the other seats' calls
+        self.met: tuple[int, ...] = ()  # seats that know of the tools
+        # calls and answers before moves that were made, one tuple a move
+        self.past: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
+        self.spent = (0,) * rules.num_seats  # calls
+
+    def clone(self) -> ToolPlay:
+        """Return an independent copy.
+
+        Raises:
+            GameError: plays of the environment that is played cannot be copied.
+        """
+        if not hasattr(self.inner, "clone"):
+            raise GameError(f"{self.rules.name}: plays of {self.rules.inner.name} have no clone.")
+        copy = type(self)(self.rules, self.inner.clone())
+        copy.made, copy.held, copy.met = dict(self.made), dict(self.held), self.met
+        copy.past, copy.spent = self.past, self.spent
+        return copy
+
+    def redeal(self, stream: Stream) -> None:
+        """Draw all chance from here on from another stream."""
+        if hasattr(self.inner, "redeal"):
+            self.inner.redeal(stream)
+
+    @property
+    def done(self) -> bool:
+        """Whether it is over."""
+        return bool(self.inner.done)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far, less what calls cost."""
+        paid, cost = tuple(self.inner.returns), self.rules.cost
+        if not cost:
+            return paid
+        return tuple(value - cost * spent for value, spent in zip(paid, self.spent, strict=True))
+
+    def due(self) -> tuple[int, ...]:
+        """Return the seats that are due to move and have not said their move yet."""
+        return tuple(seat for seat in self.inner.due() if seat not in self.held)
+
+    def legal(self, seat: int) -> None:
+        """Return None: any text, as a call is one."""
+        return
+
+    def left(self, seat: int) -> int:
+        """Return how many calls a seat has left before its move."""
+        return self.rules.calls - len(self.made.get(seat, ()))
+
+    def library(self, seat: int) -> tuple[str, ...]:
+        """Return the documents that a seat may search; none where the play has none."""
+        held = getattr(self.inner, "library", None)
+        return () if held is None else tuple(held(seat))
+
+    def observe(self, seat: int) -> Observation:
+        """Return the answer to the last call; before the first, what the play itself tells."""
+        made = self.made.get(seat, ())
+        seen: Observation = self.inner.observe(seat)
+        calls = (*self.past[seat], made)
+        key = f"{seen.key} | {calls}" if any(calls) else seen.key
+        if not made:
+            told = seen.told
+            if not self.rules.brief and seat not in self.met:
+                forms = self.rules.forms(bool(self.library(seat)))
+                told = f"{told}\n\n{forms}" if told else forms
+            return seen._replace(told=told, key=key)
+        answer, ask, left = made[-1][1], seen.ask, self.left(seat)
+        if self.rules.brief:
+            return seen._replace(
+                told=answer if left else f"{answer} spent", key=key, view=answer, fresh=False
+            )
+        ask = f"Calls left: {left}.{' ' if ask else ''}{ask}"
+        return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
+
+    def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
+        """Return the call in a reply, else the move in it.
+
+        Where it has neither, a mark that it could not be read while calls are left, then None.
+        """
+        left = self.left(seat)
+        call = called(reply, brief=self.rules.brief) if left else None
+        if call is not None:
+            return written(*call, brief=self.rules.brief)
+        legal = self.inner.legal(seat)
+        move = read_reply(self.inner, seat, legal, reply, exact)
+        if move is not None and (legal is None or move in legal):
+            return move
+        return UNREAD if left else None
+
+    def step(self, replies: Mapping[int, str]) -> None:
+        """Answer the calls, and go on with the moves once all of them are in."""
+        self.made, self.held = dict(self.made), dict(self.held)
+        for seat, reply in replies.items():
+            if seat not in self.due():
+                raise GameError(f"{self.rules.name}: seat {seat} is not due.")
+            read = self.read(seat, reply, True)
+            call = called(reply, brief=self.rules.brief) if self.left(seat) else None
+            if read is None:
+                raise GameError(f"{self.rules.name}: {quoted(reply)} has no move of seat {seat}.")
+            if call is None and read != UNREAD:
+                self.held[seat] = read
+                continue
+            answer = self._answer(seat, call)
+            self.made[seat] = (*self.made.get(seat, ()), (read, answer))
+            self._count(seat)
+        if self.held and not self.due():
+            self._move()
+
+    def _count(self, seat: int) -> None:
+        """Count a call of a seat."""
+        spent = list(self.spent)
+        spent[seat] += 1
+        self.spent = tuple(spent)
+
+    def _move(self) -> None:
+        """Go on in the play with the moves of all seats that were due."""
+        past, moves = list(self.past), self.held
+        for seat in moves:
+            past[seat] = (*past[seat], self.made.get(seat, ()))
+        self.met = tuple(sorted({*self.met, *moves}))
+        self.past, self.made, self.held = tuple(past), {}, {}
+        self.inner.step(moves)
+
+    def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
+        """Return what a call is answered; None: a reply that is neither a call nor a move."""
+        rules, library = self.rules, self.library(seat)
+        if call is None:
+            forms = rules.forms(bool(library))
+            return NONE if rules.brief else f"Your reply holds neither a call nor a move. {forms}"
+        if call[0] == "search":
+            return found(library, call[1], limit=rules.results, brief=rules.brief)
+        return result(*call, most=rules.numbers if rules.brief else None)
+
+    def sample(self, seat: int, stream: Stream) -> str:
+        """Return a sum to calculate, or a move at random, each as often."""
+        if self.left(seat) and stream.uniform(0) < 0.5:
+            one, two = (stream.integer(number, 10) for number in (1, 2))
+            given = f"{one} {two}" if self.rules.brief else f"{one}+{two}"
+            return written(
+                "add" if self.rules.brief else "calculate", given, brief=self.rules.brief
+            )
+        return random_reply(self.inner, seat, self.inner.legal(seat), stream.child("move"))
+
+
+def tools(
+    *,
+    environment: dict[str, Any] | None = None,
+    calls: int = 3,
+    results: int = 3,
+    cost: float = 0.0,
+    style: Style = "brief",
+) -> WithTools:
+    """Another environment whose seats may search and calculate before each move.
+
+    A reply that is a call is answered to that seat alone, and the same seat is due again; any other
+    reply is its move. Seats that move at once wait for one another's calls. A call is a turn of its
+    own. In full style the calls are ``<search>words</search>`` and
+    ``<calculate>2*(3+4)</calculate>``; the first in a reply counts, and nothing else in that reply.
+    In brief style a reply is a call and nothing else: ``search ada box``, ``add 3 4``,
+    ``subtract``, ``multiply``, ``divide``; the calculator then says whole numbers of 0 to 99, and
+    "none" for all others. A reply that is neither a call nor a move spends a call and gets a word
+    back. When the calls are spent a reply is a move or illegal.
+
+    The search looks into ``play.library(seat)``, the documents of the play, where it has that
+    method; the environment ``lookups`` is made so.
+
+    Mathematics:
+        turns <= (calls + 1) * turns of the environment
+        return = return of the environment - cost * calls made
+
+    Pitfalls: moves whose words begin like a call ("add ...") cannot be said while calls are left.
+    Nothing can search the rules, so there are no exact figures, oracles or solvers.
+
+    Args:
+        environment: what is played: {name: ..., options: {...}}; by default tic_tac_toe.
+        calls: most calls of a seat before each of its moves, 1 to 50.
+        results: most documents that a search gives, 1 to 20.
+        cost: what a call costs the seat that makes it, 0 to 1.
+        style: wording of the environment where it has that option and names none, "brief" for tiny
+            models, "full" for language models. The tools are worded as the environment is.
+
+    Raises:
+        ConfigError: a number out of range, or ``environment`` is no name with options.
+        UnknownNameError: no such environment, or option of it.
+
+    Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
+    2210.03629.
+    """
+    check_range("tools: calls", calls, 1, 50)
+    check_range("tools: results", results, 1, MOST)
+    check_range("tools: cost", cost, 0.0, 1.0)
+    inner = _made({"name": "tic_tac_toe"} if environment is None else environment, style)
+    return WithTools(inner, calls=calls, results=results, cost=cost)
+
+
+def _made(given: dict[str, Any], style: Style) -> Any:
+    """Return the environment that is played, in a style if it has several."""
+    from sparring.environments.catalogue import make_game  # it finds this plug-in by name
+
+    name, options = given.get("name"), given.get("options", {})
+    apart = set(given) - {"name", "options"}
+    if not isinstance(name, str) or not isinstance(options, Mapping) or apart:
+        raise ConfigError(
+            f"tools: environment={quoted(given)} is no name with options; write "
+            "environment={name: tic_tac_toe, options: {}}."
+        )
+    own = registry.known("environments", name)
+    styled = not own or "style" in registry.load("environments", name).options
+    return make_game(name, options={"style": style, **options} if styled else options)

@@ -1,0 +1,194 @@
+"""Questions that take several searches in a library, and a calculator."""
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.catalogue import from_spec, make_game
+from sparring.environments.lookups import lookups
+from sparring.environments.lookups.rules import Library, Question, Questions, library
+from sparring.environments.spec import spec_of
+from sparring.errors import ConfigError, GameError
+from sparring.measure.starts import Met, columns
+from sparring.rng import Stream
+from sparring.testing import check_environment
+from sparring.types import EnvironmentSpec
+
+HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))
+
+
+def by_hand(style="brief", **options):
+    """Return a play about the library above."""
+    game = lookups(style=style, **options)
+    course = game.reset(Stream.from_seed(0))
+    course.inner = Question(game.inner, HAND)
+    return course
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"style": "full"}, {"hops": 1, "terms": 1, "calls": 1}, {"terms": 3, "things": 3, "cost": 0.1}, {"largest": 99, "results": 20, "things": 12}],
+)
+def test_it_keeps_what_every_environment_must(options):
+    check_environment(lookups, plays=8, **options)
+
+
+def test_a_play_by_hand_in_brief_style():
+    course, told = by_hand(), []
+    for reply in ("search ada", "search red", "search lamp", "search bob", "search blue", "search drum", "add 7 5", "answer 12"):
+        told.append(course.observe(0).text)
+        course.step({0: reply})
+    assert told == [
+        "ada plus bob",
+        "ada owns red",
+        "ada owns red ; red holds lamp",
+        "red holds lamp ; lamp weighs 7",
+        "bob owns blue",
+        "bob owns blue ; blue holds drum",
+        "blue holds drum ; drum weighs 5",
+        "12",
+    ]
+    assert course.done and course.returns == (1.0,)
+
+
+def test_a_play_by_hand_in_full_style():
+    course = by_hand("full", calls=3, cost=0.125)
+    assert course.observe(0).told.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
+    told = []
+    for reply in ('I search "<search>Ada\'s box</search>"', "Now what?", "<calculate>7+5</calculate>", "So <answer>1</answer>, no: <answer> 12 </answer>."):
+        course.step({0: course.read(0, reply)})
+        told.append(None if course.done else course.observe(0).told)
+    assert told[0] == "Found: Ada owns the red box. Bob owns the blue box."
+    assert told[1].startswith("Your reply holds neither a call nor a move.") and told[2] == "The result is 12."
+    assert course.returns == (1.0 - 3 * 0.125,)
+
+
+@pytest.mark.parametrize(("answer", "paid"), [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)])
+def test_an_answer_is_checked_digit_by_digit(answer, paid):
+    course = by_hand("full")
+    course.step({0: f"<answer>{answer}</answer>"})
+    assert course.done and course.returns == (paid,)
+
+
+@pytest.mark.parametrize(
+    ("hops", "brief", "full", "documents"),
+    [
+        (1, "lamp plus drum", "What is the weight of the lamp plus the weight of the drum?", 2),
+        (2, "red plus blue", "What is the weight of the thing in the red box plus the weight of the thing in the blue box?", 4),
+        (3, "ada plus bob", "What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?", 6),
+    ],
+)
+def test_where_the_way_begins(hops, brief, full, documents):
+    start = Library(*(getattr(HAND, part) for part in ("people", "boxes", "things", "weights")), hops, (0, 1))
+    assert (start.question("brief"), start.question("full"), start.answer) == (brief, full, 12)
+    assert [len(start.documents(style)) for style in ("brief", "full")] == [documents, documents]
+
+
+HARD = ["", " ", "search", "answer", "answer 1 2", "search " + '"' * 99, "search '; DROP TABLE documents; --", "search \x00", "search \ud800", "x" * 99_999, "🦆", "<answer>"]
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize("reply", HARD)
+def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
+    course = by_hand(style, calls=1)
+    course.step({0: course.read(0, reply, True)})
+    assert course.left(0) == 0 and not course.done and len(course.observe(0).text) < 700
+    assert course.read(0, reply, True) is None
+    with pytest.raises(GameError, match="no move"):
+        course.step({0: reply})
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 99), st.integers(1, 3), st.integers(1, 3))
+def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, things, largest, hops, terms):
+    start = library(bank, number, things, largest, hops, min(terms, things))
+    facts = {}
+    for document in start.documents("brief"):
+        one, _, two = document.split()
+        assert facts.setdefault(one, two) == two
+    total = 0
+    for name in start.names():
+        for _ in range(hops):
+            name = facts[name]
+        total += int(name)
+    assert total == start.answer and len(set(start.names())) == min(terms, things)
+    assert all(1 <= weight <= largest for weight in start.weights)
+
+
+def test_a_start_is_a_function_of_bank_and_number():
+    one, other = library(3, 5, 6, 9, 2, 1), library(4, 5, 6, 9, 2, 1)
+    assert one == library.__wrapped__(3, 5, 6, 9, 2, 1)
+    assert one != other
+    assert len(make_game("lookups", options={"libraries": 300}).starts()) == 300
+
+
+def test_plays_carry_no_database():
+    course = by_hand()
+    course.step({0: "search ada"})
+    again = pickle.loads(pickle.dumps(course))
+    again.step({0: "search red"})
+    assert again.observe(0).told == "ada owns red ; red holds lamp" and course.observe(0).told == "ada owns red"
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+def test_it_goes_to_json_and_back(style):
+    game = make_game("lookups", options={"hops": 2, "style": style, "bank": 7})
+    spec = spec_of(game)
+    kept = json.loads(json.dumps({field: getattr(spec, field) for field in ("name", "options", "illegal", "label", "version")}))
+    again = from_spec(EnvironmentSpec(**kept))
+    for seed in range(5):
+        one, two = game.reset(Stream.from_seed(seed)), again.reset(Stream.from_seed(seed))
+        assert one.observe(0) == two.observe(0) and game.start_of(one) == again.start_of(two)
+
+
+def test_skill_is_measured_on_libraries_that_training_never_met():
+    class Config:
+        environments = (type("Section", (), {"weight": 1.0}),)
+        warmup = type("Warmup", (), {"updates": 0, "games": 0})
+        rollout = type("Rollout", (), {"starts": 0})
+        seed = 0
+
+    game = make_game("lookups", options={"libraries": 64})
+    unseen, seen = columns(game, Met(Config, [game]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    known = game.starts()
+    for number in range(50):
+        stream = Stream.from_seed(number)
+        fresh = unseen.game.reset(unseen.deal(stream, number))
+        assert unseen.game.start_of(fresh) not in known
+        assert seen.game.start_of(seen.game.reset(seen.deal(stream, number))) in known
+
+
+def test_the_vocabulary_covers_random_play_and_random_play_copies():
+    game = make_game("lookups", options={"hops": 2, "terms": 2})
+    words = set(game.vocabulary())
+    assert list(game.vocabulary()) == sorted(words)
+    for seed in range(100):
+        course, draws, told = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed), set()
+        while not course.done:
+            told |= set(course.observe(0).text.split())
+            reply = course.sample(0, draws.child(course.left(0)))
+            assert told <= words and set(reply.split()) <= words
+            assert course.left(0) == 0 or set(reply.split()[1:]) <= told
+            course.step({0: reply})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"hops": 0}, {"hops": 4}, {"terms": 4}, {"terms": 3, "things": 2}, {"things": 13}, {"largest": 0}, {"calls": 51}, {"results": 0}, {"libraries": 0}, {"bank": -1}, {"cost": 2.0}],
+)
+def test_wrong_options_are_refused(options):
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        make_game("lookups", options=options)
+
+
+def test_the_task_alone_takes_one_answer():
+    sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
+    course = Questions(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
+    course.step({0: f"answer {course.start.answer}"})
+    assert course.returns == (1.0,)
+    with pytest.raises(GameError, match="no answer that is due"):
+        course.step({0: "answer 1"})

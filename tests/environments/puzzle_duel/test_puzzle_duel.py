@@ -1,0 +1,173 @@
+"""Puzzle duel: plays and payoffs by hand, hard replies, starts that are held out, and the same from its spec."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.environments.catalogue import configured_game, from_spec, make_game
+from sparring.environments.puzzle_duel import puzzle_duel
+from sparring.environments.spec import spec_of
+from sparring.errors import ConfigError, GameError
+from sparring.measure.matches import play_matches
+from sparring.measure.starts import Met, columns
+from sparring.players.random import RandomAgent
+from sparring.rng import Stream
+from sparring.testing import check_environment
+from sparring.types import EnvironmentSpec
+
+ALL = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed
+VALID, RIGHT, WRONG, INVALID = "3 5 7 target 22 proof 3 * 5 + 7", "7 + 5 * 3", "3 + 5 + 7", "3 5 7 target 23 proof 3 * 5 + 7"
+
+
+def game(**options):
+    return make_game("puzzle_duel", options={**ALL, **options})
+
+
+def played(*replies, **options):
+    """Return a play after these replies, of both seats in turn."""
+    play = game(**options).reset(Stream.from_seed(0))
+    for reply in replies:
+        (seat,) = play.due()
+        play.step({seat: reply})
+    return play
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"payoff": "duel", "rounds": 3, "style": "full"},
+        {"numbers": 6, "rounds": 16, "easy": 0.0},
+        {"numbers": 2, "largest": 2, "allowed": 2, "most": 4, "sets": 1},
+        {"largest": 99, "numbers": 6, "most": 9999, "style": "full"},
+    ],
+    ids=str,
+)
+def test_it_keeps_what_every_environment_must(options):
+    check_environment(puzzle_duel, plays=10, **options)
+
+
+@pytest.mark.parametrize(
+    ("payoff", "replies", "done", "returns"),
+    [
+        ("frontier", (), False, (0.0, 0.0)),
+        ("frontier", (VALID,), False, (0.0, 0.0)),
+        ("frontier", (VALID, RIGHT), False, (0.25, 1.0)),
+        ("frontier", (VALID, WRONG), False, (1.0, 0.0)),
+        ("frontier", (VALID, WRONG, VALID, RIGHT), False, (1.25, 1.0)),
+        ("frontier", (VALID, WRONG, VALID, RIGHT, VALID, RIGHT), True, (1.5, 2.0)),
+        ("frontier", (INVALID,), True, (-1.0, 0.0)),
+        ("frontier", (VALID, WRONG, INVALID), True, (0.0, 0.0)),
+        ("duel", (VALID, RIGHT), False, (-1.0, 1.0)),
+        ("duel", (VALID, WRONG), False, (0.0, 0.0)),
+        ("duel", (INVALID,), True, (-3.0, 3.0)),
+        ("duel", (VALID, RIGHT, INVALID), True, (-3.0, 3.0)),
+        ("duel", (VALID, WRONG, INVALID), True, (-2.0, 2.0)),
+        ("duel", (VALID, WRONG) * 3, True, (0.0, 0.0)),
+    ],
+)
+def test_payoffs_by_hand(payoff, replies, done, returns):
+    play = played(*replies, payoff=payoff, rounds=3, easy=0.25)
+    assert (play.done, play.returns) == (done, returns)
+    assert play.due() == (() if done else (len(replies) % 2,))
+
+
+def test_the_solver_is_told_the_puzzle_and_never_the_proof():
+    play = played(VALID)
+    assert play.observe(1).text == "solve 3 5 7 target 22"
+    full = played("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
+    text = full.observe(1).text
+    assert "The puzzle: 3 5 7 -> 22\n" in text and "(3*5)" not in text and "I take" not in text
+
+
+def test_what_seats_are_told_in_later_rounds():
+    play = played(VALID, WRONG, rounds=2)
+    assert play.observe(0).text == "failed propose 1 2 3 4 5 6 7 8 9"
+    play.step({0: VALID})
+    assert play.observe(1).text == "failed solve 3 5 7 target 22"
+    full = played("<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>", "<solution>5*3</solution>", rounds=2, style="full")
+    assert full.returns == (0.5, 1.0)
+    assert full.observe(0).text.startswith("The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3")
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize("reply", ["", " ", "x" * 10**6, "(" * 10**5, "'; exit()", '"', "</proof><proof>", "\x00", "😀", "٣ ٥ target ١٥ proof ٣*٥", "\ud800"])
+def test_hard_replies_lose_and_nothing_else(style, reply):
+    play = played(reply, style=style)
+    assert play.done and play.returns == (-1.0, 0.0)
+    play = played("<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>" if style == "full" else "3 5 target 15 proof 3 * 5", reply, style=style)
+    assert play.done and play.returns == (1.0, 0.0)
+
+
+def test_another_seat_than_the_one_due_is_refused():
+    with pytest.raises(GameError, match=r"seats \(0,\) are due"):
+        game().reset(Stream.from_seed(0)).step({1: VALID})
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), rounds=st.integers(1, 4), payoff=st.sampled_from(["duel", "frontier"]), noise=st.text(max_size=20))
+def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, payoff, noise):
+    rules = make_game("puzzle_duel", options={"rounds": rounds, "payoff": payoff})
+    play, stream, words, turns = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), set(rules.vocabulary()), 0
+    while not play.done:
+        (seat,) = play.due()
+        said = play.sample(seat, stream.child(turns))
+        assert {*said.split(), *play.observe(seat).text.split()} - words <= {part for part in said.split() if part.startswith("-")}
+        play.step({seat: noise if stream.uniform(turns) < 0.2 else said})
+        turns += 1
+        assert all(rules.min_utility <= value <= rules.max_utility for value in play.returns)
+        assert payoff == "frontier" or sum(play.returns) == 0
+    assert turns <= rules.max_turns
+
+
+def test_random_proposers_are_valid_and_random_solvers_sometimes_right():
+    rules, random = make_game("puzzle_duel"), RandomAgent("random")
+    report = play_matches(rules, random, random, games_per_seat=200, stream=Stream.from_seed(0))
+    proposer, solver = report.seats
+    assert 0.5 <= proposer.mean_return.mean <= 1.0
+    assert 0.05 < solver.mean_return.mean < 0.6
+
+
+def test_starts_are_the_sets_of_numbers_and_others_are_held_out():
+    config = resolve({"environments": [{"name": "puzzle_duel", "options": {"largest": 6, "numbers": 2, "allowed": 3, "sets": 8}}]})
+    rules = configured_game(config.environments[0])
+    known = rules.starts()
+    assert 1 < len(known) <= 8
+    assert all(len(set(one)) == 3 and list(one) == sorted(one) and 1 <= one[0] <= one[-1] <= 6 for one in known)
+    unseen, seen = columns(rules, Met(config, [rules]))
+    assert (unseen.label, seen.label) == ("unseen", "seen")
+    for number in range(60):
+        stream = Stream.from_seed(7).child(number)
+        for column, inside in ((unseen, False), (seen, True)):
+            start = column.game.start_of(column.game.reset(column.deal(stream, number)))
+            assert (start in known) == inside
+
+
+def test_the_same_from_its_spec_by_way_of_json():
+    rules = make_game("puzzle_duel", options={"rounds": 2, "payoff": "duel", "style": "full"}, illegal={"penalty": 0.5})
+    again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(rules))))))
+    assert spec_of(again) == spec_of(rules)
+    assert (again.rules, again.max_turns, again.utility_sum, again.starts()) == (rules.rules, 4, 0.0, rules.starts())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"numbers": 1}, "numbers=1 must be at least 2"),
+        ({"largest": 1}, "largest=1 must be at least 2"),
+        ({"largest": 5, "allowed": 6}, "allowed=6 must be at least 2 and at most 5"),
+        ({"most": 20}, "write most=27"),
+        ({"most": 10_000}, "at most 9999"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"easy": 1.5}, "easy=1.5"),
+        ({"sets": 0}, "sets=0"),
+        ({"bank": -1}, "bank=-1"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, text):
+    with pytest.raises(ConfigError, match=text):
+        puzzle_duel(**options)

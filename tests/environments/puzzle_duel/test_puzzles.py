@@ -1,0 +1,143 @@
+"""Expressions and puzzles: read as Python reads them, without eval, and refused where they are none."""
+
+import ast
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sparring.environments.puzzle_duel.puzzles import (
+    LONGEST,
+    Limits,
+    Puzzle,
+    random_puzzle,
+    random_solution,
+    read_puzzle,
+    read_solution,
+    solves,
+    tagged,
+    value_of,
+    written,
+)
+from sparring.rng import Stream
+
+LIMITS = Limits(numbers=3, most=99)
+ALLOWED = (3, 5, 7)
+
+
+def python_value(text):
+    """Return the value by Python's own grammar, or None where an expression holds what ours has not."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return None
+    kinds = (ast.Expression, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Constant)
+    if not all(isinstance(node, kinds) for node in ast.walk(tree)):
+        return None
+    if any(isinstance(node, ast.Constant) and node.value > 999_999 for node in ast.walk(tree)):
+        return None  # ours are shorter
+    return eval(compile(tree, "", "eval"), {"__builtins__": {}})
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # 3 (5) looks to Python like a call
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(["3", "5", "12", "+", "-", "*", "(", ")", " "]), max_size=12).map("".join))
+@example("3 +")
+@example("()")
+@example("2-3-4")
+@example("2-3*4+5")
+@example("((2)*(3+4))-1")
+def test_an_expression_has_the_value_that_python_gives_it(text):
+    found, true = value_of(text), python_value(text)
+    assert (None if found is None else found[0]) == true
+    if found is not None:
+        assert found[1] == tuple(sorted(map(int, re.findall(r"\d+", text))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *["", " ", "3 5", "3+", "+3", "-3", "3**5", "3/5", "3.5", "(3", "3)", "()", "03", "3+05", "1_0", "1e3", "1234567", "٣+٥", "³", "3\x00", "3\u00a0+5"],
+        *["__import__('os')", "3;5", "3+5#", "'3'+'5'", "\"3\"", "(" * 10**6, "3+" * 10**6 + "3", "9" * 10**6, "3" + " " * LONGEST + "+ 5"],
+    ],
+)
+def test_what_is_no_expression_has_no_value(text):
+    assert value_of(text) is None
+
+
+def test_values_of_expressions_by_hand():
+    assert value_of("3*5+7") == (22, (3, 5, 7))
+    assert value_of("7 + 3 * 5") == (22, (3, 5, 7))
+    assert value_of("3*(5+7)") == (36, (3, 5, 7))
+    assert value_of("3-5-7") == (-9, (3, 5, 7))
+    assert value_of("3-(5-7)") == (5, (3, 5, 7))
+    assert value_of("0") == (0, (0,))
+
+
+def test_every_number_is_used_exactly_once():
+    puzzle = Puzzle((3, 3, 5), 14)
+    assert solves(puzzle, "3*3+5") and solves(puzzle, "5 + 3 * 3")
+    assert not solves(puzzle, "9+5") and not solves(puzzle, "3*3+5+3-3") and not solves(puzzle, "14") and not solves(puzzle, "3+3+5")
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@pytest.mark.parametrize(
+    ("stated", "target", "proof", "valid"),
+    [
+        ("3 5 7", "22", "3*5+7", True),
+        ("7 3 5", "22", "3 * 5 + 7", True),
+        ("3 3", "9", "3*3", True),
+        ("3 5 7", "23", "3*5+7", False),  # the proof is wrong
+        ("3 5", "22", "3*5+7", False),  # of other numbers
+        ("3 5 7", "22", "22", False),
+        ("3", "3", "3", False),  # too few
+        ("3 3 3 3", "12", "3+3+3+3", False),  # too many
+        ("3 4", "7", "3+4", False),  # 4 is not allowed
+        ("3 3", "0", "3-3", False),  # the target is too small
+        ("5 7 7", "245", "5*7*7", False),  # or too large
+        ("", "22", "3*5+7", False),
+        ("3 5 7", "", "3*5+7", False),
+        ("3 5 7", "22", "", False),
+        ("3 5 7", "22 22", "3*5+7", False),
+        ("3 five 7", "22", "3*5+7", False),
+    ],
+)
+def test_a_puzzle_is_valid_or_none(style, stated, target, proof, valid):
+    text = f"{stated} target {target} proof {proof}"
+    if style == "full":
+        text = f"Let me think <b>. <puzzle>{stated} -> {target}</puzzle> so <proof>{proof}</proof> done"
+    found = read_puzzle(text, style, ALLOWED, LIMITS)
+    assert found == (Puzzle(tuple(map(int, stated.split())), int(target)) if valid else None)
+
+
+@pytest.mark.parametrize("style", ["brief", "full"])
+@settings(max_examples=100, deadline=None)
+@given(text=st.text() | st.lists(st.sampled_from(["3", "5", "target", "proof", "<puzzle>", "</puzzle>", "->", "<proof>", "</proof>", "'", '"'])).map(" ".join))
+def test_no_text_breaks_the_reading(style, text):
+    found = read_puzzle(text, style, ALLOWED, LIMITS)
+    assert found is None or set(found.numbers) <= set(ALLOWED)
+    assert solves(Puzzle((3, 5), 15), read_solution(text, style)) in (True, False)
+
+
+def test_the_last_pair_of_tags_counts():
+    assert tagged("<a>1</a> <a>2</a>", "a") == "2"
+    assert tagged("<a><a>2</a>", "a") == "2"
+    assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
+    assert read_solution("<solution>3</solution>", "brief") == "<solution>3</solution>"
+    assert read_solution("3*5", "full") == ""
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple),
+    numbers=st.integers(2, 6),
+)
+def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
+    limits, stream = Limits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
+    puzzle, proof = random_puzzle(allowed, limits, stream)
+    assert read_puzzle(f"{written(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
+    assert read_puzzle(f"<puzzle>{written(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle
+    found = value_of(random_solution(puzzle, stream))
+    assert found is not None and found[1] == tuple(sorted(puzzle.numbers))

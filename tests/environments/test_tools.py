@@ -1,0 +1,242 @@
+"""A tool loop around each move of another environment."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring import registry
+from sparring.environments import tools as module
+from sparring.environments.base import read_reply
+from sparring.environments.catalogue import from_spec, make_game
+from sparring.environments.own import completed
+from sparring.environments.spec import spec_of
+from sparring.environments.tools import UNREAD, WithTools
+from sparring.errors import ConfigError, GameError, UnknownNameError
+from sparring.players.base import Reply
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec, play
+from sparring.testing import check_environment
+from sparring.types import Observation
+
+TTT = {"name": "tic_tac_toe"}
+FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
+
+
+def begun(**options):
+    game = make_game("tools", options=options)
+    return game, game.reset(Stream.from_seed(0))
+
+
+@pytest.mark.parametrize("options", [{}, {"calls": 1, "cost": 0.5}, {"environment": FULL}, {"environment": {"name": "kuhn_poker"}, "style": "full"}])
+def test_it_keeps_what_every_environment_must(options):
+    check_environment(registry.bind("environments", "tools", options), plays=5)
+
+
+def test_a_call_is_answered_to_that_seat_and_the_same_seat_is_due_again():
+    game, course = begun()
+    first = course.observe(0)
+    course.step({0: "add 3 4"})
+    assert course.due() == (0,) and course.observe(0).told == "7" and course.observe(0).key != first.key
+    course.step({0: "b2"})
+    assert course.due() == (1,) and "b2" in course.observe(1).text and "7" not in course.observe(1).key
+    assert game.max_turns == 9 * 4
+
+
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        ("add 3 4", "7"),
+        ("subtract 9 4", "5"),
+        ("subtract 4 9", "none"),
+        ("multiply 9 11", "99"),
+        ("multiply 10 10", "none"),
+        ("divide 8 2", "4"),
+        ("divide 8 3", "none"),
+        ("divide 8 0", "none"),
+        ("add 3", "none"),
+        ("add 1 2 3", "none"),
+        ("add", "none"),
+        ("add\t3  4", "7"),
+        ("add (1 2)", "none"),
+        ("search ada", "none"),
+        ("hello", "none"),
+        ("", "none"),
+    ],
+)
+def test_brief_calls(call, answer):
+    _, course = begun()
+    course.step({0: course.read(0, call, True)})
+    assert course.observe(0).told == answer and course.left(0) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."),
+        ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
+        ("<calculate>1+1</calculate><calculate>2+2</calculate>", "The result is 2."),
+        ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."),
+        ("<search>ada</search>", "There is no library here."),
+        ("nothing of the kind", "Your reply holds neither a call nor a move."),
+    ],
+)
+def test_full_calls(reply, answer):
+    _, course = begun(environment=FULL)
+    assert "<calculate>" in course.observe(0).told and "<search>" not in course.observe(0).told
+    course.step({0: course.read(0, reply)})
+    assert course.observe(0).told.startswith(answer) and "Calls left: 2." in course.observe(0).ask
+    course.step({0: course.read(0, "I take b2.")})
+    assert course.due() == (1,)
+
+
+def test_when_the_calls_are_spent_a_reply_is_a_move_or_none():
+    _, course = begun(calls=1)
+    course.step({0: "add 1 1"})
+    assert course.observe(0).told == "2 spent"
+    assert course.read(0, "add 1 1", True) is None and course.read(0, "zzz", True) is None
+    with pytest.raises(GameError, match="no move of seat 0"):
+        course.step({0: "add 1 1"})
+    course.step({0: "a1"})
+    with pytest.raises(GameError, match="seat 0 is not due"):
+        course.step({0: "a2"})
+    assert course.left(1) == 1
+
+
+def test_a_copy_goes_its_own_way():
+    _, course = begun(cost=0.25)
+    copy = course.clone()
+    course.step({0: "add 1 1"})
+    assert (copy.left(0), course.left(0)) == (3, 2)
+    assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
+
+
+class Pair:
+    """Two seats say a word at once; the same word pays both."""
+
+    roles, num_seats, max_turns, brief, cooperative = ("left", "right"), 2, 2, True, True
+    min_utility, max_utility = 0.0, 1.0
+
+    def vocabulary(self):
+        return ("say", "yes", "no")
+
+    def reset(self, stream):
+        return Said()
+
+
+class Said:
+    done, returns = False, (0.0, 0.0)
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def observe(self, seat):
+        return Observation(told="say", key=f"{seat}")
+
+    def legal(self, seat):
+        return ("yes", "no")
+
+    def library(self, seat):
+        return (f"the word is {'yes' if seat else 'no'}",)
+
+    def step(self, replies):
+        self.done, self.returns = True, (float(replies[0] == replies[1]),) * 2
+
+
+def test_seats_that_move_at_once_wait_for_one_anothers_calls():
+    course = WithTools(completed("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
+    course.step({0: "search word", 1: "yes"})
+    assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
+    course.step({0: "search word"})
+    course.step({0: "yes"})
+    assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
+    with pytest.raises(GameError, match="have no clone"):
+        course.clone()
+
+
+class Says:
+    renderer = None
+
+    def __init__(self, *said):
+        self.said = iter(said)
+
+    def act(self, turns):
+        return [Reply(text=next(self.said)) for _ in turns]
+
+
+def test_a_call_is_a_turn_of_its_own_in_the_record_and_what_cannot_be_read_is_penalised_at_the_end():
+    game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
+    root = Stream.from_seed(0)
+    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True))
+    (episode,) = play([spec], {"a": Says("add 2 2", "??", "b2"), "b": Says("add 1 1", "add 1 1", "add 1 1")}, retries=0)
+    assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
+        (0, "add 2 2", "ok"),
+        (0, UNREAD, "ok"),
+        (0, "b2", "ok"),
+        (1, "add 1 1", "ok"),
+        (1, "add 1 1", "ok"),
+        (1, None, "unparsable"),
+    ]
+    assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
+
+
+def test_it_is_the_same_again_from_its_spec():
+    game, _ = begun(environment={"name": "lookups", "options": {"hops": 1}}, calls=2)
+    again = from_spec(spec_of(game))
+    assert again.vocabulary() == game.vocabulary() and spec_of(again) == spec_of(game)
+    other = make_game("tools", options=game.other_bank())
+    assert other.start_of(other.reset(Stream.from_seed(0))) not in game.starts()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"calls": 0}, ConfigError, "calls"),
+        ({"results": 21}, ConfigError, "results"),
+        ({"cost": -0.1}, ConfigError, "cost"),
+        ({"environment": {}}, ConfigError, "no name with options"),
+        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no name with options"),
+        ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, match):
+    with pytest.raises(error, match=match):
+        make_game("tools", options=options)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(max_size=30) | st.sampled_from(["add 1 2", "search x", "<search>", "</calculate>", "a1", "b2", UNREAD]), max_size=30), st.booleans())
+def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
+    _, course = begun(environment=FULL if full else TTT, calls=2)
+    for reply in replies:
+        if course.done:
+            break
+        seat = course.due()[0]
+        read = read_reply(course, seat, course.legal(seat), reply, not full)
+        if read is not None:
+            assert course.read(seat, read, True) == read
+            course.step({seat: read})
+        assert course.done or course.observe(course.due()[0]).text.strip()
+
+
+def test_the_vocabulary_covers_random_play():
+    game, _ = begun()
+    words = set(game.vocabulary())
+    assert list(game.vocabulary()) == sorted(words)
+    for seed in range(30):
+        course, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed)
+        while not course.done:
+            seat = course.due()[0]
+            assert set(course.observe(seat).text.split()) <= words
+            reply = course.sample(seat, draws := draws.child(1))
+            assert set(reply.split()) <= words
+            course.step({seat: reply})
+
+
+def test_the_style_is_that_of_what_is_played():
+    assert [begun(style=style)[0].brief for style in ("brief", "full")] == [True, False]
+    assert not begun(environment=FULL)[0].brief
+    assert "Legal actions" in begun(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
+
+
+def test_the_function_is_the_plug_in():
+    assert module.tools is registry.load("environments", "tools").function

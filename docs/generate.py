@@ -105,7 +105,7 @@ def environments_page() -> str:
         "Generated from the code; names in code say *game*. Each name leads to a page with the rules, exact values, the options",
         "and a sample play; `sparring explain NAME` prints the same. *Solver* names the oracle that asks the environment's own solver.",
         "",
-        "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games are taken in turns.",
+        "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games of OpenSpiel are taken in turns.",
         "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"

@@ -46,6 +46,22 @@ def test_episodes_come_back_as_they_were(tmp_path, rollout):
     assert list(store.episodes()) == [(1, e) for e in first] + [(2, e) for e in second]
 
 
+@pytest.mark.parametrize("name", ["trial", "talk", "bargain", "lookups", "sealed_auction", "puzzle_duel"])
+def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
+    game, root = make_game(name), Stream.from_seed(2)
+    deals = [root.child("deal").child(number) for number in range(4)]
+    seats = (("random",) * game.num_seats, (True,) * game.num_seats)
+    specs = [
+        EpisodeSpec(game=game, episode_id=number, group_id=number, deal=deal, stream=root.child(number), seats=seats[0], trained=seats[1])
+        for number, deal in enumerate(deals)
+    ]
+    played, store = play(specs, {"random": random()}), EpisodeStore(tmp_path / "episodes")
+    store.append(1, played)
+    assert list(store.episodes()) == [(1, episode) for episode in played]
+    assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
+    assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (name in ("trial", "talk", "sealed_auction"))
+
+
 def without(episode, column):
     """An episode as a file that lacks a column gives it back."""
     if column == "environment":

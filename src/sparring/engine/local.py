@@ -282,7 +282,7 @@ class LocalEngine:
             for member in self.members:
                 self.drop_member(member)
             for name, version in meta["members"].items():
-                member = ref(name)
+                member = ref(name) if name else LEARNER
                 if member.kind != "snapshot":
                     raise CheckpointError(
                         f"The checkpoint {folder} names a snapshot {name!r}; its names look "

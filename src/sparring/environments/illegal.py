@@ -100,7 +100,8 @@ class IllegalRule:
         if self.payoff == "spiral":
             mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
-            mine, others = -game.stake(state, offender) - MARS_FINE, 0.0
+            stake = game.stake(state, offender) if hasattr(game, "stake") else 1.0
+            mine, others = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
             mine, others = game.min_utility, 0.0
         else:

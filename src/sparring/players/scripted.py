@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from sparring.environments.openspiel.base import State
-from sparring.players.base import Agent, TextAgent
+from collections.abc import Sequence
+from typing import Any
+
+from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
 from sparring.rng import Stream
 
 
@@ -17,12 +19,26 @@ class ScriptedAgent(TextAgent):
         super().__init__("scripted")
         self.moves, self.preference = moves, preference
 
-    def choose(self, state: State, seat: int, stream: Stream) -> str:
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Return the scripted reply of each pending turn."""
+        return [
+            Reply(text=self.choose(turn.state, turn.seat, turn.stream))
+            if hasattr(turn.state, "trail") or turn.past is None
+            else Reply(text=self._reply(len(turn.past()), turn.state.legal(turn.seat)))
+            for turn in turns
+        ]
+
+    def choose(self, state: Any, seat: int, stream: Stream) -> str:
         """Return the scripted reply for the seat's next own turn."""
         turn = sum(event.player == seat for event in state.trail)
+        return self._reply(turn, state.legal(seat))
+
+    def _reply(self, turn: int, legal: tuple[str, ...] | None) -> str:
+        """Return the reply of own turn ``turn``."""
         if turn < len(self.moves):
             return self.moves[turn]
-        legal = state.legal_actions()
+        if legal is None:  # any text: the favourite one
+            return next(iter(self.preference), "")
         return next((action for action in self.preference if action in legal), legal[0])
 
 

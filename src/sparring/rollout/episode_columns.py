@@ -20,6 +20,7 @@ SCHEMA = pa.schema(
         ("trained", pa.bool_()),
         ("turn_index", pa.int32()),
         ("moment", pa.int32()),
+        ("attempt", pa.int32()),
         ("told", pa.string()),
         ("state_key", pa.string()),
         ("view", pa.string()),
@@ -64,6 +65,7 @@ COLUMNS = Columns(
     added={
         "cut": False,
         "moment": None,
+        "attempt": 0,
         "told": "",
         "environment": None,
         "run_versions": None,

@@ -7,12 +7,13 @@ elsewhere, so that players and engines ask nothing of it but what stands here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sparring.errors import ModelError
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Ids = tuple[int, ...]
 
@@ -33,6 +34,7 @@ class Score(Protocol):
         ...
 
 
+@runtime_checkable
 class Sampler(Protocol):
     """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one."""
 

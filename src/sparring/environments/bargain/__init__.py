@@ -114,9 +114,9 @@ def bargain(
     Pitfalls: the play is general-sum, so that a policy that only ever met itself may agree on a
     convention that nobody else knows; measure it against others as well. The player ``house`` says
     what a stubborn partner would that concedes towards the end. Who speaks last but one can ask for
-    nearly all. An entropy bonus fills messages with random words, as any text is legal: 0.03
-    drowned the offers of the tiny model. Rule and penalty for illegal replies apply only where a
-    renderer asks for a form of answer; one that does not (``answer: free``) fits best.
+    nearly all. As any text is legal, an entropy bonus may fill messages with random words. Rule
+    and penalty for illegal replies apply only where a renderer asks for a form of answer; one that
+    does not (``answer: free``) fits best.
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.

@@ -100,7 +100,7 @@ def lookups(
     anything but an answer is illegal.
 
     Mathematics:
-        answer = sum over the ``terms`` asked of the weight at the end of each chain of hops
+        answer = sum, over the terms asked, of the weight at the end of each chain of hops
         return = 1 if the answer is that number, digit by digit, else 0; less cost * calls made
         least calls = hops * terms, and one more to add where terms > 1
 

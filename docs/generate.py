@@ -22,8 +22,8 @@ import measured
 from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
-from sparring.errors import SparringError
 from sparring.environments.catalogue import make_game
+from sparring.errors import SparringError
 from sparring.parts import load_part
 from sparring.recipe import load_recipe, recipe_names
 from sparring.report.catalogue import METHOD_SLOTS

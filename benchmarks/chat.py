@@ -53,7 +53,7 @@ def measure(recipe):
     specs = self_play_specs(engine.environments[0][0], GAMES, "learner")
     episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
     after_play = peak_gib()
-    sampler = engine.agents["learner"].sampler
+    sampler = engine.agent("learner").sampler
     segments = [
         segment for episode in episodes for turn in episode.turns for segment in turn.segments
     ]

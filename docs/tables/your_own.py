@@ -1,8 +1,11 @@
 """The files of docs/your-own.md: what `sparring new` writes."""
 
 from functools import partial
+from pathlib import Path
 
 from sparring.scaffold import file_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "matching.py"
 
 NAMES = {
     "reward": "short_replies",
@@ -19,7 +22,13 @@ def written(kind, test=False):
     return f"```python\n{text.rstrip()}\n```"
 
 
+def smallest():
+    """Return the file of the smallest environment as a block of code."""
+    return f"```python\n{EXAMPLE.read_text(encoding='utf-8').rstrip()}\n```"
+
+
 MADE = {
+    "smallest environment": smallest,
     **{f"new {kind}": partial(written, kind) for kind in NAMES},
     "new reward test": partial(written, "reward", test=True),
 }

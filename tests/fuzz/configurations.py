@@ -85,11 +85,12 @@ def outcome(recipe, overrides, folder, *, train):
 def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
     from sparring.environments.catalogue import configured_game
+    from sparring.environments.own import no_rules
     from sparring.players.cfr import fits
 
     asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
     games = map(configured_game, config.environments)
-    return any(one.name in SOLVERS for one in asked) and not all(fits(game, HISTORIES) for game in games)
+    return any(one.name in SOLVERS for one in asked) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
 
 
 @contextlib.contextmanager

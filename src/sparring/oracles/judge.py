@@ -35,7 +35,7 @@ def configured_oracles(
             reason = no_rules(game) or oracle.covers(game)
             if reason:
                 raise ConfigError(
-                    f"games: {game.name!r} has the oracle {oracle.name!r}, which cannot judge "
+                    f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot judge "
                     f"it: {reason}"
                 )
             found[game.name] = oracle

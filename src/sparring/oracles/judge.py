@@ -35,8 +35,8 @@ def configured_oracles(
             reason = no_rules(game) or oracle.covers(game)
             if reason:
                 raise ConfigError(
-                    f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot judge "
-                    f"it: {reason}"
+                    f"environments: {game.name!r} has the oracle {oracle.name!r}, which cannot "
+                    f"judge it: {reason}"
                 )
             found[game.name] = oracle
     return found

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from sparring.environments.reply import ReplyParser
-from sparring.errors import GameError
+from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -181,9 +181,23 @@ def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: St
 
 
 def teams_of(environment: Any) -> tuple[int, ...]:
-    """Return the team of each seat, [num_seats]: seats of one number win together."""
+    """Return the number of the team of each seat, [num_seats], from 0.
+
+    An environment says it by ``teams``, a name or number per seat. Without that every seat is a
+    team of its own, and all are one where the environment is cooperative.
+
+    Raises:
+        GameError: ``teams`` has another number of seats.
+    """
     given = getattr(environment, "teams", None)
-    if given is not None:
-        return tuple(given)
-    seats = range(environment.num_seats)
-    return tuple(0 if getattr(environment, "cooperative", False) else seat for seat in seats)
+    if given is None:
+        seats = environment.num_seats
+        alone = not getattr(environment, "cooperative", False)
+        return tuple(range(seats)) if alone else (0,) * seats
+    if isinstance(given, str) or len(given) != environment.num_seats:
+        raise GameError(
+            f"{environment.name}: teams={quoted(given)} must name a team for each of its "
+            f"{environment.num_seats} seats; write one per seat, such as (0, 1, 0, 1)."
+        )
+    numbers = {team: number for number, team in enumerate(dict.fromkeys(given))}
+    return tuple(numbers[team] for team in given)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sparring.config import RolloutConfig
+from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating
 from sparring.league.payoffs import Payoffs
-from sparring.league.teams import teams_of
 from sparring.refs import PlayerRef
 from sparring.registry import Bound, bind
 from sparring.rng import Stream

@@ -47,8 +47,8 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
+from sparring.environments.base import teams_of
 from sparring.league.starts import arms
-from sparring.league.teams import teams_of
 from sparring.rollout.credit_store import Learned
 from sparring.run.measures import oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods

@@ -13,6 +13,7 @@ class Draft:
     """A decision that is due, then its reply and what became of it.
 
     Attributes:
+        number: of the decision in the play, from 1; those of one moment count in order of seats.
         seat: who decides.
         turn_index: own-turn index of the seat, from 0.
         observation: what the seat is told.
@@ -25,8 +26,8 @@ class Draft:
     """
 
     __slots__ = (
-        *("action", "conversation", "event", "legal", "moment", "named", "observation", "penalty"),
-        *("reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
+        *("action", "conversation", "event", "legal", "moment", "named", "number", "observation"),
+        *("penalty", "reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
     )
 
     reply: Reply
@@ -35,6 +36,7 @@ class Draft:
 
     def __init__(
         self,
+        number: int,
         seat: int,
         turn_index: int,
         observation: Observation,
@@ -43,7 +45,8 @@ class Draft:
         legal: tuple[str, ...] | None,
         moment: int,
     ) -> None:
-        self.seat, self.turn_index, self.observation = seat, turn_index, observation
+        self.number, self.seat, self.turn_index = number, seat, turn_index
+        self.observation = observation
         self.returns, self.told, self.legal, self.moment = returns, told, legal, moment
         self.action: str | None = None
         self.penalty = 0.0

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparring.environments.base import read_reply
+from sparring.environments.base import random_reply, read_reply
 from sparring.environments.spec import spec_of
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
 from sparring.rollout.draft import Draft, said
-from sparring.rollout.illegal import correction, played_instead
+from sparring.rollout.illegal import correction
 from sparring.rollout.ledger import Ledger
 from sparring.rollout.protocol import Asked
 from sparring.types import Episode, Turn, TurnEvent
@@ -107,10 +107,19 @@ class EpisodeInPlay:
         if notice:
             text = notice if trying else f"{notice} {text}"
         legal = self._asked.legal(play, seat)
-        draft = Draft(seat, self._own_turns[seat], observation, returns, text, legal, self._moment)
+        draft = Draft(
+            len(self._drafts) + 1,
+            seat,
+            self._own_turns[seat],
+            observation,
+            returns,
+            text,
+            legal,
+            self._moment,
+        )
         self._drafts.append(draft)
         self.asked.append(draft)
-        stream = self.spec.stream.child(len(self._drafts))
+        stream = self.spec.stream.child(draft.number)
         ledger = self._ledgers[seat]
         if ledger is None:
             past = partial(self._past, draft)
@@ -135,13 +144,12 @@ class EpisodeInPlay:
     def question(self, draft: Draft) -> tuple[Any, Stream]:
         """Return the state of a decision that is due, and what an oracle that errs draws from."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
-        number = len(self._drafts) - len(self.asked) + self.asked.index(draft)
         if not hasattr(self.play, "clone"):
             raise GameError(
                 f"{self.spec.game.name}: its plays cannot be copied, so no oracle can judge them; "
                 "leave the oracle out, or give the plays a method clone."
             )
-        return self.play.clone(), stream.child(number)
+        return self.play.clone(), stream.child(draft.number - 1)
 
     def answer(
         self, replies: Sequence[Reply], *, instead: Sequence[str | None] | None = None
@@ -208,9 +216,8 @@ class EpisodeInPlay:
             self._again += (seat,)
             self._notices[seat] = correction(game, self.play, draft)
             return False
-        number = len(self._drafts) - len(self.asked) + self.asked.index(draft) + 1
-        stream = self.spec.stream.child(number).child("random move")
-        draft.action = known or played_instead(self.play, draft, stream)
+        stream = self.spec.stream.child(draft.number).child("random move")
+        draft.action = known or random_reply(self.play, seat, draft.legal, stream)
         self._notices[seat] = correction(game, self.play, draft, draft.action)
         return False
 

@@ -1,17 +1,10 @@
-"""What becomes of a reply that is no legal action: the words for it, and what is played instead."""
+"""What a seat is told after a reply that is no legal action."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sparring.environments.base import random_reply
-from sparring.rng import Stream
 from sparring.rollout.draft import Draft
-
-
-def played_instead(play: Any, draft: Draft, stream: Stream) -> str:
-    """Return what is played at random in place of an illegal reply."""
-    return random_reply(play, draft.seat, draft.legal, stream)
 
 
 def correction(environment: Any, play: Any, draft: Draft, played: str | None = None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import lacking_error
@@ -57,7 +58,7 @@ class EpisodeSpec:
     @property
     def players(self) -> tuple[PlayerRef, ...]:
         """Who sits in each seat, [num_seats]."""
-        return refs(self.seats)
+        return cast("tuple[PlayerRef, ...]", self.seats)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sparring.environments.openspiel.base import Game
+from sparring.environments.own import no_rules
 from sparring.errors import GameError, quoted
 from sparring.types import Observation
 
@@ -27,7 +27,7 @@ class Asked:
     __slots__ = ("_checked", "_name", "_seats")
 
     def __init__(self, game: Any) -> None:
-        self._name, self._seats, self._checked = game.name, game.num_seats, _is_own(game)
+        self._name, self._seats, self._checked = game.name, game.num_seats, bool(no_rules(game))
         if self._checked and (type(game.max_turns) is not int or game.max_turns < 1):
             raise GameError(
                 f"{self._name}: max_turns={quoted(game.max_turns)} must be a whole number of at "
@@ -103,8 +103,3 @@ class Asked:
     def _wrong(self, what: str) -> GameError:
         """Return the error of an environment that gave something wrong."""
         return GameError(f"{self._name}: {what}.")
-
-
-def _is_own(game: Any) -> bool:
-    """Return whether an environment is none of OpenSpiel's."""
-    return not isinstance(game, Game)

@@ -6,6 +6,7 @@ skill is measured on another: on starts that training never met.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
@@ -23,7 +24,7 @@ def is_banked(environment: Any) -> bool:
     return hasattr(environment, "counted")
 
 
-class Bank:
+class Bank(ABC):
     """Base of environments whose starts are drawn from a bank.
 
     A subclass has ``start(number)``, a start of its bank that can be hashed, made from the bank's
@@ -38,11 +39,11 @@ class Bank:
     bank: int
     counted: str
     others: int = OTHERS
-    made_by: dict[str, Any] | None
+    made_by: dict[str, Any] | None = None
 
+    @abstractmethod
     def start(self, number: int) -> Hashable:
         """Return start ``number`` of the bank."""
-        raise NotImplementedError
 
     def bank_stream(self, number: int) -> Stream:
         """Return what start ``number`` of the bank is drawn from."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable
 from typing import Any
 
-from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.lookups.rules import NOUNS, Library, Questions, Style, said
 from sparring.environments.options import check_range
 from sparring.environments.toolbox import MOST
@@ -17,11 +17,15 @@ from sparring.rng import Stream
 _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 
 
-class Lookups(WithTools):
+class Lookups(Bank, WithTools):
     """Questions over a bank of libraries, with the tools to answer them."""
 
     inner: Questions
     counted = "libraries"
+
+    def __init__(self, inner: Questions, **options: Any) -> None:
+        super().__init__(inner, **options)
+        self.bank, self.libraries = inner.bank, inner.libraries
 
     def reset(self, stream: Stream) -> Lookup:
         """Return a question about a library that is drawn from the bank."""
@@ -32,14 +36,9 @@ class Lookups(WithTools):
         start: Library = play.inner.start
         return start
 
-    def starts(self) -> frozenset[Hashable]:
-        """Return all starts of the bank."""
-        return frozenset(self.inner.start(number) for number in range(self.inner.libraries))
-
-    def other_bank(self) -> dict[str, Any]:
-        """Return options that make the same questions about another bank of libraries."""
-        made = getattr(self, "made_by", None) or {"options": {}}
-        return {**made["options"], "bank": BANKS - 1 - self.inner.bank, self.counted: OTHERS}
+    def start(self, number: int) -> Hashable:
+        """Return a library of the bank, and what is asked."""
+        return self.inner.start(number)
 
 
 class Lookup(ToolPlay):

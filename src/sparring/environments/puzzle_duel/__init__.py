@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.bank import BANKS, Bank
 from sparring.environments.options import check_range
 from sparring.environments.puzzle_duel.puzzles import Limits, Style
 from sparring.environments.puzzle_duel.rules import Duel, Payoff, Position, Setting
@@ -14,14 +14,13 @@ from sparring.errors import ConfigError
 from sparring.rng import Stream
 
 
-class PuzzleDuel:
+class PuzzleDuel(Bank):
     """The duel as a value: who plays, for what, and from which starts."""
 
     name = "puzzle_duel"
     counted = "sets"
     roles = ("proposer", "solver")
     num_seats = 2
-    made_by: dict[str, Any] | None = None
 
     def __init__(
         self, setting: Setting, *, largest: int, allowed: int, sets: int, bank: int
@@ -42,32 +41,24 @@ class PuzzleDuel:
 
     def reset(self, stream: Stream) -> Duel:
         """Return a play from one of the bank's sets of numbers, all equally likely."""
-        return Duel(self.setting, Position(allowed=self._set(stream.integer(0, self.sets))))
+        return Duel(self.setting, Position(allowed=self.start(stream.integer(0, self.sets))))
 
-    def _set(self, index: int) -> tuple[int, ...]:
+    def start(self, number: int) -> tuple[int, ...]:
         """Return one of the bank's sets of numbers, ascending."""
-        own = Stream.from_seed(self.bank).child("puzzle_duel").child(index)
+        own = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
         left = list(range(1, self.largest + 1))
         drawn = [left.pop(own.integer(place, len(left))) for place in range(self.allowed)]
         return tuple(sorted(drawn))
 
-    def start_of(self, play: Duel) -> Hashable:
+    def start_of(self, play: Any) -> Hashable:
         """Return the numbers that puzzles may use, which chance has drawn."""
-        return play.position.allowed
-
-    def starts(self) -> frozenset[Hashable]:
-        """Return all starts of the bank."""
-        return frozenset(self._set(index) for index in range(self.sets))
+        allowed: tuple[int, ...] = play.position.allowed
+        return allowed
 
     def stake(self, play: Duel, seat: int) -> float:
         """Return what a seat can lose: its rounds left in "duel", else 1."""
         left = self.setting.rounds - len(play.position.solved)
         return float(left) if self.zero_sum else 1.0
-
-    def other_bank(self) -> dict[str, Any]:
-        """Return options that make the same duel with another bank."""
-        made = self.made_by["options"] if self.made_by is not None else {}
-        return {**made, "bank": BANKS - 1 - self.bank, "sets": OTHERS}
 
 
 def puzzle_duel(

@@ -7,7 +7,7 @@ import sparring
 changes = ("steps=10", "rollout.games_per_step=128", "store.every=5")
 run = sparring.train("kuhn-tiny", *changes, run="runs/read-episodes", overwrite=True)
 
-keys = ["step", "episode_id", "seat", "turn_index"]
+keys = ["step", "episode_id", "seat", "turn_index", "candidate"]
 turns = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=keys)
 print(turns.groupby(["step", "role"])[["seat_return", "advantage"]].mean().round(3))
 

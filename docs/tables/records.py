@@ -23,6 +23,10 @@ EPISODES = KEYS | {
     "trained": "whether the seat's tokens may carry loss",
     "moment": "number of the decision in the play, from 0; equal for turns taken at once",
     "attempt": "attempt of a trial, from 0; a note between two attempts belongs to the one before it",
+    "state_group": "number of a prompt with several replies in its play: equal for these; null where there was one",
+    "candidate": "number of the reply among those to its prompt, from 0",
+    "committed": "whether the reply was played",
+    "score": "what the reply was judged by among those to its prompt; null where nothing judged it",
     "told": "text of this turn for the seat: what it had not been told yet; not sent where its conversation had outgrown the model",
     "state_key": "information state: equal exactly when the seat cannot tell two states apart",
     "view": "what the seat can see of the position now",
@@ -58,7 +62,8 @@ EPISODES = KEYS | {
     "environment": "JSON of the environment: name, options, rule for illegal replies, label, version",
 }
 CREDIT = KEYS | {
-    "selected": "whether the play was trained on; false where selection dropped it, or refills gave more than a step wants: then all from `advantage` on is null",
+    "candidate": "number of the reply among those to its prompt, from 0",
+    "selected": "whether the reply was trained on; false where selection dropped the play, refills gave more than a step wants, or the reply was not played and the estimator follows what was: then all from `advantage` on is null",
     "replayed": "whether the play came from the replay buffer, and was played in an earlier step",
     "reward": "sum of the turn's components, as credit saw it",
     "advantage": "the turn's advantage; the mean over its tokens where credit is per token",

@@ -183,7 +183,7 @@ def load(slot: str, name: str) -> Plugin:
 def asks(bound: Bound) -> frozenset[str]:
     """Return the parts of a run that it takes to compute a plug-in's columns.
 
-    "critic", "reference", "process", "tree".
+    "critic", "reference", "process", "tree", "candidates".
     """
     columns = (
         ordered(bound.needs)

@@ -17,7 +17,8 @@ contract = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(contract)
 NAMES, LENGTHS = contract.NAMES, [2, 3, 1, 2, 2, 1, 3, 2]
 CALLS = [(name, preset) for name in NAMES for preset in (None, *registry.load("credit", name).presets)]
-ASKED_FOR = registry.built_in("columns")  # optional columns that are computed where a plug-in NEEDS them
+# optional columns that are computed where a plug-in NEEDS them; those of candidates come with rows of their own (test_vpr)
+ASKED_FOR = tuple(name for name in registry.built_in("columns") if name not in ("state_group", "committed"))
 OPTIONAL = ("action", "view", "logprob", *ASKED_FOR)
 COMPONENTS = ("game", "process", "best_action")
 COLUMNS = {  # what an estimator cannot do without, of OPTIONAL and COMPONENTS, by default and with a preset; the others need nothing

@@ -164,3 +164,66 @@ def test_what_is_missing_or_no_number_is_refused():
         vpr(judged([[1.0]]), {}, process="regret")
     with pytest.raises(CreditError, match="not finite"):
         vpr(judged([[float("nan")]]), {})
+
+
+def replies(process, committed=None, **changes):
+    """Return a table of candidates: one prompt per list, the reply at ``committed`` played."""
+    played = committed or [0] * len(process)
+    turns = judged([[value] for own in process for value in own], **changes)
+    prompts = [prompt for prompt, own in enumerate(process) for _ in own]
+    first = [place == played[prompt] for prompt, own in enumerate(process) for place in range(len(own))]
+    return replace(turns, state_group=np.array(prompts), committed=np.array(first))
+
+
+def test_candidates_by_hand():
+    # prompt 0: 1, 0, 0: mean 1/3, deviation 3^-0.5; prompt 1: all equal; prompt 2: alone
+    turns = replies([[1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0]])
+    found = vpr(turns, {}, baseline="candidates").advantages
+    high, low = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
+    assert found == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
+    assert vpr(turns, {}, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx(
+        [1.0, -0.5, -0.5, 0, 0, 0, 0]
+    )
+
+
+@given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
+def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
+    """Each prompt's replies are what a group of plays of one turn would be."""
+    options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
+    turns = replies(rewards)
+    as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)
+    found = vpr(turns, {}, baseline="candidates", **options).advantages
+    assert found == pytest.approx(vpr(as_groups, {}, **options).advantages)
+
+
+@given(st.lists(EIGHTHS, min_size=3, max_size=3), st.lists(st.floats(0.05, 1), min_size=3, max_size=3))
+def test_candidates_give_the_exact_gradient_of_the_turn_s_reward(rewards, weights):
+    """Over all pairs of replies: each carries the whole gradient of E[r], the other's reward being no bias."""
+    policy = np.array(weights) / sum(weights)
+    gradient = np.zeros(3)
+    for first, second in itertools.product(range(3), repeat=2):
+        turns = replies([[rewards[first], rewards[second]]])
+        credit = vpr(turns, {}, baseline="candidates", leave_one_out=True, divide_by_std=False).advantages
+        for action, advantage in zip((first, second), credit, strict=True):
+            gradient += policy[first] * policy[second] * advantage * (np.eye(3)[action] - policy) / 2
+    exact = policy * (np.array(rewards) - policy @ np.array(rewards))
+    assert gradient == pytest.approx(exact, abs=1e-9)
+
+
+def test_the_outcome_goes_to_the_replies_that_were_played():
+    turns = replies([[0.0, 0.0], [0.0, 0.0]], committed=[1, 0])
+    turns = replace(turns, reward=np.array([0.0, 1.0, -1.0, 0.0]), role=np.zeros(4, dtype=int))
+    found = vpr(turns, {}, baseline="candidates", outcome=1.0, divide_by_std=False).advantages
+    assert found.tolist() == [0.0, 1.0, -1.0, 0.0]
+
+
+def test_candidates_that_nothing_judged_have_no_advantage():
+    turns = replies([[1.0, 0.0], [1.0, 0.0]], mask=[True, True, False, False])
+    assert vpr(turns, {}, baseline="candidates", divide_by_std=False).advantages.tolist() == [0.5, -0.5, 0.0, 0.0]
+
+
+def test_candidates_have_no_later_turns_and_need_a_table_of_all_replies():
+    with pytest.raises(CreditError, match="gamma: 0"):
+        vpr(replies([[1.0, 0.0]]), {}, baseline="candidates", gamma=0.5)
+    with pytest.raises(CreditError, match="candidates=True"):
+        vpr(judged([[1.0], [0.0]]), {}, baseline="candidates")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.errors import RewardError
-from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.bounds import BOUND, batch_gaps
+from sparring.rewards.components import WeightedReward
 from sparring.schedule import parse
 
 

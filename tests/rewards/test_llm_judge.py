@@ -18,7 +18,7 @@ from sparring.errors import ConfigError, RolloutError, UnknownNameError
 from sparring.oracles.base import verdict
 from sparring.players.endpoint_cache import Answer
 from sparring.players.endpoint_trust import FILES
-from sparring.rewards.base import opinions
+from sparring.rewards.components import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream
 from sparring.run.methods import Methods

@@ -135,7 +135,7 @@ def test_a_newer_table_is_refused_and_a_torn_one_left_out(run, tmp_path, caplog)
     assert set(store.read()["step"].to_pylist()) == {1} and "1 of 2 parts" in caplog.text
     table = pq.read_table(store.folder / "part-000001.parquet").replace_schema_metadata({COLUMNS.key: b"9"})
     pq.write_table(table, store.folder / "part-000001.parquet", write_page_checksum=True)
-    with pytest.raises(RunError, match="version 9 of the columns of credit, and this Sparring reads up to 1"):
+    with pytest.raises(RunError, match="version 9 of the columns of credit, and this Sparring reads up to 2"):
         store.read()
 
 

@@ -30,7 +30,7 @@ from sparring.oracles.parallel import ParallelOracle
 from sparring.players.random import random
 from sparring.players.scripted import scripted
 from sparring.recipe import to_yaml
-from sparring.rewards.base import WeightedReward
+from sparring.rewards.components import WeightedReward
 from sparring.rollout.play import RolloutCounts, play
 from sparring.run import checkpoint, loop
 from sparring.run.folder import RunFolder

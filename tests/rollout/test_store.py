@@ -3,10 +3,12 @@ import multiprocessing
 import os
 import signal
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,6 +22,7 @@ from sparring.players.random import random
 from sparring.refs import LEARNER, bot, ref, snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
+from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.episode_columns import COLUMNS
 from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
 from sparring.rollout.replay import replay
@@ -82,11 +85,11 @@ def test_files_of_before_a_column_was_added_read_as_before(tmp_path, column):
 def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     store, played = EpisodeStore(tmp_path / "episodes"), episodes(0)
     path = store.append(1, played)
-    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"3"})
+    newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"4"})
     pq.write_table(newer, path, write_page_checksum=True)
-    with pytest.raises(RunError, match=r"part-000001.parquet has version 3 of the columns of episodes, and this Sparring reads up to 2"):
+    with pytest.raises(RunError, match=r"part-000001.parquet has version 4 of the columns of episodes, and this Sparring reads up to 3"):
         store.read()
-    with pytest.raises(ValueError, match="has version 3"):
+    with pytest.raises(ValueError, match="has version 4"):
         from_bytes(path.read_bytes())
 
 
@@ -191,6 +194,31 @@ def test_files_of_version_1_are_read(caplog):
     assert {player for episode in found for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
     assert all(tuple(map(str, episode.players)) == episode.agents for episode in found)
     assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in found]))] == found
+
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def test_files_of_version_2_are_read(caplog):
+    """tests/data/episodes_v2 and credit_v1 were written at bedb724, before prompts had several replies."""
+    found = [episode for _, episode in EpisodeStore(DATA / "episodes_v2").episodes()]
+    assert not caplog.text and {episode.game for episode in found} == {"repeated", "kuhn_poker"}
+    turns = [turn for episode in found for turn in episode.turns]
+    assert all(turn.candidates == () and turn.candidate == 0 and turn.score is None for turn in turns)
+    assert any(turn.moment == other.moment for turn, other in pairwise(turns)) and any(turn.verdict for turn in turns)
+    assert [e for _, e in from_bytes(to_bytes([(2, episode) for episode in found]))] == found
+    credit = CreditStore(DATA / "credit_v1").read()
+    assert credit.num_rows == len(turns) and set(credit["candidate"].to_pylist()) == {0}
+
+
+def test_a_candidate_without_the_turn_that_was_played_is_a_damaged_file():
+    (played, *_) = episodes(0)
+    lone = played.turns[0]._replace(candidates=(played.turns[0]._replace(candidate=1),))
+    table = pq.read_table(pa.BufferReader(to_bytes([(1, replace(played, turns=(lone, *played.turns[1:])))])))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.filter(pc.invert(pc.and_(table["committed"], pc.is_valid(table["state_group"])))), sink)
+    with pytest.raises(ValueError, match="no turn beside it"):
+        from_bytes(sink.getvalue().to_pybytes())
 
 
 def test_players_can_be_queried_by_what_they_are(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 from sparring import registry
 from sparring.api.given import texts, whole
 from sparring.api.runs import Run, folder_of
-from sparring.errors import ConfigError, quoted
+from sparring.errors import ConfigError, CreditError, quoted
 from sparring.experiments.measured import measured
 from sparring.guard import watched
 from sparring.losses.base import LossBatch, LossTerm
@@ -89,7 +89,7 @@ def advantages(
     Raises:
         UnknownNameError: no such estimator, preset or option.
         CreditError: it cannot work on this table, e.g. for want of a column that a critic would
-            fill.
+            fill, or because the table holds candidates and it reads none.
     """
     if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
         given = f"{quoted(estimator)} and a {type(turns).__name__}"
@@ -98,9 +98,13 @@ def advantages(
             "advantages('mars', turns)."
         )
     name, _, preset = estimator.partition(":")
-    credit: Credit = registry.bind("credit", name, options, preset=preset or None)(
-        turns, dict(state or {})
-    )
+    bound = registry.bind("credit", name, options, preset=preset or None)
+    if turns.state_group is not None and "candidates" not in registry.asks(bound):
+        raise CreditError(
+            f"credit {name!r} follows what was played, and this table holds every reply to a "
+            "prompt; leave candidates=True out of turn_table()."
+        )
+    credit: Credit = bound(turns, dict(state or {}))
     return credit
 
 

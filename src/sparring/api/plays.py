@@ -154,13 +154,17 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     return name
 
 
-def turn_table(episodes: Sequence[Episode] | None = None, **columns: Any) -> TurnTable:
+def turn_table(
+    episodes: Sequence[Episode] | None = None, *, candidates: bool = False, **columns: Any
+) -> TurnTable:
     """Return the turns of the trained seats as columns, what advantage estimators work on.
 
     They are sorted by episode, seat and turn.
 
     Args:
         episodes: plays, of which every turn of a trained seat is a row.
+        candidates: have a row for each of the other replies to a prompt too, for estimators that
+            compare them. False (default) has what was played.
         columns: in place of episodes, plain arrays with one entry per turn; ``reward`` and
             ``episode`` are needed. See ``sparring.columns.arrays.table_of_arrays``.
 
@@ -185,4 +189,4 @@ def turn_table(episodes: Sequence[Episode] | None = None, **columns: Any) -> Tur
             f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; "
             "write turn_table(play(...)), or turn_table(reward=[...], episode=[...])."
         )
-    return table_of(episodes)
+    return table_of(episodes, candidates=candidates)

@@ -13,7 +13,7 @@ import typer
 from sparring.cli.text import say
 from sparring.errors import SparringError
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
-from sparring.types import Episode
+from sparring.types import Episode, Turn
 
 
 def show(
@@ -61,14 +61,16 @@ def show(
 
 def _turns(episode: Episode) -> list[dict[str, Any]]:
     """Return the turns of an episode as mappings."""
-    return [
-        turn._asdict()
-        | {
-            "segments": [asdict(part) for part in turn.segments],
-            "verdict": None if turn.verdict is None else asdict(turn.verdict),
-        }
-        for turn in episode.turns
-    ]
+    return [_turn(turn) for turn in episode.turns]
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+    """Return a turn as a mapping."""
+    return turn._asdict() | {
+        "segments": [asdict(part) for part in turn.segments],
+        "verdict": None if turn.verdict is None else asdict(turn.verdict),
+        "candidates": [_turn(other) for other in turn.candidates],
+    }
 
 
 def _decoder(run: Path) -> Decode | None:

@@ -4,7 +4,8 @@ A column's function takes a ``Source`` and returns its numbers: one per turn [N]
 token where its module says ``PER = "token"``. The module declares what it takes to have it:
 
     ASKS     parts of a run: "critic" (a value head), "reference" (the policy that the run was made
-             from), "process" (the reward model), "tree" (exact evaluation of every game)
+             from), "process" (the reward model), "tree" (exact evaluation of every game),
+             "candidates" (a row for every reply to a prompt, not for that alone which was played)
     NEEDS    other columns, which are computed before
 """
 

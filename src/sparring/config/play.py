@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -64,6 +64,24 @@ class EnvironmentConfig(Strict):
         return self.label or self.name
 
 
+class CandidatesConfig(Strict):
+    """Several replies to each prompt of a trained seat, of which one is played."""
+
+    count: Some = Field(1, description="replies to each prompt; 1: no candidates")
+    commit: Literal["best", "any_best", "random"] = Field(
+        "any_best",
+        description="which is played: the first of the best, one of the best, or any of all",
+    )
+    explore: float = Field(
+        0.0, ge=0, le=1, description="share of the decisions in which any of all is played instead"
+    )
+    by: Literal["rewards", "oracle"] = Field(
+        "rewards",
+        description="what judges them: the rewards of the run that read one turn alone, or the "
+        "game's oracle",
+    )
+
+
 class RolloutConfig(Strict):
     """How games are played for training."""
 
@@ -78,6 +96,7 @@ class RolloutConfig(Strict):
         PluginConfig(name="none"),
         description="where the games of a group begin: at the start, or as branches",
     )
+    candidates: CandidatesConfig = CandidatesConfig()
     in_flight: Some = Field(
         4096,
         description="games running at the same time, for memory and speed; with threads=1 and "

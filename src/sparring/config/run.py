@@ -36,7 +36,7 @@ from sparring.config_parts import (
     config_error,
     refuse_repeated,
 )
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, MissingError
 from sparring.guard import LIMIT
 from sparring.parts import load_part, offering
 from sparring.rng import Stream
@@ -185,6 +185,44 @@ class RunConfig(Strict):
             credit, [loss.name for loss in losses], [reward.name for reward in self.rewards]
         )
 
+    def _check_candidates(self) -> None:
+        """Refuse candidates that nothing judges, and credit that compares them without any."""
+        several, credit = self.rollout.candidates, self.credit.bind("credit")
+        if several.count == 1:
+            if "candidates" in registry.asks(credit):
+                raise MissingError(
+                    f"credit: {self.credit.name!r} compares the replies to one prompt here, and "
+                    "there is one; write rollout.candidates.count: 4 (2 or more)."
+                )
+            return
+        without = [one.known_as for one in self.environments if one.weight and one.oracle is None]
+        if several.by == "oracle" and without:
+            raise MissingError(
+                f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
+                "write oracle: {name: minimax} below the environment, or another of `sparring "
+                "list oracles`."
+            )
+        reads = {
+            reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
+            for reward in self.rewards
+        }
+        if "candidates" in registry.asks(credit):
+            requires = getattr(credit.plugin.module, "REQUIRES", {})
+            for option in requires.get("components", ()):
+                named = credit.options.get(option, credit.plugin.options[option].default)
+                if reads.get(named, "turn") != "turn":
+                    raise ConfigError(
+                        f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "
+                        f"option {option}), which reads more than one turn, so that a reply that "
+                        "was not played has none; name best_action or regret."
+                    )
+        if several.by == "rewards" and "turn" not in reads.values():
+            raise MissingError(
+                f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
+                "turn by itself; add to rewards a line such as - {name: best_action}, or write "
+                "rollout.candidates.by: oracle."
+            )
+
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {
@@ -200,6 +238,7 @@ class RunConfig(Strict):
         # refuses what does not fit
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))
         self._check_losses()
+        self._check_candidates()
         for reward in self.rewards:
             self._check_needs(reward.bind("rewards").plugin)
         for game in self.environments:

@@ -45,8 +45,9 @@ def at_grpo(
     over later turns: when the policy decides whether to continue, the baselines of later turns act
     as a hidden penalty of E[later reward] on continuing. With "return" this penalty is absent. But
     turns that few members reach shrink by (m - 1) / m, and a turn reached by one member gets 0. The
-    paper samples candidates at every turn and continues with the best one. Here no game stops to
-    choose: ``rollout.plan`` "tree" gives several actions of one prompt, each played to its end.
+    paper samples candidates at every turn and continues with the best one; here ``vpr`` compares
+    these (baseline ``candidates``). With ``rollout.plan`` "tree" several actions of one prompt are
+    each played to their ends.
     Reference: Zhao et al., 2025 (AT-GRPO, "Stronger-MAS"); R1-Router (Step-GRPO, literal reading of
     its abstract); volcengine/verl issue 7244 on the fine.
     Verified by: tests/credit/test_at_grpo.py.

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sparring.credit.base import check, spread, start_groups
 from sparring.credit.components import component
+from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids, leave_one_out_mean
 from sparring.ops.returns import discounted_returns, trajectory_starts, trajectory_sums
 from sparring.ops.standardise import over_deviation, standardise
@@ -17,6 +18,7 @@ from sparring.types import Credit, FloatArray, IntArray, TurnTable
 
 PRESETS = {"unbiased": {"leave_one_out": True, "divide_by_std": False}}
 
+NEEDS_BY = {"baseline": {"candidates": {"state_group", "committed"}}}
 REQUIRES = {"components": {"process"}}  # options that name components
 
 
@@ -25,7 +27,7 @@ def vpr(
     state: Mapping[str, Any],
     *,
     process: str = "best_action",
-    baseline: Literal["turn_index", "state", "role", "none"] = "turn_index",
+    baseline: Literal["turn_index", "state", "role", "candidates", "none"] = "turn_index",
     leave_one_out: bool = False,
     divide_by_std: bool = True,
     gamma: Annotated[float, Field(ge=0, le=1)] = 0.0,
@@ -44,7 +46,8 @@ def vpr(
     p is the process reward. Mean and deviation are over the members of the baseline's group whose
     turn was judged. A_grpo is the normalised rest of the trajectory's return. The mean is that of
     the other members with ``leave_one_out``; the deviation is 1 without ``divide_by_std``.
-    Shapes: advantages [N]; groups per (group, role, turn_index) by default.
+    Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
+    ``candidates``.
     Pitfalls: With gamma 0 a turn gets no credit for the positions it leads to. Exactly, the
     expected gradient is that of each turn's own reward, given that the turn was reached. For
     ``regret`` this is right only at the oracle's own play; for ``potential`` it is one step of
@@ -52,6 +55,9 @@ def vpr(
     (m - 1) / m among the m members that reach the turn. So turns that few members reach count for
     less, and one alone gets 0. The deviation gives rare right turns more weight. With gamma > 0 and
     turn-index means, rewards after continuing are compared only among the members that continued.
+    With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and the
+    outcome's part goes to what was played alone. The turns are then those that choosing led to, and
+    not those that the policy itself would meet.
     Turns on which the oracle abstained get the outcome's part alone. Preset "unbiased" is
     leave-one-out without the deviation.
     Reference: arXiv 2605.10325 (VPR); with baseline "turn_index" and gamma 0 the formula of
@@ -63,7 +69,8 @@ def vpr(
             ``best_action``.
         baseline: which judged turns are compared. "turn_index" (default, as published): those of
             the group at the same turn index and role; "state": those of the batch with the same
-            information state; "role": all turns of the role in the batch. "none" subtracts no mean;
+            information state; "role": all turns of the role in the batch; "candidates": the replies
+            to one prompt, where ``rollout.candidates`` asks for several. "none" subtracts no mean;
             with ``divide_by_std`` it still divides by the role's deviation.
         leave_one_out: true takes the mean over the other members. False (default) includes the turn
             itself.
@@ -77,9 +84,15 @@ def vpr(
             where a deviation is tiny. Unused without ``divide_by_std``.
 
     Raises:
-        CreditError: a reward is not finite, or no turn has the process reward.
+        CreditError: a reward is not finite, no turn has the process reward, or candidates are
+            compared with a gamma above 0.
     """
     check(turns, "vpr")
+    if baseline == "candidates" and gamma:
+        raise CreditError(
+            f"credit 'vpr': gamma={gamma} counts later turns, which candidates that were not "
+            "played have not; write gamma: 0, or another baseline."
+        )
     scored = component(turns, "vpr", process)
     rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
     values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
@@ -92,15 +105,33 @@ def vpr(
     if outcome:
         rest = trajectory_sums(turns.reward - scored, turns.trajectory)
         groups, number = start_groups(turns)
-        starts = groups[trajectory_starts(turns.trajectory)]
-        advantages += outcome * spread(
-            _relative(rest, starts, number, False, leave_one_out, divide_by_std, epsilon), turns
+        first = trajectory_starts(turns.trajectory)
+        played = np.ones(len(first), dtype=bool)
+        if turns.committed is not None:
+            played = turns.committed[first]
+        relative = np.zeros(len(first))
+        relative[played] = _relative(
+            rest[played],
+            groups[first[played]],
+            number,
+            False,
+            leave_one_out,
+            divide_by_std,
+            epsilon,
         )
+        advantages += outcome * spread(relative, turns)
     return Credit(advantages=advantages, state=dict(state), metrics=metrics)
 
 
 def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, int]:
     """Return the group of each of these rows, and the number of groups."""
+    if baseline == "candidates":
+        if turns.state_group is None:
+            raise CreditError(
+                "credit 'vpr': baseline 'candidates' needs a table with a row for every reply to "
+                "a prompt; write turn_table(episodes, candidates=True)."
+            )
+        return group_ids(turns.state_group[rows])
     keys = {
         "turn_index": (turns.group, turns.role, turns.turn_index),
         "state": (turns.game, turns.role, turns.state_key),

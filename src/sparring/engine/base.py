@@ -11,6 +11,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.players.base import Agent
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
+from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
@@ -68,8 +69,12 @@ class Engine(Protocol):
         specs: list[EpisodeSpec],
         counts: RolloutCounts,
         judges: Mapping[str, Judge] | None = None,
+        candidates: Candidates | None = None,
     ) -> list[Episode]:
-        """Play these games; ``judges`` judge the turns of trained seats, by the game's name."""
+        """Play these games; ``judges`` judge the turns of trained seats, by the game's name.
+
+        ``candidates`` says how many replies these give to each prompt, and which is played.
+        """
         ...
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:

@@ -65,7 +65,8 @@ class ExactColumns:
             np.zeros(len(turns.reward)),
             np.zeros(len(turns.reward)),
         )
-        for row, (episode, turn) in enumerate(ordered_turns(episodes)):
+        rows = ordered_turns(episodes, candidates=turns.state_group is not None)
+        for row, (episode, turn) in enumerate(rows):
             book, own = self._books[episode.game], values[episode.game]
             index = book.number[turn.seat, turn.state_key]
             scale = self._scales.get(episode.game, 1.0)

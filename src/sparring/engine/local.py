@@ -7,14 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.build import build_model
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.packing import load_optimizer, load_weights, save_optimizer, save_weights
+from sparring.engine.packing import (
+    UNREADABLE,
+    load_optimizer,
+    load_weights,
+    save_optimizer,
+    save_weights,
+)
 from sparring.engine.source import EngineSource
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
@@ -33,22 +38,12 @@ from sparring.players.policy import PolicyAgent, policy
 from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
+from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts, play
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
 from sparring.system.files import link_or_copy, parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, SamplingParams
-
-UNREADABLE = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    OverflowError,
-    safetensors.SafetensorError,
-)
 
 
 class LocalEngine:
@@ -67,6 +62,7 @@ class LocalEngine:
         ]
         credit = config.credit.bind("credit")
         self.columns = ordered(credit.needs)
+        self._all_replies = "candidates" in asks(credit)
         self._after_process = [
             name for name in self.columns if "process" in asks(bind("columns", name))
         ]
@@ -147,6 +143,7 @@ class LocalEngine:
         specs: Sequence[EpisodeSpec],
         counts: RolloutCounts,
         judges: Mapping[str, Judge] | None = None,
+        candidates: Candidates | None = None,
     ) -> list[Episode]:
         """Play these games and return their episodes; see ``rollout.play.play``."""
         seated = {str(player): player for spec in specs for player in spec.players}
@@ -159,15 +156,17 @@ class LocalEngine:
             retries=rollout.retries,
             counts=counts,
             judges=judges,
+            candidates=candidates,
         )
 
     def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
         """Return what a step learns from, with the columns that the estimator NEEDS.
 
-        The reward model is trained first.
+        The reward model is trained first. Replies that were not played are in it if it reads them.
         """
-        data = pack(episodes, self.replies)
-        source = EngineSource(self, turn_table(episodes), episodes, data)
+        every = self._all_replies
+        data = pack(episodes, self.replies, candidates=every)
+        source = EngineSource(self, turn_table(episodes, candidates=every), episodes, data)
         for name in self.columns:
             if name not in self._after_process:
                 source.add(name)

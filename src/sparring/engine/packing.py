@@ -19,6 +19,18 @@ from sparring.errors import CheckpointError
 from sparring.learn.finite import finite
 from sparring.models.language_model import LanguageModel
 
+# what reading a damaged file may raise
+UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    OverflowError,
+    safetensors.SafetensorError,
+)
+
 
 def save_weights(model: LanguageModel, path: Path) -> None:
     """Write a model's trained tensors.

@@ -32,7 +32,8 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.judge import is_best, judge_episodes, regret
 from sparring.players.base import TextAgent
 from sparring.registry import Bound
-from sparring.rewards.base import WeightedReward, apply_rewards
+from sparring.rewards.base import apply_rewards
+from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
 from sparring.rollout.playouts import with_playouts

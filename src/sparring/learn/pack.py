@@ -65,7 +65,9 @@ class Pack:
         return int(sum(len(self.sequences[index]) for index in self.distinct))
 
 
-def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pack:
+def pack(
+    episodes: Sequence[Episode], replies: LegalReplies | None = None, *, candidates: bool = False
+) -> Pack:
     """Return the training arrays of the trained seats of these episodes.
 
     A new sequence opens where a seat, an episode or a conversation of a seat ends. A turn may hold
@@ -75,6 +77,7 @@ def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pa
     Args:
         episodes: of one step.
         replies: says what legal replies would say, if a loss asks for it.
+        candidates: have the other replies to a prompt too, each a sequence of its own.
 
     Raises:
         RolloutError: a trained seat has a turn without tokens.
@@ -82,7 +85,7 @@ def pack(episodes: Sequence[Episode], replies: LegalReplies | None = None) -> Pa
     builder = _Builder()
     opened: tuple[int, int, int] | None = None
     rows = 0
-    for row, (episode, turn) in enumerate(ordered_turns(episodes)):
+    for row, (episode, turn) in enumerate(ordered_turns(episodes, candidates=candidates)):
         key = (episode.episode_id, turn.seat, turn.conversation)
         rows += 1
         if key != opened:

@@ -89,9 +89,15 @@ def judge_episodes(
             turns = enumerate(episodes[number].turns)
             found[number] = replace(
                 episodes[number],
-                turns=tuple(t._replace(verdict=found_by[number].get(i)) for i, t in turns),
+                turns=tuple(_with(turn, found_by[number].get(index)) for index, turn in turns),
             )
     return found
+
+
+def _with(turn: Turn, verdict: Verdict | None) -> Turn:
+    """Return a turn with a verdict, and the other replies to its prompt with the same."""
+    others = tuple(other._replace(verdict=verdict) for other in turn.candidates)
+    return turn._replace(verdict=verdict, candidates=others)
 
 
 def is_best(turn: Turn) -> bool | None:

@@ -23,7 +23,8 @@ WIDTH = 100  # of the lines that are printed
 UNSENT = " (not sent: the conversation had outgrown the model)"
 LABEL = 10  # columns of what stands before a line
 Decode = Callable[[int], str]
-Credits = Mapping[tuple[int, int], Mapping[str, Any]]  # (seat, turn index) -> its row
+# (seat, turn index, candidate) -> its row
+Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
 
 
 class Stored:
@@ -100,7 +101,7 @@ class Stored:
         """
         rows = self._credit.read(lambda number: number == step).to_pylist()
         own = [row for row in rows if row["episode_id"] == episode.episode_id]
-        return {(row["seat"], row["turn_index"]): row for row in own}
+        return {(row["seat"], row["turn_index"], row["candidate"]): row for row in own}
 
 
 def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
@@ -147,22 +148,37 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
     if episode.cut:
         lines.append("  cut at rollout.max_turns")
     for turn in episode.turns:
-        lines += ["", *turn_lines(episode, turn, credit.get((turn.seat, turn.turn_index)), decode)]
+        lines += ["", *turn_lines(episode, turn, credit, decode)]
     return lines
 
 
-def turn_lines(
-    episode: Episode, turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None
-) -> list[str]:
-    """Return a turn as lines."""
+def turn_lines(episode: Episode, turn: Turn, credits: Credits, decode: Decode | None) -> list[str]:
+    """Return a turn as lines, with the other replies to its prompt."""
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
+    lines += _labelled("told", turn.told or _nothing_told(episode))
+    lines += _labelled("legal", listed(turn.legal_actions))
+    lines += _reply_lines(turn, credits.get(_key(turn)), decode)
+    if turn.verdict is not None:
+        lines += _labelled("oracle", _judged(turn, turn.verdict))
+    for other in turn.candidates:
+        lines += [f"    not played, candidate {other.candidate}"]
+        lines += _reply_lines(other, credits.get(_key(other)), decode)
+    return lines
+
+
+def _key(turn: Turn) -> tuple[int, int, int]:
+    """Return what the credit of a reply is found by in its episode."""
+    return turn.seat, turn.turn_index, turn.candidate
+
+
+def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> list[str]:
+    """Return a reply, its tokens and what it earned as lines."""
+    lines: list[str] = []
     unsent = (
         turn.truncated
         and not turn.reply
         and not any(part.ids for part in turn.segments if part.kind == "sampled")
     )
-    lines += _labelled("told", turn.told or _nothing_told(episode))
-    lines += _labelled("legal", listed(turn.legal_actions))
     played = (
         ""
         if turn.action == turn.reply
@@ -175,9 +191,8 @@ def turn_lines(
     lines += _labelled("tokens", tokens) if tokens else []
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
     lines += _labelled("rewards", rewards or "none")
+    lines += _labelled("score", f"{turn.score:+.4g}") if turn.score is not None else []
     lines += _labelled("credit", _credit(credit)) if credit is not None else []
-    if turn.verdict is not None:
-        lines += _labelled("oracle", _judged(turn, turn.verdict))
     return lines
 
 

@@ -10,6 +10,7 @@ from sparring.oracles.base import TIE
 from sparring.types import Episode, Turn
 
 NEEDS = {"verdicts"}
+READS = "turn"
 
 
 def action_rank(

@@ -11,20 +11,20 @@ has no opinion on: these lack the component, count as 0 where rewards are summed
 = {"verdicts"}. One with NEEDS = {"game"} is a function ``(episode, game)``. One with NEEDS =
 {"batch"} is a function ``(episodes, games)`` of all games of a step, with games by name, and
 returns its numbers per episode; it is called without episodes once before a run, so that what it
-lacks shows at the start.
+lacks shows at the start. One whose number for a turn depends on that turn alone says READS =
+"turn": it can judge a reply that was not played, among the candidates of a prompt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sparring.environments.openspiel.base import Game
-from sparring.errors import PluginError, RewardError
+from sparring.errors import PluginError
 from sparring.registry import Bound
 from sparring.rewards.bounds import (
     BOUND,
@@ -35,8 +35,8 @@ from sparring.rewards.bounds import (
     trained_seats,
     with_scaled_shaping,
 )
+from sparring.rewards.components import WeightedReward, opinions, with_candidates, with_components
 from sparring.rng import Stream
-from sparring.schedule import Schedule
 from sparring.types import Episode, Turn
 
 GIVEN = {  # what NEEDS may name
@@ -46,15 +46,6 @@ GIVEN = {  # what NEEDS may name
     "playouts": "the mean return of games played on from every turn",
     "reference": "a reference solution of the game",
 }
-LARGEST = 1e6  # a component beyond this would drown the game's payoffs in rounding
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightedReward:
-    """A reward plug-in with its options, and its factor over training."""
-
-    bound: Bound
-    weight: Schedule
 
 
 def apply_rewards(
@@ -107,7 +98,12 @@ def apply_rewards(
         for reward in rewards
     ]
     shaped = [
-        _with_components(episode, [(reward, rows[number]) for reward, rows in found], progress)
+        with_candidates(
+            with_components(episode, [(reward, rows[number]) for reward, rows in found], progress),
+            rewards,
+            games or {},
+            progress,
+        )
         for number, episode in enumerate(episodes)
     ]
     counted, acted = 0, 0
@@ -122,26 +118,6 @@ def apply_rewards(
     for reward in rewards:
         metrics.update(_means(shaped, reward.bound.plugin.name))
     return shaped, metrics
-
-
-def opinions(
-    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], *, progress: float = 0.0
-) -> list[tuple[float | None, ...]]:
-    """Return what a reward says of every turn of these episodes, called as its NEEDS say."""
-    needs = reward.plugin.needs
-    if "batch" in needs:
-        rows = list(reward(episodes, games, progress=progress))
-        if len(rows) != len(episodes):
-            raise RewardError(
-                f"The {reward} gave {len(rows)} rows for {len(episodes)} episodes; return one per "
-                "episode."
-            )
-        return rows
-    if "game" in needs:
-        return [
-            tuple(reward(episode, games[episode.game], progress=progress)) for episode in episodes
-        ]
-    return [tuple(reward(episode, progress=progress)) for episode in episodes]
 
 
 def check_output(reward: Bound, given: Any, *asked: Any) -> None:
@@ -215,37 +191,6 @@ def sampled_tokens(turn: Turn) -> int:
     It is 0 for agents that do not speak in tokens.
     """
     return sum(len(segment.ids) for segment in turn.segments if segment.kind == "sampled")
-
-
-def _with_components(
-    episode: Episode,
-    found: Sequence[tuple[WeightedReward, tuple[float | None, ...]]],
-    progress: float,
-) -> Episode:
-    """Return an episode with one more component per reward in the turns of trained seats."""
-    added: list[dict[str, float]] = [{} for _ in episode.turns]
-    for reward, values in found:
-        name, weight = reward.bound.plugin.name, reward.weight(progress)
-        if len(values) != len(added):
-            raise RewardError(
-                f"rewards {name!r} gave {len(values)} numbers for {len(added)} turns "
-                f"of {episode.game}; return one per turn."
-            )
-        for number, value in enumerate(values):
-            if value is None:
-                continue
-            if not isinstance(value, Real) or not abs(weight * value) <= LARGEST:
-                where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
-                raise RewardError(
-                    f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
-                    f"+-{LARGEST:g}; give less."
-                )
-            added[number][name] = float(weight * value)
-    turns = [
-        turn._replace(rewards={**turn.rewards, **parts}) if episode.trained[turn.seat] else turn
-        for turn, parts in zip(episode.turns, added, strict=True)
-    ]
-    return replace(episode, turns=tuple(turns))
 
 
 def _weighted(episode: Episode, weight: float) -> Episode:

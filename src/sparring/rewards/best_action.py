@@ -6,6 +6,7 @@ from sparring.oracles.judge import is_best
 from sparring.types import Episode
 
 NEEDS = {"verdicts"}
+READS = "turn"
 
 
 def best_action(

@@ -74,11 +74,13 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
     """Return an episode whose seats' shaping is multiplied by these factors."""
     if all(factor == 1.0 for factor in factors.values()):
         return episode
-    turns = []
-    for turn in episode.turns:
+
+    def scaled(turn: Turn) -> Turn:
         factor, kept = factors.get(turn.seat, 1.0), kept_components(episode, turn.seat)
         rewards = {
             name: value if name in kept else value * factor for name, value in turn.rewards.items()
         }
-        turns.append(turn._replace(rewards=rewards))
-    return replace(episode, turns=tuple(turns))
+        others = tuple(map(scaled, turn.candidates))
+        return turn._replace(rewards=rewards, candidates=others)
+
+    return replace(episode, turns=tuple(map(scaled, episode.turns)))

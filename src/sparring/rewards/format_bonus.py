@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sparring.types import Episode
 
+READS = "turn"
 PRESETS = {
     "mars_released": {"bonus": 0.05, "penalty": 0.0},
 }

@@ -10,6 +10,7 @@ from sparring.errors import ConfigError
 from sparring.rewards.base import sampled_tokens
 from sparring.types import Episode
 
+READS = "turn"
 PRESETS = {
     "mars_paper": {"shortest": 11, "longest": 2048, "bonus": 0.5, "penalty": 0.0},
     "mars_released": {"shortest": 11, "longest": 2048, "bonus": 0.0, "penalty": 0.5},

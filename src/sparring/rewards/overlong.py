@@ -10,6 +10,7 @@ from sparring.errors import ConfigError
 from sparring.rewards.base import sampled_tokens
 from sparring.types import Episode
 
+READS = "turn"
 PRESETS = {
     "dapo": {"max_tokens": 20480, "cache": 4096},
 }

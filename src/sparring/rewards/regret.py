@@ -9,6 +9,7 @@ from sparring.oracles.judge import regret as value_lost
 from sparring.types import Episode, Turn
 
 NEEDS = {"verdicts", "game"}
+READS = "turn"
 
 
 def regret(

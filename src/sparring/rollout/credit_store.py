@@ -3,7 +3,7 @@
 A second table of Parquet parts, one row per turn, keyed like the episodes.
 
 SELECT role, avg(advantage) FROM 'runs/demo/credit/*.parquet' JOIN 'runs/demo/episodes/*.parquet'
-USING (step, episode_id, seat, turn_index) GROUP BY role
+USING (step, episode_id, seat, turn_index, candidate) GROUP BY role
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sparring.rollout.parts import Columns, Parts
 from sparring.rollout.table import ordered_turns
-from sparring.types import Credit, Episode, FloatArray, TurnTable
+from sparring.types import Credit, Episode, FloatArray, Turn, TurnTable
 
 SCHEMA = pa.schema(
     [
@@ -26,6 +26,7 @@ SCHEMA = pa.schema(
         ("episode_id", pa.int64()),
         ("seat", pa.int16()),
         ("turn_index", pa.int32()),
+        ("candidate", pa.int16()),
         ("selected", pa.bool_()),
         ("replayed", pa.bool_()),
         ("reward", pa.float64()),
@@ -37,8 +38,8 @@ SCHEMA = pa.schema(
         ("entropies", pa.list_(pa.float64())),
     ]
 )
-KEYS = ("episode_id", "seat", "turn_index")
-COLUMNS = Columns(kind="credit", version=1, schema=SCHEMA)
+KEYS = ("episode_id", "seat", "turn_index", "candidate")
+COLUMNS = Columns(kind="credit", version=2, schema=SCHEMA, added={"candidate": 0})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +66,8 @@ class CreditStore(Parts):
 
         Args:
             step: steps done.
-            episodes: every play of the step; the turns of those that are not in the batch have
-                ``selected`` false.
+            episodes: every play of the step; turns that are not in the batch have ``selected``
+                false.
             learned: what the step learned from.
 
         Raises:
@@ -78,16 +79,14 @@ class CreditStore(Parts):
 def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.Table:
     """Return the rows of a step.
 
-    The batch in the order of its turn table, then the turns that selection dropped.
+    The batch in the order of its turn table, then what was not trained on: turns that selection
+    dropped, and replies that were not played where the estimator follows what was.
     """
     turns, credit = learned.turns, learned.credit
-    played, trained = (
-        {episode.episode_id for episode in group} for group in (episodes, learned.batch)
-    )
-    keys = [
-        (episode.episode_id, turn.seat, turn.turn_index)
-        for episode, turn in ordered_turns(learned.batch)
-    ]
+    played = {episode.episode_id for episode in episodes}
+    candidates = turns.state_group is not None
+    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=candidates)]
+    known = set(keys)
     by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     columns: dict[str, Iterable[Any]] = {
         "selected": [True] * len(keys),
@@ -103,17 +102,16 @@ def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.
         "entropies": _by_turn(learned.entropies, turns),
     }
     left = [
-        (episode.episode_id, turn.seat, turn.turn_index, sum(turn.rewards.values()))
-        for episode, turn in ordered_turns(
-            [episode for episode in episodes if episode.episode_id not in trained]
-        )
+        (*_key(episode, turn), sum(turn.rewards.values()))
+        for episode, turn in ordered_turns(episodes, candidates=True)
+        if _key(episode, turn) not in known
     ]
     dropped: dict[str, list[Any]] = {
         "selected": [False] * len(left),
         "replayed": [False] * len(left),
         "reward": [row[-1] for row in left],
     }
-    rows = [*keys, *(row[:3] for row in left)]
+    rows = [*keys, *(row[:-1] for row in left)]
     found: dict[str, list[Any]] = {"step": [step] * len(rows)}
     found |= {name: [row[place] for row in rows] for place, name in enumerate(KEYS)}
     found |= {
@@ -121,6 +119,11 @@ def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.
     }
     arrays = [pa.array(found[field.name], field.type) for field in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _key(episode: Episode, turn: Turn) -> tuple[int, ...]:
+    """Return what a reply is found by among those of a step."""
+    return episode.episode_id, turn.seat, turn.turn_index, turn.candidate
 
 
 def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:

@@ -23,11 +23,16 @@ class Draft:
         moment: number of the decision in the play; equal for decisions taken at once.
         named: the action in the reply, legal or not.
         action: what is played.
+        candidate: number of the reply among those to one prompt.
+        wanted: number of replies that are asked for.
+        others: the replies to the same prompt that are not played.
+        score: what the reply is judged by among them.
     """
 
     __slots__ = (
-        *("action", "conversation", "event", "legal", "moment", "named", "number", "observation"),
-        *("penalty", "reply", "returns", "seat", "segments", "told", "turn_index", "verdict"),
+        *("action", "candidate", "conversation", "event", "legal", "moment", "named", "number"),
+        *("observation", "others", "penalty", "reply", "returns", "score", "seat", "segments"),
+        *("told", "turn_index", "verdict", "wanted"),
     )
 
     reply: Reply
@@ -53,6 +58,24 @@ class Draft:
         self.conversation = 0
         self.segments: tuple[Segment, ...] = ()
         self.verdict: Verdict | None = None
+        self.candidate, self.wanted = 0, 1
+        self.others: list[Draft] = []
+        self.score: float | None = None
+
+    def sibling(self, candidate: int) -> Draft:
+        """Return the same decision, for another reply to it."""
+        other = Draft(
+            self.number,
+            self.seat,
+            self.turn_index,
+            self.observation,
+            self.returns,
+            self.told,
+            self.legal,
+            self.moment,
+        )
+        other.verdict, other.candidate = self.verdict, candidate
+        return other
 
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the finished record."""
@@ -75,7 +98,14 @@ class Draft:
             moment=self.moment,
             attempt=self.observation.attempt,
             verdict=self.verdict,
+            candidate=self.candidate,
+            score=self.score,
         )
+
+    @property
+    def fine(self) -> dict[str, float]:
+        """The reward of an illegal reply by itself."""
+        return {"illegal": -self.penalty} if self.penalty else {}
 
 
 def moment_begin(turns: Sequence[Turn], place: int) -> int:

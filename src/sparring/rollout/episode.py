@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparring.environments.base import random_reply, read_reply
-from sparring.environments.spec import spec_of
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
-from sparring.rollout.draft import Draft, said
+from sparring.rollout.candidates import Candidates, chosen
+from sparring.rollout.draft import Draft
 from sparring.rollout.illegal import correction
-from sparring.rollout.ledger import Ledger
+from sparring.rollout.ledger import Ledger, sampled
+from sparring.rollout.prefix import take_over
 from sparring.rollout.protocol import Asked
-from sparring.types import Episode, Turn, TurnEvent
+from sparring.rollout.record import earned, recorded
+from sparring.types import Episode, TurnEvent
 
 if TYPE_CHECKING:
     from sparring.rollout.play import EpisodeSpec
@@ -25,12 +27,14 @@ class EpisodeInPlay:
     """A play that goes on: its state, a ledger per token-speaking seat, and the turns so far.
 
     It goes on in moments. ``ask`` gives the decisions that are due, those of several seats at once
-    where moves are simultaneous; ``answer`` takes the replies to all of them.
+    where moves are simultaneous; ``answer`` takes the replies to all of them. Of several replies to
+    a prompt ``hear`` takes all, ``candidates`` gives what is to be judged, ``commit`` plays one.
     """
 
     __slots__ = (
         "_again",
         "_asked",
+        "_candidates",
         "_drafts",
         "_exact",
         "_final",
@@ -49,8 +53,11 @@ class EpisodeInPlay:
         "spec",
     )
 
-    def __init__(self, spec: EpisodeSpec, agents: Mapping[str, Agent]) -> None:
+    def __init__(
+        self, spec: EpisodeSpec, agents: Mapping[str, Agent], candidates: Candidates | None = None
+    ) -> None:
         self.spec = spec
+        self._candidates: Candidates | None = None  # none in the turns that are taken over
         self._asked = Asked(spec.game)
         self.play: Any = spec.game.reset(spec.deal)
         self.names = tuple(map(str, spec.players))
@@ -72,34 +79,20 @@ class EpisodeInPlay:
         self._exact: bool = spec.game.brief  # a reply is an action, and nothing else
         self.done: bool = self.play.done
         if spec.prefix:
-            self._take_over(spec.prefix)
-
-    def _take_over(self, prefix: Sequence[Turn]) -> None:
-        """Play the turns of another play of this deal again, as they were."""
-        place = 0
-        while place < len(prefix):
-            asked = [] if self.done else self.ask()
-            turns = prefix[place : place + len(asked)]
-            place += len(asked)
-            seats = [draft.seat for draft in self.asked]
-            if not asked or [turn.seat for turn in turns] != seats:
-                raise GameError(
-                    f"{self.spec.game.name}: the turns taken over end between those of one moment, "
-                    "or are of another play; take whole moments."
-                )
-            if self.spec.redealt and place == len(prefix) and hasattr(self.play, "redeal"):
-                self.play.redeal(self.spec.stream.child("chance"))
-            for draft, turn in zip(self.asked, turns, strict=True):
-                draft.verdict = turn.verdict
-            self.answer([said(turn) for turn in turns], instead=[turn.action for turn in turns])
+            take_over(self, spec.prefix)
+        self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:
-        """Return the decisions that are due, their texts told to the seats."""
+        """Return the decisions that are due, their texts told to the seats.
+
+        One is there as often as replies to it are wanted.
+        """
         play, returns = self.play, self._asked.returns(self.play.returns)
         self.asked = []
-        return [self._told(play, seat, returns) for seat in self._again or self._asked.due(play)]
+        due = self._again or self._asked.due(play)
+        return [turn for seat in due for turn in self._told(play, seat, returns)]
 
-    def _told(self, play: Any, seat: int, returns: tuple[float, ...]) -> PendingTurn:
+    def _told(self, play: Any, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Tell a seat what it does not know yet; return its decision."""
         observation = self._asked.observe(play, seat)
         text, notice = observation.text, self._notices.pop(seat, "")
@@ -123,11 +116,13 @@ class EpisodeInPlay:
         ledger = self._ledgers[seat]
         if ledger is None:
             past = partial(self._past, draft)
-            return PendingTurn(
-                state=play, seat=seat, stream=stream, notice=notice, told=text, past=past
-            )
+            return [PendingTurn(play, seat, stream, notice=notice, told=text, past=past)]
         ledger.ask(text, fresh=observation.fresh and not trying)
-        return PendingTurn(state=play, seat=seat, stream=stream, ids=ledger.ids, known=ledger.known)
+        turn = PendingTurn(play, seat, stream, ids=ledger.ids, known=ledger.known)
+        if self._candidates is None or not self.spec.trained[seat]:
+            return [turn]
+        draft.wanted, others = self._candidates.count, stream.child("candidate")
+        return [turn, *(turn._replace(stream=others.child(n)) for n in range(1, draft.wanted))]
 
     def _past(self, draft: Draft) -> tuple[tuple[str, str], ...]:
         """Return what the seat of a decision was told and has replied in this conversation."""
@@ -159,11 +154,47 @@ class EpisodeInPlay:
         To the next moment, to the seats that are to try again, or to the end. ``instead`` is known
         to be played for illegal ones.
         """
+        self.hear(replies)
+        self.commit(instead=instead)
+
+    def hear(self, replies: Sequence[Reply]) -> None:
+        """Take the replies to what was asked, without going on."""
+        given = iter(replies)
+        for draft in self.asked:
+            draft.others = [draft.sibling(number) for number in range(1, draft.wanted)]
+            for one in (draft, *draft.others):
+                self._read(one, next(given))
+
+    def candidates(self) -> Episode | None:
+        """Return the replies that are to be judged among those to their prompts, as turns."""
+        several = [draft for draft in self.asked if draft.others]
+        turns = [
+            one.turn(self.names[one.seat], one.fine)
+            for draft in several
+            for one in (draft, *draft.others)
+        ]
+        nothing = (0.0,) * self.spec.game.num_seats
+        return recorded(self.spec, self.names, turns, nothing) if turns else None
+
+    def commit(
+        self,
+        scores: Sequence[float | None] = (),
+        *,
+        instead: Sequence[str | None] | None = None,
+    ) -> None:
+        """Go on from the replies that were heard.
+
+        Args:
+            scores: of the replies that ``candidates`` gave, in their order.
+            instead: what is known to be played for illegal replies.
+        """
+        given = iter(scores)
+        self.asked = [self._chosen(draft, given) for draft in self.asked]
         offenders: list[Draft] = []
         self._again = ()
-        known = instead or (None,) * len(replies)
-        for draft, reply, played in zip(self.asked, replies, known, strict=True):
-            self._read(draft, reply)
+        known = instead or (None,) * len(self.asked)
+        for draft, played in zip(self.asked, known, strict=True):
+            self._settle(draft)
             if draft.event != "ok" and self._punish(draft, played):
                 offenders.append(draft)
             elif draft.action is not None:
@@ -176,6 +207,31 @@ class EpisodeInPlay:
             self.play.step(self._said)
             self._said, self._tries = {}, {}
             self.done = self.play.done or self._taken >= self._limit
+
+    def _chosen(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
+        """Return the reply to this decision that is played, the others beside it."""
+        if self._candidates is None or not draft.others:
+            return draft
+        several = [draft, *draft.others]
+        for one in several:
+            one.score = next(scores)
+        rule = self._candidates
+        stream = self.spec.stream.child(draft.number).child("commit")
+        place = chosen([one.score for one in several], rule.commit, rule.explore, stream)
+        draft.others = []
+        taken = several.pop(place)
+        taken.others = several
+        self._drafts[draft.number - 1] = taken
+        return taken
+
+    def _settle(self, draft: Draft) -> None:
+        """Make a reply part of its seat's conversation; the others to its prompt end theirs."""
+        ledger = self._ledgers[draft.seat]
+        if ledger is not None:
+            for other in draft.others:
+                other.conversation, other.segments = ledger.aside(other.reply)
+            draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
+        self._own_turns[draft.seat] += 1
 
     def _read(self, draft: Draft, reply: Reply) -> None:
         """Note a reply, and what action it holds."""
@@ -197,9 +253,9 @@ class EpisodeInPlay:
         )
         draft.reply, draft.event, draft.named = reply, event, action
         draft.action = action if event == "ok" else None
+        draft.penalty = self.spec.game.illegal.penalty if event != "ok" else 0.0
         if ledger is not None:
-            draft.conversation, draft.segments = ledger.conversation, ledger.record(reply)
-        self._own_turns[seat] += 1
+            draft.segments = (sampled(reply),)  # the rest when it is settled
 
     def _punish(self, draft: Draft, known: str | None) -> bool:
         """Apply the environment's rule for replies that are no legal action.
@@ -208,7 +264,6 @@ class EpisodeInPlay:
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
-        draft.penalty = rule.penalty
         if rule.rule == "forfeit":
             return True
         if rule.rule == "retry" and self._tries.get(seat, 0) < rule.retries:
@@ -234,34 +289,11 @@ class EpisodeInPlay:
     def finish(self) -> Episode:
         """Return the finished game as a record.
 
-        A turn's game reward is what its seat earned up to its next turn.
-
         Raises:
             GameError: the game's payoffs are not one finite number per seat.
         """
         found, offender = self._final if self._final is not None else (self.play.returns, None)
         returns = self._asked.returns(found)
-        upcoming = list(returns)
-        turns: list[Turn] = []
-        for draft in reversed(self._drafts):
-            rewards = {"game": upcoming[draft.seat] - draft.returns[draft.seat]}
-            if draft.penalty:
-                rewards["illegal"] = -draft.penalty
-            upcoming[draft.seat] = draft.returns[draft.seat]
-            turns.append(draft.turn(self.names[draft.seat], rewards))
-        spec = self.spec
-        return Episode(
-            episode_id=spec.episode_id,
-            group_id=spec.group_id,
-            game=spec.game.name,
-            seed=spec.deal.key,
-            roles=spec.game.roles,
-            agents=self.names,
-            players=spec.players,
-            trained=spec.trained,
-            turns=tuple(reversed(turns)),
-            returns=returns,
-            forfeited_by=offender,
-            cut=self._final is None and not self.play.done,
-            environment=spec_of(spec.game),
-        )
+        turns = earned(self._drafts, self.names, returns)
+        cut = self._final is None and not self.play.done
+        return recorded(self.spec, self.names, turns, returns, offender=offender, cut=cut)

@@ -21,6 +21,10 @@ SCHEMA = pa.schema(
         ("turn_index", pa.int32()),
         ("moment", pa.int32()),
         ("attempt", pa.int32()),
+        ("state_group", pa.int32()),
+        ("candidate", pa.int16()),
+        ("committed", pa.bool_()),
+        ("score", pa.float64()),
         ("told", pa.string()),
         ("state_key", pa.string()),
         ("view", pa.string()),
@@ -56,7 +60,7 @@ SCHEMA = pa.schema(
         ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
     ]
 )
-VERSION = 2
+VERSION = 3
 COLUMNS = Columns(
     kind="episodes",
     version=VERSION,
@@ -66,6 +70,10 @@ COLUMNS = Columns(
         "cut": False,
         "moment": None,
         "attempt": 0,
+        "state_group": None,
+        "candidate": 0,
+        "committed": True,
+        "score": None,
         "told": "",
         "environment": None,
         "run_versions": None,

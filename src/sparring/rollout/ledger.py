@@ -12,6 +12,17 @@ from sparring.players.base import Reply
 from sparring.types import Segment
 
 
+def sampled(reply: Reply) -> Segment:
+    """Return what was sampled of a reply."""
+    return Segment(
+        kind="sampled",
+        ids=reply.ids,
+        logprobs=reply.logprobs,
+        kept=reply.kept,
+        weights_version=reply.weights_version,
+    )
+
+
 class Ledger:
     """One seat's conversation as token ids.
 
@@ -23,12 +34,15 @@ class Ledger:
             out anew.
     """
 
-    __slots__ = ("_asked", "_past", "_pending", "conversation", "ids", "known", "renderer")
+    __slots__ = (
+        *("_asked", "_opened", "_past", "_pending", "conversation", "ids", "known", "renderer"),
+    )
 
     def __init__(self, renderer: Any) -> None:
         self.renderer = renderer
         self.ids: tuple[int, ...] = ()
         self.known = self.conversation = 0
+        self._opened = 1  # conversations so far
         self._pending: tuple[Segment, ...] = ()
         # what was told and said, where history is edited
         self._past: list[tuple[str, tuple[int, ...]]] = []
@@ -38,11 +52,11 @@ class Ledger:
         """Tell the seat this text and ask for a reply, in a ``fresh`` conversation if so."""
         if fresh and self.ids:
             self.ids, self.known, self._past, self._pending = (), 0, [], ()
-            self.conversation += 1
+            self.conversation = self._open()
         self._asked = text
         if self._past:
             self.ids, self.known = (), 0
-            self.conversation += 1
+            self.conversation = self._open()
             segment = Segment(kind="prompt", ids=self.renderer.conversation(self._past, text))
         elif self.ids:
             segment = Segment(kind="context", ids=self.renderer.append(text))
@@ -50,6 +64,20 @@ class Ledger:
             segment = Segment(kind="prompt", ids=self.renderer.initial(text))
         self.ids += segment.ids
         self._pending += (segment,)
+
+    def _open(self) -> int:
+        """Return the number of a new conversation."""
+        self._opened += 1
+        return self._opened - 1
+
+    def aside(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
+        """Return a reply to what is asked now that the conversation does not go on from.
+
+        It ends a conversation of its own, of which this returns the number, and all segments.
+        """
+        unsent = reply.truncated and not reply.ids
+        prompt = Segment(kind="prompt", ids=self.ids[:1] if unsent else self.ids)
+        return self._open(), (prompt, sampled(reply))
 
     def read(self, text: str) -> str | None:
         """Return the part of a reply that names the action.
@@ -70,14 +98,7 @@ class Ledger:
         """
         if reply.truncated and not reply.ids:
             return self._unsent()
-        sampled = Segment(
-            kind="sampled",
-            ids=reply.ids,
-            logprobs=reply.logprobs,
-            kept=reply.kept,
-            weights_version=reply.weights_version,
-        )
-        segments = (*self._pending, sampled)
+        segments: tuple[Segment, ...] = (*self._pending, sampled(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1
         closing = self.renderer.close(reply.truncated)

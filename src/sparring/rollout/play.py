@@ -20,6 +20,7 @@ from sparring.players.base import Agent, PendingTurn, Reply, replies
 from sparring.refs import PlayerRef, refs
 from sparring.registry import named
 from sparring.rng import Stream
+from sparring.rollout.candidates import Candidates
 from sparring.rollout.draft import Draft
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.system.collector import paused_collector
@@ -78,6 +79,7 @@ def play(
     counts: RolloutCounts | None = None,
     on_finished: Callable[[int], None] | None = None,
     judges: Mapping[str, Judge] | None = None,
+    candidates: Candidates | None = None,
 ) -> list[Episode]:
     """Play all games to their ends and return the episodes in the order of ``specs``.
 
@@ -91,6 +93,8 @@ def play(
         on_finished: called with the number of games that have ended, after each wave.
         judges: by the name of a game, who judges the decisions of its trained seats where the play
             stands, all of a wave at once.
+        candidates: how many replies trained seats give to each prompt, and which is played; None:
+            one.
 
     Returns:
         The episodes of all groups that could be completed; a group with a game that failed beyond
@@ -102,7 +106,9 @@ def play(
     """
     counts = counts if counts is not None else RolloutCounts()
     with paused_collector():
-        finished = _play_all(specs, agents, in_flight, retries, counts, on_finished, judges or {})
+        finished = _play_all(
+            specs, agents, in_flight, retries, counts, on_finished, judges or {}, candidates
+        )
     if (
         specs
         and counts.dropped_groups
@@ -127,6 +133,7 @@ def _play_all(
     counts: RolloutCounts,
     on_finished: Callable[[int], None] | None,
     judges: Mapping[str, Judge],
+    candidates: Candidates | None,
 ) -> dict[int, Episode]:
     """Return the episodes that came to an end, by their place in ``specs``."""
     waiting = [(index, 0) for index in range(len(specs))][::-1]
@@ -141,10 +148,10 @@ def _play_all(
                 attempts[index] = number
                 call.now = specs[index]
                 try:
-                    running.append((index, EpisodeInPlay(specs[index], agents), number))
+                    running.append((index, EpisodeInPlay(specs[index], agents, candidates), number))
                 except Exception as error:
                     _note(specs[index], index, error, failed)
-        _wave(running, agents, failed, judges)
+        _wave(running, agents, failed, judges, candidates)
         for index, episode, _ in running:
             if index not in failed and episode.done:
                 try:
@@ -176,6 +183,7 @@ def _wave(
     agents: Mapping[str, Agent],
     failed: dict[int, Exception],
     judges: Mapping[str, Judge],
+    candidates: Candidates | None,
 ) -> None:
     """Play one moment in every running game; note in ``failed`` those whose game raised."""
     asked: list[tuple[int, EpisodeInPlay, list[Reply | None]]] = []
@@ -204,7 +212,33 @@ def _wave(
         for index, episode, heard in asked:
             call.now = episode.spec
             try:
-                episode.answer([reply for reply in heard if reply is not None])
+                go_on = episode.hear if candidates else episode.answer
+                go_on([reply for reply in heard if reply is not None])
+            except Exception as error:
+                _note(episode.spec, index, error, failed)
+    if candidates:
+        heard_from = [(index, episode) for index, episode, _ in asked if index not in failed]
+        _commit(heard_from, candidates, failed)
+
+
+def _commit(
+    episodes: Sequence[tuple[int, EpisodeInPlay]],
+    candidates: Candidates,
+    failed: dict[int, Exception],
+) -> None:
+    """Judge the replies to each prompt, all of a wave in one call; go on from those chosen.
+
+    Raises:
+        PluginError: what judges them did not give one number per reply.
+    """
+    several = [(index, found) for index, one in episodes if (found := one.candidates())]
+    rows = candidates.grade([found for _, found in several]) if several else ()
+    scores = {index: row for (index, _), row in zip(several, rows, strict=True)}
+    with Call(_game) as call:
+        for index, episode in episodes:
+            call.now = episode.spec
+            try:
+                episode.commit(scores.get(index, ()))
             except Exception as error:
                 _note(episode.spec, index, error, failed)
 

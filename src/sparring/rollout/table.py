@@ -6,11 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sparring.types import Episode, FloatArray, Turn, TurnTable
+from sparring.types import Episode, FloatArray, IntArray, Turn, TurnTable
 
 
-def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]:
-    """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index)."""
+def ordered_turns(
+    episodes: Sequence[Episode], *, candidates: bool = False
+) -> Iterator[tuple[Episode, Turn]]:
+    """Yield the turns of trained seats, sorted by (position of the episode, seat, turn index).
+
+    Args:
+        episodes: the plays.
+        candidates: after the turns of a seat, yield the other replies to their prompts too.
+    """
+    for episode, turn, _ in _ordered(episodes, candidates):
+        yield episode, turn
+
+
+def _ordered(episodes: Sequence[Episode], candidates: bool) -> Iterator[tuple[Episode, Turn, bool]]:
+    """Yield turns as ``ordered_turns`` does, and whether each was played."""
     for episode in episodes:
         by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
@@ -18,25 +31,36 @@ def ordered_turns(episodes: Sequence[Episode]) -> Iterator[tuple[Episode, Turn]]
         for seat, turns in enumerate(by_seat):
             if episode.trained[seat]:
                 for turn in turns:
-                    yield episode, turn
+                    yield episode, turn, True
+                for turn in turns if candidates else ():
+                    for other in turn.candidates:
+                        yield episode, other, False
 
 
-def turn_table(episodes: Sequence[Episode]) -> TurnTable:
+def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> TurnTable:
     """Return the columns of the trained seats' turns.
 
     There is one row per turn, in the order of ``ordered_turns``.
+
+    Args:
+        episodes: the plays.
+        candidates: have a row for each of the other replies to a prompt too, and the columns
+            ``state_group`` and ``committed``.
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
     rows, logprobs, rewards, judged, cut = [], [], [], [], []
-    trajectory, previous = -1, (-1, -1)
-    for episode, turn in ordered_turns(episodes):
-        current = (episode.episode_id, turn.seat)
+    prompts, committed = [], []
+    trajectory, previous = -1, (-1, -1, -1)
+    for place, (episode, turn, played) in enumerate(_ordered(episodes, candidates)):
+        current = (episode.episode_id, turn.seat, -1 if played else place)
         trajectory += current != previous
         previous = current
         sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
         logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
         rewards.append(turn.rewards)
         judged.append(turn.verdict is not None)
+        committed.append(played)
+        prompts.append((episode.episode_id, turn.seat, turn.turn_index))
         cut.append(episode.cut)
         rows.append(
             (
@@ -75,6 +99,8 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         logprob=np.array(logprobs, dtype=np.float64),
         components=_components(rewards),
         judged=np.array(judged) if any(judged) else None,
+        state_group=_numbered(prompts) if candidates else None,
+        committed=np.array(committed, dtype=bool) if candidates else None,
         done=ends,
         cut=ends & np.array(cut) if any(cut) else None,
         game_names=games.names,
@@ -83,6 +109,12 @@ def turn_table(episodes: Sequence[Episode]) -> TurnTable:
         action_names=actions.names,
         view_names=views.names,
     )
+
+
+def _numbered(keys: Sequence[tuple[int, ...]]) -> IntArray:
+    """Return the number of each key, in order of appearance."""
+    numbers: dict[tuple[int, ...], int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:

@@ -1,6 +1,7 @@
 """Figures of a batch of self-play episodes.
 
-Metrics, all over the trained seats unless said otherwise:
+Metrics, all over the trained seats unless said otherwise. Of several replies to a prompt, figures
+of replies (legal_rate to sampled_entropy) count all, figures of games what was played:
     legal_rate              share of replies that were a legal action
     legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
@@ -15,6 +16,13 @@ Metrics, all over the trained seats unless said otherwise:
     cut_rate                share of games that rollout.max_turns cut; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
+    candidates/decisions    decisions per game to which there were several replies; this and the
+                            next where rollout.candidates.count is above 1
+    candidates/equal_share  share of these whose replies were all judged alike
+    candidates/unjudged     share of these none of whose replies could be judged
+    candidates/score        mean score of all replies that were judged: how good the policy is
+    candidates/gain         mean score of what was played, less that: what choosing adds
+    candidates/tokens       sampled tokens of the step, all replies counted
     group_deviation         mean over groups (trajectories of one start and role) of the rewards'
                             standard deviation
     group_equal_share       share of the groups whose rewards are all equal; both only where groups
@@ -24,14 +32,15 @@ Metrics, all over the trained seats unless said otherwise:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from sparring.credit.base import start_groups, trajectory_returns
 from sparring.ops.groups import group_counts, group_std
 from sparring.oracles.judge import is_best, regret
-from sparring.types import Episode, TurnTable
+from sparring.rewards.base import sampled_tokens
+from sparring.types import Episode, Turn, TurnTable
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -63,7 +72,7 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     turns: defaultdict[str, int] = defaultdict(int)
     legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
-        for turn in episode.turns:
+        for turn in with_candidates(episode):
             if episode.trained[turn.seat]:
                 turns[episode.game] += 1
                 legal[episode.game] += turn.event == "ok"
@@ -90,6 +99,43 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     }
     metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
+
+
+def with_candidates(episode: Episode) -> Iterator[Turn]:
+    """Yield all replies of an episode: what was played, and the others to the same prompts."""
+    for turn in episode.turns:
+        yield turn
+        yield from turn.candidates
+
+
+def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the figures of candidates listed above; none where every prompt had one reply."""
+    groups = [
+        (turn, [one.score for one in (turn, *turn.candidates) if one.score is not None])
+        for episode in episodes
+        for turn in episode.turns
+        if turn.candidates
+    ]
+    if not groups:
+        return {}
+    judged = [(turn.score, scores) for turn, scores in groups if scores]
+    every = [score for _, scores in judged for score in scores]
+    played = [score for score, _ in judged if score is not None]
+    mean = sum(every) / max(len(every), 1)
+    tokens = sum(
+        sampled_tokens(turn)
+        for episode in episodes
+        for turn in with_candidates(episode)
+        if episode.trained[turn.seat]
+    )
+    return {
+        "candidates/decisions": len(groups) / len(episodes),
+        "candidates/equal_share": sum(max(own) == min(own) for _, own in judged) / len(groups),
+        "candidates/unjudged": 1 - len(judged) / len(groups),
+        "candidates/score": mean,
+        "candidates/gain": sum(played) / max(len(played), 1) - mean,
+        "candidates/tokens": float(tokens),
+    }
 
 
 def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[str, float]:

@@ -10,7 +10,8 @@ from sparring.environments.openspiel.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.registry import Bound, bind
-from sparring.rewards.base import WeightedReward, prepared
+from sparring.rewards.base import prepared
+from sparring.rewards.components import WeightedReward
 from sparring.schedule import parse
 
 

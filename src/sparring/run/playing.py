@@ -14,8 +14,11 @@ from sparring.errors import RolloutError
 from sparring.league.payoffs import Payoffs
 from sparring.league.starts import starts, turn_limit
 from sparring.oracles.base import Oracle, verdicts
-from sparring.rewards.base import WeightedReward, apply_rewards, outcome_gap
+from sparring.rewards.base import apply_rewards, outcome_gap
+from sparring.rewards.components import WeightedReward
+from sparring.rewards.grading import by_oracle, by_rewards
 from sparring.rng import Stream
+from sparring.rollout.candidates import Candidates
 from sparring.rollout.plans.base import play_planned
 from sparring.rollout.play import Judge, RolloutCounts
 from sparring.rollout.playouts import with_playouts
@@ -69,10 +72,12 @@ def play_step(
             payoffs=payoffs,
             bots=config.bots,
         )
+        play = partial(engine.play, judges=judges) if judges else engine.play
+        candidates = _candidates(config, engine, methods.rewards, progress)
         episodes, planned = play_planned(
             methods.plan,
             specs,
-            partial(engine.play, judges=judges) if judges else engine.play,
+            partial(play, candidates=candidates) if candidates else play,
             played.counts,
             group_size=rollout.group_size,
             progress=progress,
@@ -112,6 +117,18 @@ def play_step(
         else tables[0][1]
     )
     return played
+
+
+def _candidates(
+    config: RunConfig, engine: Engine, rewards: tuple[WeightedReward, ...], progress: float
+) -> Candidates | None:
+    """Return how several replies to a prompt are judged and chosen; None where there is one."""
+    asked = config.rollout.candidates
+    if asked.count == 1:
+        return None
+    games = {game.name: game for game, _ in engine.environments}
+    grade = by_oracle if asked.by == "oracle" else by_rewards(rewards, games, progress)
+    return Candidates(asked.count, grade, asked.commit, asked.explore)
 
 
 def _timed(oracle: Oracle, played: Played) -> Judge:

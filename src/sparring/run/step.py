@@ -50,7 +50,7 @@ from sparring.engine.base import Engine
 from sparring.environments.base import teams_of
 from sparring.league.starts import arms
 from sparring.rollout.credit_store import Learned
-from sparring.run.measures import oracle_metrics, rollout_metrics
+from sparring.run.measures import candidate_metrics, oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods
 from sparring.run.playing import play_step
 from sparring.run.state import RunState
@@ -115,6 +115,7 @@ def play_round(
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(played.episodes),
+        **candidate_metrics(played.episodes),
         **oracle_metrics(played.episodes, methods.oracles),
         **played.metrics,
         **replayed,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.registry import Bound
-from sparring.rewards.base import opinions
+from sparring.rewards.components import opinions
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
 from sparring.types import Episode, Segment, Turn, Verdict

@@ -84,7 +84,7 @@ class Segment:
 
 
 class Turn(NamedTuple):
-    """One decision of one seat.
+    """One decision of one seat: the reply that was played.
 
     ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the
     conversations of the seat within its episode, each one sequence to train on: it grows where a
@@ -117,6 +117,13 @@ class Turn(NamedTuple):
     # mean return to the seat of games played on from after the turn; None where none were
     playout: float | None = None
     attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
+    candidate: int = 0  # its number among the replies to one prompt, from 0
+    # what it was judged by when one of several replies to its prompt was chosen; None where none
+    # was, or nothing could judge it
+    score: float | None = None
+    # the other replies to its prompt, which were not played: with it they are a state group. Each
+    # is a conversation of its own, and has what it earned by itself alone
+    candidates: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

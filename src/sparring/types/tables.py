@@ -53,6 +53,11 @@ class TurnTable:
     components: Mapping[str, FloatArray] = field(default_factory=dict)
     # whether the oracle gave a verdict on the turn; present if it did on any
     judged: BoolArray | None = None
+    # equal exactly for the replies to one prompt, and whether the reply was played; both present in
+    # tables of all candidates. What was not played is a trajectory of its own, after those of its
+    # seat that were
+    state_group: IntArray | None = None
+    committed: BoolArray | None = None
     # from here on: present if the estimator NEEDS them; see the slot columns/
     value: FloatArray | None = None
     value_after: FloatArray | None = None

@@ -16,8 +16,8 @@ from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
 from sparring.refs import LEARNER
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_all
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table as table_of
 from sparring.types import EnvironmentSpec, Episode, TurnTable
 

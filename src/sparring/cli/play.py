@@ -20,8 +20,8 @@ from sparring.refs import PUBLISHED
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec
 from sparring.rollout.play import play as play_games
+from sparring.rollout.spec import EpisodeSpec
 
 YOU = "you"
 SEEDS = 1_000_000  # a seed that is drawn is below this

@@ -12,7 +12,8 @@ from sparring.players.base import Agent
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts
+from sparring.rollout.play import Judge, RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:

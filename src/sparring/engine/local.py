@@ -39,7 +39,8 @@ from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import EpisodeSpec, Judge, RolloutCounts, play
+from sparring.rollout.play import Judge, RolloutCounts, play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
 from sparring.system.files import link_or_copy, parse_json, write_synced

@@ -35,8 +35,9 @@ from sparring.registry import Bound
 from sparring.rewards.base import apply_rewards
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 from sparring.rollout.playouts import with_playouts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.schedule import parse
 from sparring.system.files import write_bytes_atomic

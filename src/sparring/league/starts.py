@@ -13,7 +13,7 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec
+from sparring.rollout.spec import EpisodeSpec
 from sparring.schedule import parse
 from sparring.selection.curricula.base import Arm, ArmBook
 from sparring.types import EnvironmentSpec

@@ -20,7 +20,8 @@ from sparring.measure.exact_values import ExactValues
 from sparring.measure.table_policy import TableAgent, TablePolicy
 from sparring.ops.returns import trajectory_sums
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.types import Episode, FloatArray, IntArray, TurnTable
 

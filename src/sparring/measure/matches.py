@@ -17,7 +17,8 @@ from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, Interval, Turn
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match

@@ -31,7 +31,8 @@ from sparring.measure.suite_figures import Tally, tally
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 
 PIECE = 50
 """Games in a piece.

@@ -9,7 +9,8 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.own import no_rules
 from sparring.players.random import random
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, Turn
 
 SEED = 0  # of the sample play

@@ -20,7 +20,7 @@ from sparring.rollout.record import earned, recorded
 from sparring.types import Episode, TurnEvent
 
 if TYPE_CHECKING:
-    from sparring.rollout.play import EpisodeSpec
+    from sparring.rollout.spec import EpisodeSpec
 
 
 class EpisodeInPlay:

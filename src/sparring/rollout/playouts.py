@@ -11,7 +11,8 @@ from dataclasses import replace
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
 from sparring.rollout.draft import moment_end
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
 

@@ -10,7 +10,7 @@ from sparring.rollout.draft import Draft
 from sparring.types import Episode, Turn
 
 if TYPE_CHECKING:
-    from sparring.rollout.play import EpisodeSpec
+    from sparring.rollout.spec import EpisodeSpec
 
 
 def earned(

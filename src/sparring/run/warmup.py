@@ -5,7 +5,8 @@ from __future__ import annotations
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.refs import DEMONSTRATOR
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
 
 
 def warm_up(config: RunConfig, engine: Engine) -> None:

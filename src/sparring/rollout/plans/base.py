@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 from sparring.errors import PluginError, RolloutError
 from sparring.registry import Bound
 from sparring.rollout.draft import moment_begin
-from sparring.rollout.play import EpisodeSpec, RolloutCounts
+from sparring.rollout.play import RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
 Play = Callable[[list[EpisodeSpec], RolloutCounts], list[Episode]]

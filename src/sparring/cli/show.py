@@ -13,7 +13,7 @@ import typer
 from sparring.cli.text import say
 from sparring.errors import SparringError
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
-from sparring.types import Episode, Turn
+from sparring.rollout.turn_record import turn_record
 
 
 def show(
@@ -49,7 +49,7 @@ def show(
         rows_of_credit = list(credit.values())
         record = {
             "step": number,
-            "episode": asdict(found) | {"turns": _turns(found)},
+            "episode": asdict(found) | {"turns": [turn_record(turn) for turn in found.turns]},
             "credit": rows_of_credit,
         }
         print(json.dumps(_finite(record), allow_nan=False))
@@ -57,20 +57,6 @@ def show(
     for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
-
-
-def _turns(episode: Episode) -> list[dict[str, Any]]:
-    """Return the turns of an episode as mappings."""
-    return [_turn(turn) for turn in episode.turns]
-
-
-def _turn(turn: Turn) -> dict[str, Any]:
-    """Return a turn as a mapping."""
-    return turn._asdict() | {
-        "segments": [asdict(part) for part in turn.segments],
-        "verdict": None if turn.verdict is None else asdict(turn.verdict),
-        "candidates": [_turn(other) for other in turn.candidates],
-    }
 
 
 def _decoder(run: Path) -> Decode | None:

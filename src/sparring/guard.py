@@ -141,7 +141,10 @@ class Watch:
         lasted, last = 0.0, time.monotonic()
         while not self._end.wait(self.tick):
             before, last = last, time.monotonic()
-            call = _calls[-1] if _calls and _watches[-1] is self else None
+            if _watches[-1] is not self:  # an inner one looks, and has set the alarm
+                seen, lasted = None, 0.0
+                continue
+            call = _calls[-1] if _calls else None
             if call is None or seen is None or seen[0] is not call or seen[1] is not call.now:
                 seen, lasted = None if call is None else (call, call.now), 0.0
             else:

@@ -22,6 +22,7 @@ from sparring.rollout.table import turn_table as table_of
 from sparring.types import EnvironmentSpec, Episode, TurnTable
 
 
+@watched
 def make_environment(
     name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any
 ) -> Game:

@@ -54,7 +54,8 @@ class Run:
 
     @cached_property
     def _loaded(self) -> tuple[RunConfig, LocalEngine, int]:
-        return load_engine(self.path, self.asked)
+        with Watch():
+            return load_engine(self.path, self.asked)
 
     @property
     def config(self) -> RunConfig:

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from sparring.cli.failing import translated
-from sparring.guard import watched
+from sparring.guard import Watch
 
 VERBS = {  # verb -> its line in the help
     "train": "Train a language model by play.",
@@ -35,7 +35,6 @@ VERBS = {  # verb -> its line in the help
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
 FUNCTIONS = {"list": "listing"}  # verb -> the module and function of another name
-WATCHED = {"evaluate"}  # plug-ins run in these with nothing else to watch over them
 GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
 
 
@@ -55,8 +54,8 @@ class Verbs(TyperGroup):
         return name, command if name is None else command_of(name), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb; for errors see ``translated``."""
-        with translated():
+        """Run a verb, under a watch of the plug-ins it calls; for errors see ``translated``."""
+        with translated(), Watch():
             return super().invoke(ctx)
 
 
@@ -68,5 +67,5 @@ def command_of(verb: str) -> Any:
         return get_command(module.app)
     function: Callable[..., None] = getattr(module, name)
     single = typer.Typer(add_completion=False)
-    single.command(verb)(watched(function) if verb in WATCHED else function)
+    single.command(verb)(function)
     return get_command(single)

@@ -9,6 +9,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.engine.local import LocalEngine
 from sparring.environments.openspiel.base import Game
+from sparring.environments.own import Asking
 from sparring.rng import Stream
 
 MODE = 0o644  # of every file, so that a server under another user can read it
@@ -107,8 +108,10 @@ def first_prompt(engine: LocalEngine, game: Game) -> str:
     """Return what the seat that moves first reads at its first turn of the deal of seed 0, special
     tokens included.
     """
-    state = game.reset(Stream.from_seed(0).child("card"))
-    ids = engine.renderer.initial(state.observe(state.due()[0]).text)
+    with Asking(game):
+        state = game.reset(Stream.from_seed(0).child("card"))
+        told = state.observe(state.due()[0]).text
+    ids = engine.renderer.initial(told)
     text: str = engine.model.tokenizer.decode(
         list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )

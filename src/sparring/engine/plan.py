@@ -11,6 +11,7 @@ import torch
 
 from sparring.config import RunConfig
 from sparring.environments.catalogue import configured_game
+from sparring.environments.own import words_of
 from sparring.errors import ConfigError, SparringError
 from sparring.models.memory import (
     GIB,
@@ -183,9 +184,7 @@ def _gpu(needed: int, weights: int) -> str:
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
-    words = {
-        word for section in config.environments for word in configured_game(section).vocabulary()
-    }
+    words = {word for section in config.environments for word in words_of(configured_game(section))}
     width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
     shape = Shape(
         layers=chosen.layers,

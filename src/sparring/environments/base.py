@@ -166,7 +166,7 @@ def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: St
         stream: what is drawn from.
 
     Raises:
-        GameError: any text is allowed, and the play has no method ``sample``.
+        GameError: any text is allowed, and the play has no method ``sample``, or it gives no text.
     """
     if legal is not None:
         return legal[stream.integer(0, len(legal))]
@@ -176,7 +176,12 @@ def random_reply(play: Any, seat: int, legal: tuple[str, ...] | None, stream: St
             "said at random in it; give it a method sample(seat, stream) that returns a reply of "
             "the form asked for, or warmup.updates=0 and no random player."
         )
-    found: str = play.sample(seat, stream)
+    found = play.sample(seat, stream)
+    if not isinstance(found, str):
+        raise GameError(
+            f"{type(play).__name__} in {type(play).__module__}: sample({seat}) gave "
+            f"{quoted(found)}; give a reply as a text."
+        )
     return found
 
 

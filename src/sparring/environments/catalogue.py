@@ -15,9 +15,11 @@ from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.generic import openspiel_game
 from sparring.environments.openspiel.load import registered_names
-from sparring.environments.own import completed, no_rules
+from sparring.environments.own import Asking, completed, no_rules
 from sparring.environments.spec import check_spec, version_of
 from sparring.errors import GameError, UnknownNameError, quoted
+from sparring.guard import Call
+from sparring.plugin import named
 from sparring.types import EnvironmentSpec
 
 
@@ -49,17 +51,19 @@ def make_game(
         UnknownNameError: no such game, option or illegal-move rule.
         ConfigError: an option of the wrong type or out of range.
         GameError: OpenSpiel has the game, but it cannot be played here.
+        PluginError: its own code raised, or does not come back.
     """
     game: Any
-    if registry.known("environments", name):
-        game = registry.bind("environments", name, options)()
-    elif name in registered_names():
-        game = openspiel_game(name, options or {})
-    else:
-        raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-    game = completed(name, game)
-    game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
-    game.illegal.check(game)
+    with Call(named("environments", name)):
+        if registry.known("environments", name):
+            game = registry.bind("environments", name, options)()
+        elif name in registered_names():
+            game = openspiel_game(name, options or {})
+        else:
+            raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
+        game = completed(name, game)
+        game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
+        game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
     made: Game = game  # or what has the same attributes
     return made
@@ -105,7 +109,8 @@ def another_bank(game: Game) -> Game | None:
 
     None where there is none.
     """
-    options = game.other_bank()
+    with Asking(game):
+        options = game.other_bank()
     return None if options is None or game.made_by is None else like(game, options)
 
 

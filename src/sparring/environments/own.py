@@ -14,11 +14,14 @@ import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from sparring import spelling
 from sparring.environments.openspiel.base import Game, State
 from sparring.errors import GameError, quoted
+from sparring.guard import Call
+from sparring.plugin import named
 
 # of an environment; play itself asks its courses for the rest
 NEEDED = ("roles", "max_turns", "reset")
@@ -32,6 +35,53 @@ DEFAULTS: Mapping[str, Any] = {  # of what an environment need not say
     "brief": False,
 }
 SLOT = "sparring.environments."
+
+
+class Asking(Call):
+    """Questions to an environment or its plays, as a context: each has the limit in time.
+
+    Setting ``now`` begins the time of the next one.
+
+    Args:
+        game: the environment.
+
+    Raises:
+        GameError: on leaving, where it lacks what was asked for.
+        PluginError: on leaving, in place of another exception of its own code.
+        HungError: it does not come back.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, game: Any) -> None:
+        super().__init__(named("environments", game.name))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
+        super().__exit__(kind, lacking or error, trace)
+        if lacking is not None:
+            raise lacking from error
+
+
+def words_of(game: Any) -> tuple[str, ...]:
+    """Return every word that an environment tells or reads in brief style.
+
+    Raises:
+        GameError: it has no such list, or gives something else.
+    """
+    with Asking(game):
+        found = game.vocabulary()
+    if not isinstance(found, tuple | list) or not all(isinstance(word, str) for word in found):
+        raise GameError(
+            f"{game.name}: vocabulary() gave {quoted(found)}; give a tuple of the words that are "
+            "told and said in brief style."
+        )
+    return tuple(found)
 
 
 def no_rules(game: Any) -> str:

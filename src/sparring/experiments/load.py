@@ -10,6 +10,7 @@ from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.environments.catalogue import configured_game
+from sparring.environments.own import words_of
 from sparring.errors import CheckpointError
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
@@ -33,7 +34,7 @@ def load_tokenizer(path: Path) -> Any:
     if config.model.name != TINY:
         return tokenizer_of(config.model.name)
     return tiny_tokenizer(
-        word for section in config.environments for word in configured_game(section).vocabulary()
+        word for section in config.environments for word in words_of(configured_game(section))
     )
 
 

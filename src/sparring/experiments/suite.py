@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.environments.openspiel.base import Game
+from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.experiments.suite_bench import make_bench
 from sparring.experiments.suite_player import REMOTE, Player, met_by, styles
@@ -264,7 +265,7 @@ class SuiteEvaluation:
         """Return what a reader of a row must know."""
         notes, unknown = [], self.unknown[place]
         if unknown:
-            count = len(self.games[place].vocabulary())
+            count = len(words_of(self.games[place]))
             notes.append(
                 f"{len(unknown)} of {count} words of this game are unknown to the model and read "
                 "as <unknown>."

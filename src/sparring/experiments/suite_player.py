@@ -15,6 +15,7 @@ from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
+from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.experiments.suite_results import without_traffic
 from sparring.measure.opponents import AgentSpec
@@ -74,8 +75,8 @@ class Player:
         if self.config is None or self.config.model.name != TINY or not game.brief:
             return []
         games = [configured_game(section) for section in self.config.environments]
-        known = {word for own in games for word in own.vocabulary()}
-        return [word for word in game.vocabulary() if word not in known]
+        known = {word for own in games for word in words_of(own)}
+        return [word for word in words_of(game) if word not in known]
 
 
 def run_player(path: Path, step: int | None, temperature: float | None) -> Player:

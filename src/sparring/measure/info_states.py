@@ -14,8 +14,9 @@ import numpy as np
 
 from sparring.environments.enumerable import Enumerable, Node
 from sparring.environments.openspiel.base import Game, State
-from sparring.environments.own import no_rules
+from sparring.environments.own import Asking, no_rules
 from sparring.errors import GameError, TooLargeError
+from sparring.guard import Call
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream
@@ -77,13 +78,18 @@ class _Walk:
 
     def run(self) -> None:
         """Visit every history once, depth first, without recursion."""
+        with Asking(self.game) as call:
+            self._visit(call)
+
+    def _visit(self, call: Call) -> None:
+        """Visit every history; each has the whole limit of a call."""
         history = self.game.first_node()
         memories = (_Memory(),) * self.game.num_seats
         stack: list[tuple[Node, tuple[int, int, int, float], tuple[_Memory, ...]]] = [
             (history, (-1, -1, -1, 1.0), memories)
         ]
         while stack:
-            history, edge, memories = stack.pop()
+            call.now = history, edge, memories = stack.pop()
             node = len(self.edges)
             self.edges.append(edge)
             if node >= self.limit * HISTORIES_PER_INFO_STATE:
@@ -222,15 +228,16 @@ def estimate_histories(game: Enumerable, *, probes: int = _PROBES) -> float:
     plays, each cut at ``_PROBE_CAP``.
     """
     total = 0.0
-    for probe in range(probes):
-        stream = Stream.from_seed(0).child("estimate").child(probe)
-        node, product, depth = game.first_node(), 1.0, 0
-        while not node.is_terminal() and product < _PROBE_CAP:
-            legal = node.legal_actions()
-            node = node.child(legal[stream.integer(depth, len(legal))])
-            product *= len(legal)
-            depth += 1
-        total += product / probes
+    with Asking(game) as call:
+        for probe in range(probes):
+            call.now = stream = Stream.from_seed(0).child("estimate").child(probe)
+            node, product, depth = game.first_node(), 1.0, 0
+            while not node.is_terminal() and product < _PROBE_CAP:
+                legal = node.legal_actions()
+                node = node.child(legal[stream.integer(depth, len(legal))])
+                product *= len(legal)
+                depth += 1
+            total += product / probes
     return total
 
 

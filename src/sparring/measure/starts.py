@@ -19,6 +19,7 @@ from sparring.environments.bank import is_banked
 from sparring.environments.catalogue import another_bank, like
 from sparring.environments.openspiel.banks import BANK_OPTIONS
 from sparring.environments.openspiel.base import Game
+from sparring.environments.own import Asking
 from sparring.errors import GameError
 from sparring.rng import Stream
 
@@ -65,7 +66,7 @@ class Starts:
             return own
         for attempt in range(TRIES):
             deal = own.child(attempt) if attempt else own
-            if (self.game.start_of(self.game.reset(deal)) in self.known) == self.inside:
+            if (_start(self.game, deal) in self.known) == self.inside:
                 return deal
         raise GameError(
             f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank."
@@ -111,7 +112,7 @@ class Met:
             return None
         if twin.name not in self._dealt:
             deals = (*self.deals(twin), *self._warmed(twin))
-            self._dealt[twin.name] = frozenset(twin.start_of(twin.reset(deal)) for deal in deals)
+            self._dealt[twin.name] = frozenset(_start(twin, deal) for deal in deals)
         return self._dealt[twin.name]
 
     def twin(self, game: Game) -> Game | None:
@@ -129,7 +130,8 @@ class Met:
         """Return all starts of the bank of a game of training, which are made once."""
         place = self.games.index(game)
         if place not in self._banks:
-            self._banks[place] = game.starts() or frozenset()
+            with Asking(game):
+                self._banks[place] = game.starts() or frozenset()
         return self._banks[place]
 
     def _warmed(self, game: Game) -> list[Stream]:
@@ -184,10 +186,15 @@ def _seen(game: Game, met: Met, known: frozenset[Hashable], unseen: float) -> St
 def _unseen_share(game: Game, known: frozenset[Hashable]) -> float:
     """Return the share of a game's deals whose start training did not meet."""
     root = Stream.from_seed(0).child("probes")
-    return (
-        sum(game.start_of(game.reset(root.child(number))) not in known for number in range(PROBES))
-        / PROBES
-    )
+    return sum(_start(game, root.child(number)) not in known for number in range(PROBES)) / PROBES
+
+
+def _start(game: Game, deal: Stream) -> Hashable:
+    """Return the start of a deal."""
+    with Asking(game):
+        found: Hashable = game.start_of(game.reset(deal))
+        hash(found)  # what tells starts apart is looked up in sets
+    return found
 
 
 def _kind(game: Game) -> str:

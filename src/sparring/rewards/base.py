@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from sparring.environments.openspiel.base import Game
+from sparring.environments.own import Asking
 from sparring.errors import PluginError
 from sparring.registry import Bound
 from sparring.rewards.bounds import (
@@ -165,12 +166,13 @@ def outcome_gap(game: Game) -> float:
     """
     known = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
-        state = game.reset(Stream.from_seed(0))
-        known.update(
-            value
-            for seat in range(game.num_seats)
-            for value in game.illegal.forfeit_returns(game, state, seat)
-        )
+        with Asking(game):
+            state = game.reset(Stream.from_seed(0))
+            known.update(
+                value
+                for seat in range(game.num_seats)
+                for value in game.illegal.forfeit_returns(game, state, seat)
+            )
     steps = [abs(value - round(value)) for value in known]
     return min([1.0, *(step for step in steps if step > SAME)])
 

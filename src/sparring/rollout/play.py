@@ -121,12 +121,14 @@ def _play_all(
                 except Exception as error:
                     _note(specs[index], index, error, failed)
         _wave(running, agents, failed, judges, candidates)
-        for index, episode, _ in running:
-            if index not in failed and episode.done:
-                try:
-                    finished[index] = episode.finish()
-                except Exception as error:
-                    _note(specs[index], index, error, failed)
+        with Call(_game) as call:
+            for index, episode, _ in running:
+                if index not in failed and episode.done:
+                    call.now = specs[index]
+                    try:
+                        finished[index] = episode.finish()
+                    except Exception as error:
+                        _note(specs[index], index, error, failed)
         running = [
             entry for entry in running if entry[0] not in failed and entry[0] not in finished
         ]

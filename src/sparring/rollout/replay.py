@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparring.environments.own import Asking
 from sparring.errors import GameError, RolloutError
 from sparring.rng import Stream
 from sparring.types import Episode
@@ -21,6 +22,12 @@ def replay(game: Any, episode: Episode) -> list[Any]:
     Raises:
         RolloutError: the episode is not one of this game.
     """
+    with Asking(game):
+        return _states(game, episode)
+
+
+def _states(game: Any, episode: Episode) -> list[Any]:
+    """Return the states of a game that is played again; see ``replay``."""
     play: Any = game.reset(Stream(episode.seed))
     found: list[Any] = []
     settled: dict[int, str] = {}  # what was played in this moment so far, by seat

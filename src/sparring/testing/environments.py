@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sparring.environments.base import random_reply, read_reply, teams_of
-from sparring.environments.own import completed
+from sparring.environments.own import Asking, completed
+from sparring.guard import watched
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
@@ -16,6 +17,7 @@ from sparring.types import Observation
 NOTHING = "zzzqqq"  # a reply that no list of actions holds
 
 
+@watched
 def check_environment(
     environment: Callable[..., Any] | Bound, /, *, plays: int = 30, seed: int = 0, **options: Any
 ) -> None:
@@ -38,10 +40,25 @@ def check_environment(
         AssertionError: it does not keep one of these.
         GameError: it lacks what play asks for, names another number of teams than seats, or takes
             any text and cannot say one at random.
+        PluginError: its own code raised, or does not come back.
     """
     made = bound("environments", environment, options)
-    name = made.plugin.name
-    rules = completed(name, made())
+    rules = completed(made.plugin.name, made())
+    with _Checking(rules):
+        _check(rules, made.plugin.name, plays, seed)
+
+
+class _Checking(Asking):
+    """Calls into an environment, of which an assertion that fails is no error of its code."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        super().__exit__(kind, None if isinstance(error, AssertionError) else error, trace)
+
+
+def _check(rules: Any, name: str, plays: int, seed: int) -> None:
+    """Check an environment that was made; see ``check_environment``."""
     assert rules.num_seats == len(rules.roles) == len(set(rules.roles)), (
         f"{name}: {rules.num_seats} seats have the roles {rules.roles}."
     )

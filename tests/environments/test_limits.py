@@ -1,0 +1,297 @@
+"""Every call into an environment has a limit in time; what it gives wrongly is named; what it raises is an error of one line."""
+
+import itertools
+import time
+
+import pytest
+
+import sparring
+from sparring import guard
+from sparring.cli.verbs import Verbs
+from sparring.engine.export import first_prompt
+from sparring.environments import catalogue
+from sparring.environments.bank import Bank
+from sparring.environments.base import random_reply
+from sparring.environments.catalogue import another_bank, make_game
+from sparring.environments.illegal import IllegalRule
+from sparring.environments.own import Asking, completed, words_of
+from sparring.errors import ConfigError, GameError, HungError, PluginError, RolloutError
+from sparring.guard import Call, Watch
+from sparring.measure.info_states import enumerate_info_states, estimate_histories
+from sparring.measure.starts import Starts, _start
+from sparring.players.random import random
+from sparring.rewards.base import outcome_gap
+from sparring.rng import Stream
+from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
+from sparring.testing import check_environment
+from sparring.types import Observation
+
+WORDS = ("left", "right")
+
+
+class Faulty(Bank):
+    """An environment with a bank, of which one part may be at fault."""
+
+    roles, min_utility, max_utility, brief, max_turns, counted, starts_, bank = ("one",), -1.0, 1.0, True, 2, "starts_", 3, 0
+    name = "faulty"
+
+    def __init__(self, **parts):
+        self.parts, self.illegal = parts, IllegalRule()
+
+    def _or(self, part, otherwise):
+        return self.parts[part]() if part in self.parts else otherwise
+
+    def start(self, number):
+        return self._or("start", number)
+
+    def start_of(self, play):
+        return self._or("start_of", play.start)
+
+    def other_bank(self):
+        return self._or("other_bank", {})
+
+    def vocabulary(self):
+        return self._or("vocabulary", WORDS)
+
+    def stake(self, play, seat):
+        return self._or("stake", 1.0)
+
+    def reset(self, stream):
+        return self._or("reset", Course(self))
+
+
+class Course:
+    start = 0
+
+    def __init__(self, rules):
+        self.rules, self.taken = rules, 0
+
+    done = property(lambda self: self.taken == 2)
+    # asked for before each moment too: at fault at the end alone
+    returns = property(lambda self: self.rules._or("last returns", (1.0,)) if self.done else (0.0,))
+
+    def due(self):
+        return self.rules._or("due", () if self.done else (0,))
+
+    def observe(self, seat):
+        return self.rules._or("observe", Observation(told="say", key="k"))
+
+    def legal(self, seat):
+        return self.rules._or("legal", WORDS)
+
+    def clone(self):
+        return self.rules._or("clone", self)
+
+    def sample(self, seat, stream):
+        return self.rules._or("sample", "left")
+
+    def step(self, replies):
+        self.taken += 1
+        self.rules._or("step", None)
+
+
+def hang():
+    for _ in range(1500):  # not for ever: without a limit a test is to fail
+        time.sleep(0.01)
+
+
+def fail():
+    raise ZeroDivisionError("broken")
+
+
+def faulty(**parts):
+    return completed("faulty", Faulty(**parts))
+
+
+def spec(game, **fields):
+    root = Stream.from_seed(0)
+    return EpisodeSpec(**{"game": game, "episode_id": 0, "group_id": 0, "deal": root, "stream": root, "seats": ("a",), "trained": (True,), **fields})
+
+
+def mended(game):
+    """Return an episode of the environment without its fault."""
+    return play([spec(faulty())], {"a": random()})[0]
+
+
+class Prompts:
+    """An engine of which the first prompt is asked."""
+
+    class renderer:
+        initial = staticmethod(lambda text: text)
+
+    class model:
+        class tokenizer:
+            decode = staticmethod(lambda ids, **_: "".join(ids))
+
+
+SELDOM = {  # (who asks, the part at fault): the question
+    "the vocabulary": ("vocabulary", words_of),
+    "the start of a deal": ("reset", lambda game: _start(game, Stream(1))),
+    "what tells starts apart": ("start_of", lambda game: Starts(label="unseen", game=game, inside=False).deal(Stream(1), 0)),
+    "the other bank": ("other_bank", another_bank),
+    "a play again": ("reset", lambda game: replay(game, mended(game))),
+    "its moments": ("due", lambda game: replay(game, mended(game))),
+    "its lists": ("legal", lambda game: replay(game, mended(game))),
+    "its copies": ("clone", lambda game: replay(game, mended(game))),
+    "its steps": ("step", lambda game: replay(game, mended(game))),
+    "the first prompt": ("observe", lambda game: first_prompt(Prompts, game)),
+    "what a forfeit pays": ("reset", outcome_gap),
+    "the public check": ("step", lambda game: check_environment(lambda: game)),
+    "the public check of starts": ("reset", lambda game: check_environment(lambda: game)),
+}
+
+
+@pytest.mark.parametrize("question", SELDOM)
+def test_what_hangs_is_interrupted_and_named(question, monkeypatch):
+    part, ask = SELDOM[question]
+    monkeypatch.setattr(guard, "LIMIT", 0.4)
+    monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
+    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
+        ask(faulty(**{part: hang}))
+    assert "environment" in str(caught.value)
+    assert guard._calls == []
+
+
+@pytest.mark.parametrize("question", SELDOM)
+def test_what_raises_is_an_error_that_names_it(question):
+    part, ask = SELDOM[question]
+    with pytest.raises(PluginError, match=r"environment .* failed in test_limits.py, line \d+: ZeroDivisionError: broken"):
+        ask(faulty(**{part: fail}))
+    assert guard._calls == []
+    ask(faulty()) if part != "other_bank" else None
+
+
+@pytest.mark.parametrize("what", ["time.sleep(60)", "1 // 0"])
+def test_an_environment_that_does_not_get_made(what, monkeypatch, tmp_path):
+    name = f"limits_{len(what)}"
+    (tmp_path / f"{name}.py").write_text(f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n')
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
+        make_game(f"{name}.{name}")
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_game_of_openspiel_that_does_not_get_made(hangs, monkeypatch):
+    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: (hang if hangs else fail)())
+    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if hangs else PluginError, match="environment 'pig'"):
+        make_game("pig")
+
+
+def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
+    game = make_game("kuhn_poker")
+    first, asked = game.state_of, itertools.count()
+    monkeypatch.setattr(type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(asked) < 60 else hang(), first(node))[1])
+    began = time.monotonic()
+    # 24 decisions of 0.03 seconds each: longer than the limit together, and none of them alone
+    with Watch(0.4, grace=60, tick=0.05):
+        assert len(enumerate_info_states(game, limit=100).queries) == 12
+        assert time.monotonic() - began > 0.7
+        with pytest.raises(HungError, match="environment 'kuhn_poker'"):
+            [enumerate_info_states(game, limit=100) for _ in range(3)]
+
+
+@pytest.mark.parametrize("fault", [hang, fail])
+def test_an_estimate_of_histories_is_watched(fault, monkeypatch):
+    game = make_game("kuhn_poker")
+    monkeypatch.setattr(type(game), "first_node", lambda self: fault())
+    with Watch(0.4, grace=60, tick=0.05), pytest.raises(HungError if fault is hang else PluginError, match="environment 'kuhn_poker'"):
+        estimate_histories(game)
+
+
+def test_the_returns_at_the_end_have_the_limit_too():
+    counts = RolloutCounts()
+    games = [faulty(**{"last returns": hang}), faulty()]
+    with Watch(0.4, grace=60, tick=0.05):
+        episodes = play([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()}, counts=counts)
+    assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
+
+
+@pytest.mark.parametrize("found", [None, 5, "left", (1, 2), ("left", None), {"left"}])
+def test_words_that_are_none_are_named(found):
+    with pytest.raises(GameError, match=r"faulty: vocabulary\(\) gave"):
+        words_of(faulty(vocabulary=lambda: found))
+    assert words_of(faulty()) == WORDS
+
+
+@pytest.mark.parametrize("found", [None, 5, ["left"], b"left"])
+def test_a_reply_at_random_that_is_no_text_is_named(found):
+    game = faulty(legal=lambda: None, sample=lambda: found)
+    with pytest.raises(GameError, match=r"Course in .*test_limits: sample\(0\) gave"):
+        play([spec(game)], {"a": random()}, retries=0)
+    assert random_reply(faulty().reset(Stream(0)), 0, None, Stream(0)) == "left"
+
+
+@pytest.mark.parametrize("part", ["legal", "sample"])
+def test_what_a_bot_asks_has_the_limit_and_what_it_raises_names_the_line(part):
+    parts = {"legal": lambda: None}
+    asked = itertools.count()
+    for fault, error in ((hang, HungError), (fail, PluginError)):
+        parts[part] = fault if part == "sample" else lambda fault=fault: fault() if next(asked) % 2 else None
+        with Watch(0.4, grace=60, tick=0.05), pytest.raises(error, match=r"player 'a'"):
+            play([spec(faulty(**parts))], {"a": random()}, retries=0)
+
+
+@pytest.mark.parametrize("found", [[1], {}])
+def test_starts_that_cannot_be_told_apart_are_an_error(found):
+    with pytest.raises(PluginError, match=r"environment 'faulty' .* unhashable"):
+        _start(faulty(start_of=lambda: found), Stream(1))
+    assert _start(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
+
+
+def test_what_an_environment_lacks_is_still_named():
+    class Bare:
+        roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
+
+    Bare.__module__ = "sparring.environments.bare"
+    with pytest.raises(GameError, match="lacks 'vocabulary', which is asked for here"):
+        words_of(Bare())
+    assert guard._calls == []
+
+
+def test_a_part_that_is_asked_often_begins_its_time_anew():
+    with Watch(0.4, grace=60, tick=0.05), Asking(faulty()) as call:
+        for number in range(6):
+            call.now = number
+            time.sleep(0.15)
+
+
+def test_an_inner_watch_keeps_its_last_resort(monkeypatch):
+    """The outer watch must not put the inner one's alarm off: it alone ends a call that holds Python's lock."""
+    armed = []
+    monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: armed.append(True))
+    monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: armed.append(False))
+    with Watch(30, tick=0.02), Watch(30, tick=0.2), Call("game 'x'"):
+        time.sleep(0.9)
+        assert armed[-1] and sum(armed) >= 2 and len(armed) <= 20
+
+
+def test_every_verb_is_watched(monkeypatch):
+    seen = []
+    monkeypatch.setattr("typer.core.TyperGroup.invoke", lambda self, ctx: seen.append(list(guard._watches)))
+    Verbs(name="sparring").invoke(None)
+    assert len(seen) == 1 and len(seen[0]) == 1 and guard._watches == []
+
+
+def test_the_public_functions_are_watched(monkeypatch):
+    monkeypatch.setattr(Watch.__init__, "__defaults__", (0.4,))
+    monkeypatch.setattr(Watch.__init__, "__kwdefaults__", {"grace": 60.0, "tick": 0.05})
+    monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
+    for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play("pig", ["random"] * 2)):
+        with pytest.raises(HungError, match="environment 'pig'"):
+            ask()
+    with pytest.raises(HungError):
+        check_environment(lambda: faulty(step=hang))
+
+
+def test_a_wrong_answer_of_the_public_check_stays_an_assertion():
+    with pytest.raises(AssertionError, match="returns"):
+        check_environment(lambda: faulty(**{"last returns": lambda: (float("nan"),)}))
+    with pytest.raises(RolloutError):
+        play([spec(faulty(**{"last returns": lambda: (float("nan"),)}))], {"a": random()}, retries=0)
+
+
+def test_errors_of_configuration_stay_what_they_are():
+    with pytest.raises(ConfigError, match="players"):
+        make_game("kuhn_poker", options={"players": 99})

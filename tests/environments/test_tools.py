@@ -5,13 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring import registry
+from sparring.config import resolve
 from sparring.environments import tools as module
-from sparring.environments.base import read_reply
+from sparring.environments.base import read_reply, teams_of
 from sparring.environments.catalogue import from_spec, make_game
 from sparring.environments.own import completed
 from sparring.environments.spec import spec_of
 from sparring.environments.tools import UNREAD, WithTools
 from sparring.errors import ConfigError, GameError, UnknownNameError
+from sparring.measure.starts import Met, columns
 from sparring.players.base import Reply
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
@@ -149,7 +151,7 @@ def test_seats_that_move_at_once_wait_for_one_anothers_calls():
     course.step({0: "search word"})
     course.step({0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
-    with pytest.raises(GameError, match="have no clone"):
+    with pytest.raises(GameError, match="its plays cannot be copied, so neither can those of tools"):
         course.clone()
 
 
@@ -193,8 +195,9 @@ def test_it_is_the_same_again_from_its_spec():
         ({"calls": 0}, ConfigError, "calls"),
         ({"results": 21}, ConfigError, "results"),
         ({"cost": -0.1}, ConfigError, "cost"),
-        ({"environment": {}}, ConfigError, "no name with options"),
-        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no name with options"),
+        ({"environment": {}}, ConfigError, "names none; write environment: {name: tic_tac_toe"),
+        ({"environment": {"name": "nim", "option": {}}}, ConfigError, "no key 'option'"),
+        ({"environment": {"name": "nim", "options": 3}}, ConfigError, "no mapping"),
         ({"environment": {"name": "nmi"}}, UnknownNameError, "nim"),
     ],
 )
@@ -230,6 +233,22 @@ def test_the_vocabulary_covers_random_play():
             reply = course.sample(seat, draws := draws.child(1))
             assert set(reply.split()) <= words
             course.step({seat: reply})
+
+
+def test_its_starts_are_those_of_what_is_played_and_others_are_held_out():
+    options = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}}
+    game = make_game("tools", options=options)
+    assert game.counted == "deals" and len(game.starts()) <= 20 and game.name == "tools"
+    config = resolve({"environments": [{"name": "tools", "options": options}], "warmup": {"updates": 0}})
+    assert columns(game, Met(config, [game]))[0].label == "unseen"
+
+
+@pytest.mark.parametrize(("inner", "teams"), [("signalling", (0, 0)), ("kuhn_poker", (0, 1))])
+def test_a_cost_changes_what_is_paid_and_not_who_wins_together(inner, teams):
+    free, dear = (make_game("tools", options={"environment": {"name": inner}, "cost": cost}) for cost in (0.0, 0.5))
+    assert teams_of(free) == teams_of(dear) == teams
+    assert (free.zero_sum, free.cooperative) == (free.inner.zero_sum, free.inner.cooperative) and not dear.zero_sum and not dear.cooperative
+    assert dear.min_utility == free.min_utility - 0.5 * 3 * free.inner.max_turns and dear.utility_sum is None
 
 
 def test_the_style_is_that_of_what_is_played():

@@ -12,39 +12,56 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sparring import registry
 from sparring.environments.base import random_reply, read_reply
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
-EXAMPLE = "write environment: {name: rock_paper_scissors}"
 TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams")
 
 
-def inner_of(combinator: str, environment: Any) -> Any:
+def inner_of(
+    combinator: str,
+    environment: Any,
+    *,
+    default: str = "rock_paper_scissors",
+    style: str | None = None,
+) -> Any:
     """Return the environment that an option names.
 
     Args:
         combinator: whose option it is, for errors.
-        environment: ``{name: ..., options: {...}}``; None: rock_paper_scissors.
+        environment: ``{name: ..., options: {...}}``; None: the default.
+        default: name of the environment to look at.
+        style: wording of an environment that has this option and is given none; None: its own.
 
     Raises:
         ConfigError: it is no such mapping, or an option is wrong.
         UnknownNameError: there is no such environment.
     """
-    environment = {"name": "rock_paper_scissors"} if environment is None else environment
+    environment = {"name": default} if environment is None else environment
     where = f"environments {combinator!r}, option 'environment'"
+    example = f"write environment: {{name: {default}, options: {{}}}}"
     if not isinstance(environment, Mapping) or not isinstance(environment.get("name"), str):
-        raise ConfigError(f"{where}: {quoted(environment)} names none; {EXAMPLE}.")
+        raise ConfigError(f"{where}: {quoted(environment)} names none; {example}.")
     for key in environment:
         if key not in ("name", "options"):
-            raise ConfigError(f"{where}: it has no key {quoted(key)}; {EXAMPLE}.")
-    options = environment.get("options", {})
+            raise ConfigError(f"{where}: it has no key {quoted(key)}; {example}.")
+    name, options = environment["name"], environment.get("options", {})
     if not isinstance(options, Mapping):
-        raise ConfigError(f"{where}: options={quoted(options)} is no mapping; {EXAMPLE}.")
+        raise ConfigError(f"{where}: options={quoted(options)} is no mapping; {example}.")
+    if style is not None and _has_styles(name):
+        options = {"style": style, **options}
     # a seat's illegal replies are the outer play's matter
-    return make_game(environment["name"], options=options, illegal={"rule": "retry"})
+    return make_game(name, options=options, illegal={"rule": "retry"})
+
+
+def _has_styles(name: str) -> bool:
+    """Return whether an environment has the option ``style``; games of OpenSpiel's have it."""
+    own = registry.known("environments", name)
+    return not own or "style" in registry.load("environments", name).options
 
 
 class Combined:

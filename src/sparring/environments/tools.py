@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sparring import registry
 from sparring.environments.base import random_reply, read_reply, teams_of
+from sparring.environments.combining import Combined, CombinedPlay, inner_of
 from sparring.environments.options import check_range
 from sparring.environments.tool_calls import NONE, SIGNS, called, found, result, written
 from sparring.environments.toolbox import MOST
-from sparring.errors import ConfigError, GameError, quoted
+from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
 Style = Literal["brief", "full"]
 UNREAD = "<unread>"  # the action of a reply that is neither a call nor a move
 NUMBERS = 99  # the largest result in brief style
-_KEPT = ("min_utility", "max_utility", "zero_sum", "utility_sum", "cooperative", "style")
 
 
-class WithTools:
+class WithTools(Combined):
     """Another environment's rules, with calls before each move.
 
     Attributes:
-        inner: the environment that is played.
         calls: most calls of a seat before each of its moves.
         results: most documents that a search gives.
         cost: what a call costs the seat that makes it.
@@ -34,41 +32,22 @@ class WithTools:
     def __init__(
         self, inner: Any, *, calls: int, results: int, cost: float = 0.0, numbers: int = NUMBERS
     ) -> None:
-        self.inner, self.calls, self.results, self.cost = inner, calls, results, cost
-        self.numbers = numbers
-        self.brief: bool = inner.brief
-        for name in _KEPT:
-            setattr(self, name, getattr(inner, name))
-        self.name = f"tools_{inner.name}"
-        self.roles, self.num_seats, self.teams = inner.roles, inner.num_seats, teams_of(inner)
+        super().__init__("tools", inner)
+        self.calls, self.results, self.cost, self.numbers = calls, results, cost, numbers
         self.max_turns = inner.max_turns * (calls + 1)
+        self.min_utility = inner.min_utility - cost * calls * inner.max_turns
+        self.max_utility, self.utility_sum = inner.max_utility, inner.utility_sum
+        self.teams = teams_of(inner)  # who wins together stays, whatever calls cost
         if cost:
-            self.min_utility = inner.min_utility - cost * calls * inner.max_turns
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
-        self.rules = "\n\n".join(p for p in (getattr(inner, "rules", ""), self.forms(True)) if p)
-        if hasattr(inner, "starts"):
-            self.starts = inner.starts
 
     def reset(self, stream: Stream) -> ToolPlay:
         """Return a fresh play of the environment that is played."""
         return ToolPlay(self, self.inner.reset(stream))
 
-    def start_of(self, play: ToolPlay) -> Any:
-        """Return what tells a start of the environment that is played from another."""
-        return self.inner.start_of(play.inner)
-
-    def other_bank(self) -> dict[str, Any] | None:
-        """Return options that make the same with another bank of starts."""
-        options, made = self.inner.other_bank(), getattr(self, "made_by", None)
-        if options is None or made is None:
-            return None
-        environment = {"name": self.inner.made_by["name"], "options": options}
-        return {**made["options"], "environment": environment}
-
-    def vocabulary(self) -> tuple[str, ...]:
-        """Return every word of the brief style."""
-        own = {"search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1))}
-        return tuple(sorted({*self.inner.vocabulary(), *own}))
+    def words(self) -> tuple[str, ...]:
+        """Return the words of calls and answers in brief style."""
+        return ("search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
 
     def forms(self, library: bool) -> str:
         """Return what a seat is told of its tools, in full style."""
@@ -80,11 +59,14 @@ class WithTools:
         )
 
 
-class ToolPlay:
+class ToolPlay(CombinedPlay):
     """A play with a tool loop around each move of each seat."""
 
-    def __init__(self, rules: WithTools, inner: Any) -> None:
-        self.rules, self.inner = rules, inner
+    rules: WithTools
+
+    def __init__(self, rules: WithTools, play: Any) -> None:
+        super().__init__(rules, play)
+        # all of these are replaced when they change, so that a copy may share them
         self.made: dict[int, tuple[tuple[str, str], ...]] = {}  # calls and answers of a move
         self.held: dict[int, str] = {}  # moves that wait for the other seats' calls
         self.met: tuple[int, ...] = ()  # seats that know of the tools
@@ -92,40 +74,22 @@ class ToolPlay:
         self.past: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
         self.spent = (0,) * rules.num_seats  # calls
 
-    def clone(self) -> ToolPlay:
-        """Return an independent copy.
-
-        Raises:
-            GameError: plays of the environment that is played cannot be copied.
-        """
-        if not hasattr(self.inner, "clone"):
-            raise GameError(f"{self.rules.name}: plays of {self.rules.inner.name} have no clone.")
-        copy = type(self)(self.rules, self.inner.clone())
-        copy.made, copy.held, copy.met = dict(self.made), dict(self.held), self.met
-        copy.past, copy.spent = self.past, self.spent
-        return copy
-
     def redeal(self, stream: Stream) -> None:
         """Draw all chance from here on from another stream."""
-        if hasattr(self.inner, "redeal"):
-            self.inner.redeal(stream)
-
-    @property
-    def done(self) -> bool:
-        """Whether it is over."""
-        return bool(self.inner.done)
+        if hasattr(self.play, "redeal"):
+            self.play.redeal(stream)
 
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs so far, less what calls cost."""
-        paid, cost = tuple(self.inner.returns), self.rules.cost
+        paid, cost = super().returns, self.rules.cost
         if not cost:
             return paid
         return tuple(value - cost * spent for value, spent in zip(paid, self.spent, strict=True))
 
     def due(self) -> tuple[int, ...]:
         """Return the seats that are due to move and have not said their move yet."""
-        return tuple(seat for seat in self.inner.due() if seat not in self.held)
+        return tuple(seat for seat in super().due() if seat not in self.held)
 
     def legal(self, seat: int) -> None:
         """Return None: any text, as a call is one."""
@@ -137,13 +101,13 @@ class ToolPlay:
 
     def library(self, seat: int) -> tuple[str, ...]:
         """Return the documents that a seat may search; none where the play has none."""
-        held = getattr(self.inner, "library", None)
+        held = getattr(self.play, "library", None)
         return () if held is None else tuple(held(seat))
 
     def observe(self, seat: int) -> Observation:
         """Return the answer to the last call; before the first, what the play itself tells."""
         made = self.made.get(seat, ())
-        seen: Observation = self.inner.observe(seat)
+        seen = super().observe(seat)
         calls = (*self.past[seat], made)
         key = f"{seen.key} | {calls}" if any(calls) else seen.key
         if not made:
@@ -169,8 +133,8 @@ class ToolPlay:
         call = called(reply, brief=self.rules.brief) if left else None
         if call is not None:
             return written(*call, brief=self.rules.brief)
-        legal = self.inner.legal(seat)
-        move = read_reply(self.inner, seat, legal, reply, exact)
+        legal = super().legal(seat)
+        move = read_reply(self.play, seat, legal, reply, exact)
         if move is not None and (legal is None or move in legal):
             return move
         return UNREAD if left else None
@@ -207,7 +171,7 @@ class ToolPlay:
             past[seat] = (*past[seat], self.made.get(seat, ()))
         self.met = tuple(sorted({*self.met, *moves}))
         self.past, self.made, self.held = tuple(past), {}, {}
-        self.inner.step(moves)
+        super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
         """Return what a call is answered; None: a reply that is neither a call nor a move."""
@@ -227,7 +191,7 @@ class ToolPlay:
             return written(
                 "add" if self.rules.brief else "calculate", given, brief=self.rules.brief
             )
-        return random_reply(self.inner, seat, self.inner.legal(seat), stream.child("move"))
+        return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
 
 
 def tools(
@@ -260,7 +224,8 @@ def tools(
     Nothing can search the rules, so there are no exact figures, oracles or solvers.
 
     Args:
-        environment: what is played: {name: ..., options: {...}}; by default tic_tac_toe.
+        environment: the other environment, {name: ..., options: {...}}. null (default):
+            tic_tac_toe, to look at.
         calls: most calls of a seat before each of its moves, 1 to 50.
         results: most documents that a search gives, 1 to 20.
         cost: what a call costs the seat that makes it, 0 to 1.
@@ -268,7 +233,7 @@ def tools(
             models, "full" for language models. The tools are worded as the environment is.
 
     Raises:
-        ConfigError: a number out of range, or ``environment`` is no name with options.
+        ConfigError: a number out of range, or the option ``environment`` names none.
         UnknownNameError: no such environment, or option of it.
 
     Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
@@ -277,21 +242,5 @@ def tools(
     check_range("tools: calls", calls, 1, 50)
     check_range("tools: results", results, 1, MOST)
     check_range("tools: cost", cost, 0.0, 1.0)
-    inner = _made({"name": "tic_tac_toe"} if environment is None else environment, style)
+    inner = inner_of("tools", environment, default="tic_tac_toe", style=style)
     return WithTools(inner, calls=calls, results=results, cost=cost)
-
-
-def _made(given: dict[str, Any], style: Style) -> Any:
-    """Return the environment that is played, in a style if it has several."""
-    from sparring.environments.catalogue import make_game  # it finds this plug-in by name
-
-    name, options = given.get("name"), given.get("options", {})
-    apart = set(given) - {"name", "options"}
-    if not isinstance(name, str) or not isinstance(options, Mapping) or apart:
-        raise ConfigError(
-            f"tools: environment={quoted(given)} is no name with options; write "
-            "environment={name: tic_tac_toe, options: {}}."
-        )
-    own = registry.known("environments", name)
-    styled = not own or "style" in registry.load("environments", name).options
-    return make_game(name, options={"style": style, **options} if styled else options)

@@ -24,7 +24,7 @@ def by_hand(style="brief", **options):
     """Return a play about the library above."""
     game = lookups(style=style, **options)
     course = game.reset(Stream.from_seed(0))
-    course.inner = Question(game.inner, HAND)
+    course.play = course.first = Question(game.inner, HAND)
     return course
 
 

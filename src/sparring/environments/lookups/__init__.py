@@ -33,7 +33,7 @@ class Lookups(Bank, WithTools):
 
     def start_of(self, play: ToolPlay) -> Hashable:
         """Return the library, and what is asked."""
-        start: Library = play.inner.start
+        start: Library = play.first.start
         return start
 
     def start(self, number: int) -> Hashable:
@@ -66,7 +66,7 @@ class Lookup(ToolPlay):
     def _heard(self, seat: int) -> tuple[list[str], list[str]]:
         """Return the names and the numbers that a seat was told, each once, in that order."""
         answers = (answer for _, answer in self.made.get(seat, ()))
-        text = " ".join((self.inner.observe(seat).told, *answers)).lower()
+        text = " ".join((self.play.observe(seat).told, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))
 

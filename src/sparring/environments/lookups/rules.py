@@ -129,10 +129,6 @@ class Questions:
     def __init__(self, sizes: Mapping[str, int], bank: int, libraries: int, style: Style) -> None:
         self.sizes, self.bank, self.libraries, self.style = sizes, bank, libraries, style
         self.brief = style == "brief"
-        self.rules = (
-            "You are asked for a number that follows from a library of notes, which nobody knows "
-            "beforehand. You get 1 point for exactly that number, and 0 otherwise."
-        )
 
     def reset(self, stream: Stream) -> Question:
         """Return a question about a library that is drawn from the bank."""

@@ -254,7 +254,7 @@ def test_every_scenario_is_worth_the_total_to_both_and_of_use_to_one():
     for options in ({}, {"kinds": 2, "most": 4, "total": 7}, {"kinds": 4, "most": 3, "total": 12}):
         rules = bargain(**options, scenarios=200)
         for counts, values in rules.starts():
-            assert all(sum(n * v for n, v in zip(counts, own, strict=True)) == rules.bank.total for own in values)
+            assert all(sum(n * v for n, v in zip(counts, own, strict=True)) == rules.source.total for own in values)
             pairs = list(zip(*values, strict=True))
             assert all(a or b for a, b in pairs) and any(a and b for a, b in pairs)
 

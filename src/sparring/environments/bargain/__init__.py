@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Hashable
+from typing import Literal
 
-from sparring.environments.bank import BANKS, OTHERS
+from sparring.environments.bank import Bank
 from sparring.environments.bargain.play import BargainPlay
-from sparring.environments.bargain.rules import NAME, Bank, Table
+from sparring.environments.bargain.rules import NAME, Scenario, Scenarios, Table
 from sparring.environments.bargain.wording import brief_words, full_rules
 from sparring.environments.openspiel.wording import Style
 from sparring.environments.options import check_range
@@ -17,11 +16,11 @@ from sparring.rng import Stream
 ROLES = ("first", "second")
 
 
-class Bargain:
+class Bargain(Bank):
     """Rules and wording: what never changes.
 
     Args:
-        bank: the scenarios.
+        source: the scenarios.
         messages: of both seats together.
         talk: characters of a message.
         joint: whether both seats get the mean of what they have.
@@ -33,12 +32,14 @@ class Bargain:
     name, roles, num_seats, version = NAME, ROLES, 2, 1
     min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
 
-    def __init__(self, bank: Bank, *, messages: int, talk: int, joint: bool, style: Style) -> None:
-        self.bank, self.max_turns, self.talk = bank, messages, talk
+    def __init__(
+        self, source: Scenarios, *, messages: int, talk: int, joint: bool, style: Style
+    ) -> None:
+        self.source, self.bank, self.scenarios = source, source.bank, source.scenarios
+        self.max_turns, self.talk = messages, talk
         self.cooperative, self.style, self.brief = joint, style, style == "brief"
-        self.known = brief_words(bank.kinds, bank.most, bank.total)
+        self.known = brief_words(source.kinds, source.most, source.total)
         self.rules = full_rules(messages, talk, joint)
-        self.made_by: dict[str, Any] | None = None
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of brief style, sorted."""
@@ -46,36 +47,25 @@ class Bargain:
 
     def reset(self, stream: Stream) -> BargainPlay:
         """Return a play of a scenario of the bank, which is draw 0 of ``stream``."""
-        scenario = self.bank.scenario(stream.integer(0, self.bank.scenarios))
+        scenario = self.start(stream.integer(0, self.scenarios))
         return BargainPlay(self, Table(scenario, self.max_turns))
+
+    def start(self, number: int) -> Scenario:
+        """Return a scenario of the bank: pool and values."""
+        return self.source.scenario(number)
+
+    def start_of(self, play: BargainPlay) -> Hashable:
+        """Return the scenario of a play."""
+        return play.table.scenario
 
     def pay(self, table: Table) -> tuple[float, float]:
         """Return what a position pays, shares of the worth of the whole pool."""
-        one, other = (points / self.bank.total for points in table.worth())
+        one, other = (points / self.source.total for points in table.worth())
         return ((one + other) / 2,) * 2 if self.cooperative else (one, other)
 
     def stake(self, play: BargainPlay, seat: int) -> float:
         """Return what a seat has at stake, for the "mars" forfeiture: the whole pool."""
         return 1.0
-
-    # -- starts ------------------------------------------------------------------------------------
-
-    def start_of(self, play: BargainPlay) -> Hashable:
-        """Return the scenario of a play: pool and values."""
-        return play.table.scenario
-
-    def starts(self) -> frozenset[Hashable]:
-        """Return all scenarios of the bank, made once."""
-        return self._starts
-
-    @cached_property
-    def _starts(self) -> frozenset[Hashable]:
-        return frozenset(self.bank.every())
-
-    def other_bank(self) -> Mapping[str, Any]:
-        """Return options that make the same environment with another bank."""
-        made = self.made_by["options"] if self.made_by is not None else {}
-        return {**made, "bank": BANKS - 1 - self.bank.bank, "scenarios": OTHERS}
 
 
 def bargain(
@@ -137,6 +127,6 @@ def bargain(
     """
     check_range(f"{NAME}: messages", messages, 2, 40)
     check_range(f"{NAME}: talk", talk, 10, 2000)
-    made = Bank(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
+    made = Scenarios(kinds=kinds, most=most, total=total, scenarios=scenarios, bank=bank)
     made.check()
     return Bargain(made, messages=messages, talk=talk, joint=pay == "joint", style=style)

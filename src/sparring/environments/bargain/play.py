@@ -128,7 +128,7 @@ class BargainPlay:
         message; else it proposes, of the shares that are worth so much to it, one of those that
         leave the most items to the other.
         """
-        table, total = self.table, self.rules.bank.total
+        table, total = self.table, self.rules.source.total
         scenario, offered = table.scenario, table.offer_of(1 - seat)
         own = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
         gone = (len(table.said) // 2) / max(own - 1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -87,7 +86,7 @@ def pools(kinds: int, most: int, total: int) -> tuple[Counts, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bank:
+class Scenarios:
     """The numbered scenarios from which a play draws one; number and bank alone settle each."""
 
     kinds: int
@@ -124,10 +123,6 @@ class Bank:
             if _opposed(one, other):
                 return Scenario(counts, (one, other))
         raise AssertionError  # a count has no end
-
-    def every(self) -> Iterator[Scenario]:
-        """Yield all scenarios of the bank."""
-        return map(self.scenario, range(self.scenarios))
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,17 @@ def test_games_are_kept_apart_and_seats_of_one_role_together():
     assert (metrics["return/b/first"], metrics["return/b/second"], metrics["seat_asymmetry/b"]) == (7.0, 0.0, 7.0)
 
 
+def test_where_any_text_is_legal_nothing_is_said_of_legal_replies():
+    free = turn(0, 0)._replace(legal_actions=())
+    alone = rollout_metrics([episode(0, [free, free], (1.0, 0.0), game="talk")])
+    assert not any(name.startswith("legal_rate") for name in alone) and alone["unparsable_rate"] == 0.0
+    mixed = rollout_metrics([episode(0, [free, turn(1, 0), turn(0, 1, "illegal"), turn(1, 1, "unparsable")], (1.0, 0.0)), episode(1, [free], (1.0, 0.0), game="talk")])
+    assert mixed["legal_rate"] == mixed["legal_rate/g"] == 1 / 3 and "legal_rate/talk" not in mixed
+    assert mixed["unparsable_rate"] == 1 / 5  # of all replies
+    unread = rollout_metrics([episode(0, [free._replace(event="unparsable"), free], (1.0, 0.0))])
+    assert unread["unparsable_rate"] == 0.5 and "legal_rate" not in unread
+
+
 def test_a_batch_in_which_nobody_is_trained_has_figures_too():
     metrics = rollout_metrics([episode(0, [turn(0, 0)], (1.0, -1.0), trained=(False, False))])
     assert (metrics["legal_rate"], metrics["turns_per_game"]) == (0.0, 1.0)

@@ -2,7 +2,8 @@
 
 Metrics, all over the trained seats unless said otherwise. Of several replies to a prompt, figures
 of replies (legal_rate to sampled_entropy) count all, figures of games what was played:
-    legal_rate              share of replies that were a legal action
+    legal_rate              share of replies that were a legal action, of turns with a list of legal
+                            actions; left out where there are none, as any text is legal
     legal_rate/GAME         the same in one game
     unparsable_rate         share of replies that held no action at all
     truncated_rate          share of replies that ran into the token limit
@@ -67,15 +68,17 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures of the trained seats' replies."""
-    unparsable = truncated = overlong = tokens = 0
+    unparsable = truncated = overlong = tokens = replies = 0
     surprise = 0.0
-    turns: defaultdict[str, int] = defaultdict(int)
+    listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
     legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
         for turn in with_candidates(episode):
             if episode.trained[turn.seat]:
-                turns[episode.game] += 1
-                legal[episode.game] += turn.event == "ok"
+                replies += 1
+                if turn.legal_actions:
+                    listed[episode.game] += 1
+                    legal[episode.game] += turn.event == "ok"
                 unparsable += turn.event == "unparsable"
                 truncated += turn.truncated
                 overlong += (
@@ -88,16 +91,15 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
                         tokens += len(segment.ids)
                         surprise -= sum(segment.logprobs)
     sums = {
-        "legal_rate": sum(legal.values()),
         "unparsable_rate": unparsable,
         "truncated_rate": truncated,
         "overlong_rate": overlong,
+        "reply_tokens": tokens,
     }
-    metrics = {
-        name: value / max(sum(turns.values()), 1)
-        for name, value in {**sums, "reply_tokens": tokens}.items()
-    }
-    metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in turns.items()})
+    metrics = {name: value / max(replies, 1) for name, value in sums.items()}
+    if listed or not replies:
+        metrics = {"legal_rate": sum(legal.values()) / max(sum(listed.values()), 1), **metrics}
+    metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in listed.items()})
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec
+from sparring.rollout.spec import EpisodeSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"

@@ -5,7 +5,8 @@ the same turns.
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
 
 game, root = make_game("kuhn_poker"), Stream.from_seed(0)

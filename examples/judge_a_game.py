@@ -4,7 +4,8 @@ from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.oracles.judge import judge_episodes, regret
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 
 game, root = make_game("tic_tac_toe"), Stream.from_seed(1)
 spec = EpisodeSpec(

@@ -15,7 +15,8 @@ from sparring.credit.vtrace import vtrace
 from sparring.environments.catalogue import make_game
 from sparring.players.random import random
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 
 CASES = [

@@ -12,8 +12,9 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.measure.starts import Met, columns
 from sparring.players.random import random
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.testing import check_environment
 

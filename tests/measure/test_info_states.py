@@ -11,7 +11,8 @@ from sparring.errors import GameError, TooLargeError
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
 from sparring.players.base import Reply
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 
 SMALL = {
     "kuhn_poker": {},

@@ -13,7 +13,8 @@ from sparring.players.base import TextAgent
 from sparring.players.policy import policy
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import SamplingParams
 
 

@@ -10,8 +10,9 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.oracles.judge import configured_oracles, is_best, judge_episodes, regret
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Turn, Verdict
 
 TIC, NIM = make_game("tic_tac_toe"), make_game("kuhn_poker")

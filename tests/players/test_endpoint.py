@@ -19,7 +19,8 @@ from sparring.players.endpoint import SYSTEM
 from sparring.players.endpoint_trust import FILES, HOSTS
 from sparring.players.random import random
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 
 KEY = "sk-Very0Secret1Key2"
 SOON = {"retry-after-ms": "1"}

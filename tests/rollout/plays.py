@@ -6,7 +6,8 @@ from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.players.policy import policy
 from sparring.render.plain import plain
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.samplers.in_process import in_process
 from sparring.types import SamplingParams
 

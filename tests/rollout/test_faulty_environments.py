@@ -11,7 +11,8 @@ from sparring.errors import GameError, RolloutError
 from sparring.guard import Watch
 from sparring.players.base import Reply
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Observation
 
 WORDS = ("left", "right")

@@ -13,7 +13,8 @@ from sparring.oracles.base import verdicts
 from sparring.oracles.judge import judge_episodes
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

@@ -8,9 +8,10 @@ from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.rng import Stream
 from sparring.rollout.draft import moment_begin, moment_end
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.types import Observation
 

@@ -10,7 +10,8 @@ from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.players.random import random
 from sparring.players.scripted import scripted
-from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
 
 GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]

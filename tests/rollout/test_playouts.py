@@ -9,8 +9,9 @@ from plays import played as random_games
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
 from sparring.rollout.playouts import with_playouts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
 RANDOM = {"random": registry.bind("players", "random")()}

@@ -24,8 +24,9 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.episode_columns import COLUMNS
-from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.play import RolloutCounts, play
 from sparring.rollout.replay import replay
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
 from sparring.selection.replay.base import ReplayBuffer
 from sparring.system import files

@@ -18,7 +18,8 @@ from sparring.models.language_model import LanguageModel
 from sparring.players.base import Reply
 from sparring.rollout import store
 from sparring.rollout.ledger import Ledger
-from sparring.rollout.play import EpisodeSpec, RolloutCounts, play
+from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
 from sparring.run.methods import Methods

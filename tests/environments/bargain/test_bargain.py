@@ -17,7 +17,8 @@ from sparring.errors import ConfigError
 from sparring.measure.starts import Met, columns
 from sparring.players.house import house
 from sparring.rng import Stream
-from sparring.rollout.play import EpisodeSpec, play
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.testing import check_environment
 from sparring.types import EnvironmentSpec
 

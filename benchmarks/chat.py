@@ -21,7 +21,6 @@ from published import record, settings
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.recipe import apply_overrides, load_recipe
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.types import Credit
 
@@ -51,7 +50,7 @@ def measure(recipe):
     config = resolve(apply_overrides(load_recipe(recipe), changes))
     engine = LocalEngine(config)
     specs = self_play_specs(engine.environments[0][0], GAMES, "learner")
-    episodes, playing = timed(lambda: engine.play(specs, RolloutCounts()))
+    episodes, playing = timed(lambda: engine.play(specs).episodes)
     after_play = peak_gib()
     sampler = engine.agent("learner").sampler
     segments = [

@@ -158,6 +158,8 @@ def refs(players: Iterable[PlayerRef | str]) -> tuple[PlayerRef, ...]:
     Raises:
         ConfigError: this is no list of players.
     """
+    if type(players) is tuple and all(type(player) is PlayerRef for player in players):
+        return players
     if isinstance(players, str) or not isinstance(players, Iterable):
         raise ConfigError(
             f"seats={quoted(players)} is no list of players; write one per seat, such as "

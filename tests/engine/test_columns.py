@@ -12,7 +12,6 @@ from sparring.learn.pack import pack
 from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns
 from sparring.types import Credit
 
@@ -38,7 +37,7 @@ def batch(run):
         root=run.root,
         progress=0.0,
     )
-    episodes = run.play(specs, RolloutCounts())
+    episodes = run.play(specs).episodes
     return episodes, run.batch(episodes, progress=0.0).turns
 
 

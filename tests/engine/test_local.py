@@ -9,7 +9,6 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
 from sparring.league.starts import starts
 from sparring.refs import LEARNER, PUBLISHED, bot, ref, snapshot
-from sparring.rollout.play import RolloutCounts
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
@@ -131,13 +130,13 @@ def test_agents_play_with_the_weights_of_now():
         root=engine.root,
         progress=0.0,
     )
-    first = engine.play(specs, RolloutCounts())
+    first = engine.play(specs).episodes
     play_round(setting, engine, Methods.of(setting), RunState(step=1))
-    second = engine.play(specs, RolloutCounts())
+    second = engine.play(specs).episodes
     fresh = LocalEngine(setting)
     fresh.model.load_tensors(engine.model.tensors())
     fresh.model.version = engine.model.version
-    assert second == fresh.play(specs, RolloutCounts()) != first
+    assert second == fresh.play(specs).episodes != first
     assert {turn.weights_version for episode in second for turn in episode.turns} == {2}
 
 

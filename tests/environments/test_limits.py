@@ -22,7 +22,7 @@ from sparring.measure.starts import Starts, _start
 from sparring.players.random import random
 from sparring.rewards.base import outcome_gap
 from sparring.rng import Stream
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.testing import check_environment
@@ -201,10 +201,9 @@ def test_an_estimate_of_histories_is_watched(fault, monkeypatch):
 
 
 def test_the_returns_at_the_end_have_the_limit_too():
-    counts = RolloutCounts()
     games = [faulty(**{"last returns": hang}), faulty()]
     with Watch(0.4, grace=60, tick=0.05):
-        episodes = play([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()}, counts=counts)
+        episodes, counts = rollout([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()})
     assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
 
 

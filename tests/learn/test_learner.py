@@ -16,7 +16,6 @@ from sparring.learn.targets import WeightedLoss
 from sparring.models.prefixes import prefix_tree
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns, turn_table
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -48,7 +47,7 @@ def batch(run, seed=0):
         root=run.root,
         progress=0.0,
     )
-    return run.play(specs, RolloutCounts())
+    return run.play(specs).episodes
 
 
 def losses(*named):
@@ -256,7 +255,7 @@ def batch_of_demonstrations(run):
         )
         for i in range(32)
     ]
-    return run.play(specs, RolloutCounts())
+    return run.play(specs).episodes
 
 
 def test_a_reference_holds_still():

@@ -16,7 +16,6 @@ from sparring.errors import ConfigError
 from sparring.league.starts import starts
 from sparring.learn.process import gradient, mean_scores
 from sparring.registry import bind
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import ordered_turns
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -47,7 +46,7 @@ def batch(run, step=0):
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     rollout = run.config.rollout
     specs = starts(step, games=run.environments, rollout=rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    return run.play(specs, RolloutCounts())
+    return run.play(specs).episodes
 
 
 def weights(model):

@@ -24,7 +24,6 @@ from sparring.losses.base import LossTerm
 from sparring.losses.reduction import reduce
 from sparring.registry import Bound, Plugin
 from sparring.rng import Stream
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.run.warmup import warm_up
 from sparring.schedule import parse
@@ -40,7 +39,7 @@ def played():
     warm_up(run.config, run)
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    episodes = run.play(specs, RolloutCounts())
+    episodes = run.play(specs).episodes
     return run, pack(episodes, LegalReplies(run.renderer.reply)), turn_table(episodes)
 
 
@@ -212,7 +211,7 @@ def test_one_turn_games_are_trained_as_they_always_are():
     run = LocalEngine(resolve(config))
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    episodes = run.play(specs, RolloutCounts())
+    episodes = run.play(specs).episodes
     for episode in episodes:  # cut every game after each seat's first turn
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
     data, turns = pack(episodes), turn_table(episodes)

@@ -119,14 +119,13 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
     from sparring.measure.info_states import enumerate_info_states
     from sparring.players.policy import PolicyAgent
     from sparring.registry import bind
-    from sparring.rollout.play import RolloutCounts
     from sparring.types import Credit
 
     run = learner_of(rollout={"games_per_step": 64, **rollout})
     for step in range(40):
         specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
                        members=(), root=run.root, progress=0.0)  # fmt: skip
-        batch = run.batch(run.play(specs, RolloutCounts()), progress=0.0)
+        batch = run.batch(run.play(specs).episodes, progress=0.0)
         nothing = Credit(advantages=np.zeros(len(batch.turns.reward)))
         metrics = run.learn(batch, nothing, step=step, progress=0.0)
     assert metrics["legal_magnet/divergence"] < 0.05

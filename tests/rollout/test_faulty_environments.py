@@ -11,7 +11,7 @@ from sparring.errors import GameError, RolloutError
 from sparring.guard import Watch
 from sparring.players.base import Reply
 from sparring.rng import Stream
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Observation
 
@@ -94,14 +94,14 @@ def both(parts, *, said="left", retries=1, rule="forfeit"):
     """Play a group of a faulty environment beside one that is right; return episodes and counts."""
     games = [completed("faulty", Rules(rule, **parts)), completed("right", Rules())]
     games[1].name = "right"
-    root, counts = Stream.from_seed(0), RolloutCounts()
+    root = Stream.from_seed(0)
     specs = [
         EpisodeSpec(game=games[number // 2], episode_id=number, group_id=number // 2, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True))
         for number in range(4)
     ]
     begun = time.monotonic()
     with Watch(3, grace=60, tick=0.1):
-        episodes = play(specs, {"a": Says(said)}, retries=retries, counts=counts)
+        episodes, counts = rollout(specs, {"a": Says(said)}, retries=retries).some()
     assert time.monotonic() - begun < 20
     return episodes, counts
 
@@ -154,14 +154,14 @@ def test_what_hangs_is_interrupted_counted_and_not_tried_again(name):
         while True:
             time.sleep(0.01)
 
-    root, counts = Stream.from_seed(0), RolloutCounts()
+    root = Stream.from_seed(0)
     games = [completed("faulty", Rules(**{name: hang})), completed("right", Rules())]
     specs = [
         EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child(number), seats=("a", "a"), trained=(True, True))
         for number, game in enumerate(games)
     ]
     with Watch(0.5, grace=60, tick=0.05):
-        episodes = play(specs, {"a": Says()}, counts=counts)
+        episodes, counts = rollout(specs, {"a": Says()})
     assert counts.dropped_groups == {0} and counts.retried == 0
     assert [episode.group_id for episode in episodes] == [1]
 
@@ -216,14 +216,14 @@ def test_what_is_read_in_a_reply_is_a_text_or_nothing(found, monkeypatch, caplog
 
 def test_a_copy_that_raises_drops_its_group_and_no_other(monkeypatch):
     monkeypatch.setattr(Course, "clone", lambda self: self._or("clone", otherwise=self), raising=False)
-    root, counts = Stream.from_seed(0), RolloutCounts()
+    root = Stream.from_seed(0)
     specs = [
         EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root, seats=("a", "a"), trained=(True, True))
         for number, game in enumerate((completed("faulty", Rules(clone=raising)), completed("faulty", Rules())))
     ]
     judged = []
     judges = {"faulty": lambda states, streams: judged.extend(states) or [None] * len(states)}
-    episodes = play(specs, {"a": Says()}, retries=1, counts=counts, judges=judges)
+    episodes, counts = rollout(specs, {"a": Says()}, retries=1, judges=judges)
     assert counts.dropped_groups == {0} and counts.retried == 1
     assert [episode.group_id for episode in episodes] == [1] and len(judged) == 6
 
@@ -233,5 +233,5 @@ def test_where_every_group_failed_it_is_an_error():
     spec = EpisodeSpec(
         game=completed("faulty", Rules(step=raising)), episode_id=0, group_id=0, deal=root, stream=root, seats=("a", "a"), trained=(True, True)
     )
-    with pytest.raises(RolloutError, match="All 1 groups failed beyond 1 retries"):
+    with pytest.raises(RolloutError, match="All 1 groups failed beyond their retries"):
         play([spec], {"a": Says()}, retries=1)

@@ -31,7 +31,7 @@ from sparring.players.random import random
 from sparring.players.scripted import scripted
 from sparring.recipe import to_yaml
 from sparring.rewards.components import WeightedReward
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play, rollout
 from sparring.run import checkpoint, loop
 from sparring.run.folder import RunFolder
 from sparring.run.methods import Methods
@@ -168,9 +168,9 @@ def hang():
 @pytest.mark.parametrize("where", ["reset", "observe", "legal", "step", "read"])
 @pytest.mark.parametrize("fault", [crash, hang])
 def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
-    game, counts = Faulty(where, fault), RolloutCounts()
+    game = Faulty(where, fault)
     with Watch(0.5, tick=0.05):
-        episodes = play(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0, counts=counts)
+        episodes, counts = rollout(specs(game, 8, name="bot", group_size=2), {"bot": random()}, retries=0)
     assert {episode.group_id for episode in episodes} == {1, 2, 3}
     assert counts.dropped_groups == {0}
     assert ("KeyError('board')" if fault is crash else "environment 'kuhn_poker' (environments.N) has not come back") in caplog.text
@@ -178,9 +178,8 @@ def test_a_game_that_fails_costs_its_group_alone(where, fault, caplog):
 
 def test_a_game_that_hangs_is_not_tried_again_and_one_that_raises_is():
     for fault, retried in ((hang, 0), (crash, 1)):
-        counts = RolloutCounts()
         with Watch(0.5, tick=0.05):
-            play(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2, counts=counts)
+            _, counts = rollout(specs(Faulty("step", fault), 4, name="bot", group_size=2), {"bot": random()}, retries=2)
         assert (counts.retried, len(counts.dropped_groups)) == (retried, 1 - retried)
 
 

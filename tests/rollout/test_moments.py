@@ -8,7 +8,7 @@ from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.rng import Stream
 from sparring.rollout.draft import moment_begin, moment_end
-from sparring.rollout.play import play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
@@ -147,9 +147,9 @@ def test_playouts_take_over_what_was_taken_at_once():
     game, episode = played(Says("rock", "rock", "rock"), Says("paper", "rock", "rock"))
     asked = []
 
-    def again(specs, counts):
+    def again(specs):
         asked.extend(specs)
-        return play(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)}, counts=counts)
+        return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
 
     valued = with_playouts([episode], {"rounds": game}, again, count=2, stream=Stream.from_seed(1))
     assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]

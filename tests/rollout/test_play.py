@@ -10,7 +10,7 @@ from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.players.random import random
 from sparring.players.scripted import scripted
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
 
@@ -129,24 +129,23 @@ class Failing:
 
 def test_a_failed_game_begins_anew_with_the_same_seed():
     game = make_game("kuhn_poker")
-    counts = RolloutCounts()
-    broken = play(specs(Failing(game, 1), 4, name="bot"), {"bot": random()}, counts=counts)
+    broken, counts = rollout(specs(Failing(game, 1), 4, name="bot"), {"bot": random()})
     assert broken == play(specs(game, 4, name="bot"), {"bot": random()})
     assert counts.retried == 1 and not counts.dropped_groups
 
 
 def test_a_group_that_fails_beyond_its_retries_is_dropped_as_a_whole():
-    game, counts = make_game("kuhn_poker"), RolloutCounts()
+    game = make_game("kuhn_poker")
     broken = specs(Failing(game, 10**6), 2, name="bot", group_size=2)
     sound = specs(game, 4, name="bot", group_size=2)[2:]
     sound_member = specs(game, 2, name="bot", group_size=2)[1]
-    episodes = play([broken[0], sound_member, *sound], {"bot": random()}, counts=counts)
+    episodes, counts = rollout([broken[0], sound_member, *sound], {"bot": random()})
     assert {episode.group_id for episode in episodes} == {1}
     assert counts.dropped_groups == {0}
 
 
 def test_when_everything_fails_it_is_an_error():
-    with pytest.raises(RolloutError, match="2 groups failed beyond 1 retries"):
+    with pytest.raises(RolloutError, match="2 groups failed beyond their retries"):
         play(specs(Failing(make_game("kuhn_poker"), 10**6), 2, name="bot"), {"bot": random()}, retries=1)
 
 

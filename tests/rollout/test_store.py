@@ -24,7 +24,7 @@ from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.episode_columns import COLUMNS
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play
 from sparring.rollout.replay import replay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import EpisodeStore, from_bytes, to_bytes
@@ -39,7 +39,7 @@ def episodes(step=0, **rollout):
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mixed", {"bots": {"random": 0.5}})
     specs = starts(step, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
-    return engine.play(specs, RolloutCounts())
+    return engine.play(specs).episodes
 
 
 @pytest.mark.parametrize("rollout", [{}, {"top_p": 0.6}])

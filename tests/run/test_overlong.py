@@ -18,7 +18,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.players.base import Reply
 from sparring.rollout import store
 from sparring.rollout.ledger import Ledger
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import rollout_metrics
@@ -43,7 +43,7 @@ def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
 def batch(run):
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    return run.play(specs, RolloutCounts())
+    return run.play(specs).episodes
 
 
 def sampled(turn):

@@ -10,6 +10,7 @@ from sparring import registry
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import RolloutError
+from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.run import playing
 from sparring.run import step as step_module
 from sparring.run.methods import Methods
@@ -74,7 +75,7 @@ def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
 def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
     config = setting()
     engine = LocalEngine(config)
-    monkeypatch.setattr(engine, "play", lambda specs, counts: [])
+    monkeypatch.setattr(engine, "play", lambda specs: Rollout([], RolloutCounts()))
     with pytest.raises(RolloutError, match="the log says why"):
         play_round(config, engine, Methods.of(config), RunState())
 
@@ -171,7 +172,7 @@ def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkey
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
     engine, sizes = LocalEngine(config), iter([4, 12])
     usual = engine.play
-    monkeypatch.setattr(engine, "play", lambda specs, counts: usual(specs, counts)[: next(sizes)])
+    monkeypatch.setattr(engine, "play", lambda specs: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts()))
 
     def all_of_the_first_batch(turns, stream, progress):
         return turns.episode < 16

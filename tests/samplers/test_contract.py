@@ -46,8 +46,8 @@ class Disordered:
         self.order.shuffle(places)
         while places:
             piece = [places.pop() for _ in range(min(len(places), self.order.randint(1, 4)))]
-            for place, result in self.inner.submit([requests[place] for place in piece], params, stop_ids):
-                yield piece[place], result
+            for place, result in enumerate(self.inner.sample([requests[place] for place in piece], params, stop_ids)):
+                yield [(piece[place], result)]
 
 
 @pytest.mark.parametrize("make", [lambda: in_process(model()), Disordered])
@@ -65,15 +65,15 @@ def broken(**changed):
 
 def replies_with(**changed):
     return lambda self, requests, params, stop_ids: (
-        (place, dataclasses.replace(result, **{name: change(result) for name, change in changed.items()}))
-        for place, result in self.inner.submit(requests, params, stop_ids)
+        [(place, dataclasses.replace(result, **{name: change(result) for name, change in changed.items()}))]
+        for place, result in enumerate(self.inner.sample(requests, params, stop_ids))
     )
 
 
 def noisy(self, requests, params, stop_ids):
     """Move log-probabilities by what was asked beside."""
-    for place, result in self.inner.submit(requests, params, stop_ids):
-        yield place, dataclasses.replace(result, logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs))
+    for place, result in enumerate(self.inner.sample(requests, params, stop_ids)):
+        yield [(place, dataclasses.replace(result, logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
 
 def by_place(self, requests, params, stop_ids):
@@ -85,8 +85,8 @@ def by_place(self, requests, params, stop_ids):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"submit": lambda self, *asked: list(self.inner.submit(*asked))[1:]}, "no reply for request 0"),
-        ({"submit": lambda self, *asked: list(self.inner.submit(*asked)) * 2}, "none of 0 to"),
+        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))][1:]])}, "no reply for request 0"),
+        ({"submit": lambda self, *asked: iter([[*enumerate(self.inner.sample(*asked))]] * 2)}, "none of 0 to"),
         ({"submit": noisy}, "let no product depend"),
         ({"submit": by_place}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),

@@ -12,7 +12,7 @@ from sparring.players.base import Agent
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import Judge, RolloutCounts
+from sparring.rollout.play import Judge, Rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
@@ -68,10 +68,9 @@ class Engine(Protocol):
     def play(
         self,
         specs: list[EpisodeSpec],
-        counts: RolloutCounts,
         judges: Mapping[str, Judge] | None = None,
         candidates: Candidates | None = None,
-    ) -> list[Episode]:
+    ) -> Rollout:
         """Play these games; ``judges`` judge the turns of trained seats, by the game's name.
 
         ``candidates`` says how many replies these give to each prompt, and which is played.

@@ -39,7 +39,7 @@ from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import Judge, RolloutCounts, play
+from sparring.rollout.play import Judge, Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
@@ -73,12 +73,12 @@ class LocalEngine:
             config, [game for game, _ in self.environments], self.root, with_values=with_values
         )
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
-        rollout = config.rollout
+        section = config.rollout
         self.params = SamplingParams(
-            max_new_tokens=rollout.max_new_tokens,
-            temperature=rollout.temperature,
-            top_p=rollout.top_p,
-            top_k=rollout.top_k,
+            max_new_tokens=section.max_new_tokens,
+            temperature=section.temperature,
+            top_p=section.top_p,
+            top_k=section.top_k,
         )
         reference = "reference" in asks(credit) or "reference_logprobs" in asked
         self.replies = legal_replies(asked, self.renderer)
@@ -86,7 +86,7 @@ class LocalEngine:
             self.model,
             config.learner,
             losses,
-            temperature=rollout.temperature,
+            temperature=section.temperature,
             with_reference=reference,
             value_at=fitted_at(self.columns),
         )
@@ -142,20 +142,18 @@ class LocalEngine:
     def play(
         self,
         specs: Sequence[EpisodeSpec],
-        counts: RolloutCounts,
         judges: Mapping[str, Judge] | None = None,
         candidates: Candidates | None = None,
-    ) -> list[Episode]:
-        """Play these games and return their episodes; see ``rollout.play.play``."""
+    ) -> Rollout:
+        """Play these games; see ``rollout.play.rollout``."""
         seated = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self.agent(seated[name]) for name in sorted(seated)}
-        rollout = self.config.rollout
-        return play(
+        section = self.config.rollout
+        return rollout(
             specs,
             agents,
-            in_flight=rollout.in_flight,
-            retries=rollout.retries,
-            counts=counts,
+            in_flight=section.in_flight,
+            retries=section.retries,
             judges=judges,
             candidates=candidates,
         )

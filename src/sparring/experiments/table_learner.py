@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from sparring.registry import Bound
 from sparring.rewards.base import apply_rewards
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
-from sparring.rollout.play import play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import ordered_turns, turn_table
@@ -156,7 +157,7 @@ class Lesson:
             episodes = with_playouts(
                 episodes,
                 games,
-                lambda asked, counts: play(asked, self._agents),
+                partial(rollout, agents=self._agents),
                 count=self._method["playouts"],
                 stream=self._root.child("playouts").child(step),
             )

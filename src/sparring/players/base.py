@@ -6,7 +6,7 @@ The pending turn it is shown, the reply it gives, and the protocol of an agent.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sparring.environments.own import lacking_error
@@ -48,10 +48,16 @@ class Reply(NamedTuple):
     weights_version: int = 0
 
 
+# gives replies with the places of their turns as they come, in any order; an empty list where none
+# has come for a moment
+Submit = Callable[[Sequence["PendingTurn"]], Iterator[Sequence[tuple[int, "Reply"]]]]
+
+
 class Agent(Protocol):
     """Anything that can sit in a seat.
 
-    ``renderer`` is None for agents that do not speak in tokens.
+    ``renderer`` is None for agents that do not speak in tokens. One that answers some turns before
+    others may have a method ``submit`` too, a ``Submit``: then no play waits for another's reply.
     """
 
     name: str
@@ -97,6 +103,58 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
             f"gave {given}."
         )
     return said
+
+
+class Flight:
+    """Turns that were given to an agent, and the replies to them as they come.
+
+    An agent with a method ``submit`` gives each reply as soon as it is there; any other gives all
+    by ``act``.
+
+    Attributes:
+        name: what the agent is seated under.
+        done: whether all replies were taken.
+
+    Raises:
+        PluginError: the agent raised.
+    """
+
+    __slots__ = ("_call", "_coming", "_left", "done", "name")
+
+    def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
+        self.name, self.done = name, not turns
+        self._call = Call(named("players", name))
+        self._left = set(range(len(turns)))
+        submit: Submit | None = getattr(agent, "submit", None)
+        self._coming: Iterator[Sequence[tuple[int, Reply]]]
+        if submit is None:
+            self._coming = iter(([*enumerate(replies(name, agent, turns))],))
+        else:
+            with self._call:
+                self._coming = iter(submit(turns))
+
+    def take(self) -> Sequence[tuple[int, Reply]]:
+        """Return replies that have come, with the places of their turns; none if there are none.
+
+        Raises:
+            PluginError: the agent raised, or gave anything but one reply per turn.
+        """
+        with self._call:
+            found = next(self._coming, None)
+        if found is None:
+            raise self._wrong(f"gave no reply to turn {min(self._left)} of those it was given")
+        for place, reply in found:
+            if place not in self._left or not isinstance(reply, Reply):
+                raise self._wrong(f"gave {type(reply).__name__} for place {place!r}")
+            self._left.remove(place)
+        self.done = not self._left
+        return found
+
+    def _wrong(self, what: str) -> PluginError:
+        """Return the error of an agent that gave something wrong."""
+        return PluginError(
+            f"The {self._call} {what}; submit must yield lists of (place, Reply), each place once."
+        )
 
 
 class TextAgent:

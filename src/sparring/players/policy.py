@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sparring.errors import GameError
 from sparring.players.base import PendingTurn, Reply
-from sparring.samplers.base import Sampler, sample
+from sparring.samplers.base import Sampler, finished
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
 # to a conversation that could not be sent
@@ -18,7 +18,7 @@ OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 
 
 class PolicyAgent:
-    """Plays what its sampler says. All turns that are due are sampled in one batch.
+    """Plays what its sampler says. What is due at one time is given to it in one call.
 
     Where a conversation has outgrown the model, so that no whole reply fits after it, the reply is
     an empty truncated one: no action, which the game's rule for illegal replies answers. With
@@ -46,24 +46,52 @@ class PolicyAgent:
         Raises:
             ModelError: a conversation has outgrown the model, and that is not to be passed over.
         """
+        found: list[Reply | None] = [None] * len(turns)
+        for replies in self.submit(turns):
+            for place, reply in replies:
+                found[place] = reply
+        return [reply for reply in found if reply is not None]
+
+    def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
+        """Yield sampled replies with the places of their turns, as the sampler finishes them.
+
+        Raises:
+            ModelError: as for ``act``.
+        """
         fits = [self._fits(turn.ids) for turn in turns]
-        asked = list(compress(turns, fits))
+        places = list(compress(range(len(turns)), fits))
         requests = [
-            SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known) for turn in asked
+            SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known)
+            for turn in compress(turns, fits)
         ]
-        parse, version = self.renderer.parse, self.sampler.version
-        results = iter(sample(self.sampler, requests, self.params, self.renderer.stop_ids))
-        return [
-            Reply(
-                text=parse(result.ids),
-                ids=result.ids,
-                logprobs=result.logprobs,
-                kept=result.kept,
-                truncated=result.truncated,
-                weights_version=version,
-            )
-            for result in (next(results) if fit else OVERLONG for fit in fits)
-        ]
+        version = self.sampler.version
+        coming = finished(self.sampler, requests, self.params, self.renderer.stop_ids)
+        return self._replies(places, fits, coming, version)
+
+    def _replies(
+        self,
+        places: Sequence[int],
+        fits: Sequence[bool],
+        coming: Iterator[Sequence[tuple[int, SampleResult]]],
+        version: int,
+    ) -> Iterator[list[tuple[int, Reply]]]:
+        """Yield what the sampler has finished as replies, first those to what was not sent."""
+        overlong = [place for place, fit in enumerate(fits) if not fit]
+        if overlong:
+            yield [(place, self._reply(OVERLONG, version)) for place in overlong]
+        for results in coming:
+            yield [(places[place], self._reply(result, version)) for place, result in results]
+
+    def _reply(self, result: SampleResult, version: int) -> Reply:
+        """Return what was sampled as a reply."""
+        return Reply(
+            text=self.renderer.parse(result.ids),
+            ids=result.ids,
+            logprobs=result.logprobs,
+            kept=result.kept,
+            truncated=result.truncated,
+            weights_version=version,
+        )
 
     def _fits(self, ids: Sequence[int]) -> bool:
         """Return whether a whole reply has room after these ids.

@@ -79,27 +79,29 @@ class Draft:
 
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the finished record."""
-        return Turn(
-            seat=self.seat,
-            turn_index=self.turn_index,
-            agent=agent,
-            state_key=self.observation.key,
-            legal_actions=self.legal or (),
-            reply=self.reply.text,
-            action=self.action,
-            event=self.event,
-            rewards=rewards,
-            segments=self.segments,
-            conversation=self.conversation,
-            truncated=self.reply.truncated,
-            weights_version=self.reply.weights_version,
-            view=self.observation.view,
-            told=self.told,
-            moment=self.moment,
-            attempt=self.observation.attempt,
-            verdict=self.verdict,
-            candidate=self.candidate,
-            score=self.score,
+        reply, observation = self.reply, self.observation
+        return Turn(  # by place, as there are very many
+            self.seat,
+            self.turn_index,
+            agent,
+            observation.key,
+            self.legal or (),
+            reply.text,
+            self.action,
+            self.event,
+            rewards,
+            self.segments,
+            self.conversation,
+            reply.truncated,
+            reply.weights_version,
+            observation.view,
+            self.told,
+            self.moment,
+            self.verdict,
+            None,
+            observation.attempt,
+            self.candidate,
+            self.score,
         )
 
     @property

@@ -15,7 +15,7 @@ from sparring.rollout.draft import Draft
 from sparring.rollout.illegal import correction
 from sparring.rollout.ledger import Ledger, sampled
 from sparring.rollout.prefix import take_over
-from sparring.rollout.protocol import Asked
+from sparring.rollout.protocol import Checked, checked, payoffs
 from sparring.rollout.record import earned, recorded
 from sparring.types import Episode, TurnEvent
 
@@ -58,9 +58,9 @@ class EpisodeInPlay:
     ) -> None:
         self.spec = spec
         self._candidates: Candidates | None = None  # none in the turns that are taken over
-        self._asked = Asked(spec.game)
         self.play: Any = spec.game.reset(spec.deal)
-        self.names = tuple(map(str, spec.players))
+        self._asked: Any = checked(spec.game, self.play)
+        self.names = tuple(map(str, spec.seats))
         self._ledgers = [
             Ledger(agents[name].renderer) if agents[name].renderer is not None else None
             for name in self.names
@@ -87,38 +87,31 @@ class EpisodeInPlay:
 
         One is there as often as replies to it are wanted.
         """
-        play, returns = self.play, self._asked.returns(self.play.returns)
-        self.asked = []
-        due = self._again or self._asked.due(play)
-        return [turn for seat in due for turn in self._told(play, seat, returns)]
+        returns, self.asked = self._asked.returns, []
+        due = self._again or self._asked.due()
+        if len(due) == 1:
+            return self._told(due[0], returns)
+        return [turn for seat in due for turn in self._told(seat, returns)]
 
-    def _told(self, play: Any, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
+    def _told(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Tell a seat what it does not know yet; return its decision."""
-        observation = self._asked.observe(play, seat)
+        play, observation = self.play, self._asked.observe(seat)
         text, notice = observation.text, self._notices.pop(seat, "")
         trying = seat in self._again
         if notice:
             text = notice if trying else f"{notice} {text}"
-        legal = self._asked.legal(play, seat)
-        draft = Draft(
-            len(self._drafts) + 1,
-            seat,
-            self._own_turns[seat],
-            observation,
-            returns,
-            text,
-            legal,
-            self._moment,
-        )
+        legal = self._asked.legal(seat)
+        number, own, moment = len(self._drafts) + 1, self._own_turns[seat], self._moment
+        draft = Draft(number, seat, own, observation, returns, text, legal, moment)
         self._drafts.append(draft)
         self.asked.append(draft)
         stream = self.spec.stream.child(draft.number)
         ledger = self._ledgers[seat]
         if ledger is None:
             past = partial(self._past, draft)
-            return [PendingTurn(play, seat, stream, notice=notice, told=text, past=past)]
+            return [PendingTurn(play, seat, stream, (), 0, notice, text, past)]
         ledger.ask(text, fresh=observation.fresh and not trying)
-        turn = PendingTurn(play, seat, stream, ids=ledger.ids, known=ledger.known)
+        turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known)
         if self._candidates is None or not self.spec.trained[seat]:
             return [turn]
         draft.wanted, others = self._candidates.count, stream.child("candidate")
@@ -159,17 +152,20 @@ class EpisodeInPlay:
 
     def hear(self, replies: Sequence[Reply]) -> None:
         """Take the replies to what was asked, without going on."""
-        given = iter(replies)
+        place = 0
         for draft in self.asked:
-            draft.others = [draft.sibling(number) for number in range(1, draft.wanted)]
-            for one in (draft, *draft.others):
-                self._read(one, next(given))
+            self._read(draft, replies[place])
+            place += draft.wanted
+            if draft.wanted > 1:
+                draft.others = [draft.sibling(number) for number in range(1, draft.wanted)]
+                for other in draft.others:
+                    self._read(other, replies[place - draft.wanted + other.candidate])
 
     def candidates(self) -> Episode | None:
         """Return the replies that are to be judged among those to their prompts, as turns."""
         several = [draft for draft in self.asked if draft.others]
         turns = [
-            one.turn(self.names[one.seat], one.fine)
+            one.turn(self.names[one.seat], one.fine)._replace(segments=(sampled(one.reply),))
             for draft in several
             for one in (draft, *draft.others)
         ]
@@ -188,14 +184,17 @@ class EpisodeInPlay:
             scores: of the replies that ``candidates`` gave, in their order.
             instead: what is known to be played for illegal replies.
         """
-        given = iter(scores)
-        self.asked = [self._chosen(draft, given) for draft in self.asked]
+        if scores:
+            given = iter(scores)
+            self.asked = [self._chosen(draft, given) for draft in self.asked]
         offenders: list[Draft] = []
         self._again = ()
-        known = instead or (None,) * len(self.asked)
-        for draft, played in zip(self.asked, known, strict=True):
-            self._settle(draft)
-            if draft.event != "ok" and self._punish(draft, played):
+        for place, draft in enumerate(self.asked):
+            self._own_turns[draft.seat] += 1
+            ledger = self._ledgers[draft.seat]
+            if ledger is not None:
+                self._record(draft, ledger)
+            if draft.event != "ok" and self._punish(draft, instead[place] if instead else None):
                 offenders.append(draft)
             elif draft.action is not None:
                 self._said[draft.seat] = draft.action
@@ -210,12 +209,13 @@ class EpisodeInPlay:
 
     def _chosen(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         """Return the reply to this decision that is played, the others beside it."""
-        if self._candidates is None or not draft.others:
+        if not draft.others:
             return draft
         several = [draft, *draft.others]
         for one in several:
             one.score = next(scores)
         rule = self._candidates
+        assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
         place = chosen([one.score for one in several], rule.commit, rule.explore, stream)
         draft.others = []
@@ -224,14 +224,11 @@ class EpisodeInPlay:
         self._drafts[draft.number - 1] = taken
         return taken
 
-    def _settle(self, draft: Draft) -> None:
+    def _record(self, draft: Draft, ledger: Ledger) -> None:
         """Make a reply part of its seat's conversation; the others to its prompt end theirs."""
-        ledger = self._ledgers[draft.seat]
-        if ledger is not None:
-            for other in draft.others:
-                other.conversation, other.segments = ledger.aside(other.reply)
-            draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
-        self._own_turns[draft.seat] += 1
+        for other in draft.others:
+            other.conversation, other.segments = ledger.aside(other.reply)
+        draft.conversation, draft.segments = ledger.conversation, ledger.record(draft.reply)
 
     def _read(self, draft: Draft, reply: Reply) -> None:
         """Note a reply, and what action it holds."""
@@ -243,7 +240,8 @@ class EpisodeInPlay:
             named = ledger.read(reply.text)
             exact = self._exact or ledger.renderer.exact_answers
             action = None if named is None else read_reply(self.play, seat, legal, named, exact)
-        action = self._asked.action(action)
+        if isinstance(self._asked, Checked):
+            action = self._asked.action(action)
         event: TurnEvent = (
             "unparsable"
             if action is None
@@ -253,9 +251,8 @@ class EpisodeInPlay:
         )
         draft.reply, draft.event, draft.named = reply, event, action
         draft.action = action if event == "ok" else None
-        draft.penalty = self.spec.game.illegal.penalty if event != "ok" else 0.0
-        if ledger is not None:
-            draft.segments = (sampled(reply),)  # the rest when it is settled
+        if event != "ok":
+            draft.penalty = self.spec.game.illegal.penalty
 
     def _punish(self, draft: Draft, known: str | None) -> bool:
         """Apply the environment's rule for replies that are no legal action.
@@ -293,7 +290,7 @@ class EpisodeInPlay:
             GameError: the game's payoffs are not one finite number per seat.
         """
         found, offender = self._final if self._final is not None else (self.play.returns, None)
-        returns = self._asked.returns(found)
+        returns = payoffs(self.spec.game, found)
         turns = earned(self._drafts, self.names, returns)
         cut = self._final is None and not self.play.done
         return recorded(self.spec, self.names, turns, returns, offender=offender, cut=cut)

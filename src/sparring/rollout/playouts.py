@@ -11,7 +11,7 @@ from dataclasses import replace
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
 from sparring.rollout.draft import moment_end
-from sparring.rollout.play import RolloutCounts
+from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
@@ -19,7 +19,7 @@ from sparring.types import Episode
 def with_playouts(
     episodes: Sequence[Episode],
     games: Mapping[str, Game],
-    play: Callable[[list[EpisodeSpec], RolloutCounts], list[Episode]],
+    play: Callable[[list[EpisodeSpec]], Rollout],
     *,
     count: int,
     stream: Stream,
@@ -64,7 +64,7 @@ def with_playouts(
                     )
                 )
     sums: dict[tuple[int, int], list[float]] = {}
-    for played in play(specs, RolloutCounts()) if specs else ():
+    for played in play(specs).some().episodes if specs else ():
         number, index = places[played.group_id]
         sums.setdefault((number, index), []).append(
             played.returns[episodes[number].turns[index].seat]

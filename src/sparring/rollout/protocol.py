@@ -14,48 +14,47 @@ from sparring.errors import GameError, quoted
 from sparring.types import Observation
 
 
-class Asked:
-    """The play of an environment, whose answers are checked unless it is one of OpenSpiel's.
+class Checked:
+    """A play of an environment of one's own, which is asked as the play is.
 
     Args:
         game: the environment.
+        play: one of its plays.
 
     Raises:
         GameError: its plays would have no end.
     """
 
-    __slots__ = ("_checked", "_name", "_seats")
+    __slots__ = ("_game", "_play")
 
-    def __init__(self, game: Any) -> None:
-        self._name, self._seats, self._checked = game.name, game.num_seats, bool(no_rules(game))
-        if self._checked and (type(game.max_turns) is not int or game.max_turns < 1):
+    def __init__(self, game: Any, play: Any) -> None:
+        self._game, self._play = game, play
+        if type(game.max_turns) is not int or game.max_turns < 1:
             raise GameError(
-                f"{self._name}: max_turns={quoted(game.max_turns)} must be a whole number of at "
+                f"{game.name}: max_turns={quoted(game.max_turns)} must be a whole number of at "
                 "least 1: the most replies of all seats that a play takes."
             )
 
-    def due(self, play: Any) -> tuple[int, ...]:
+    def due(self) -> tuple[int, ...]:
         """Return the seats that are due in a play that goes on."""
-        found = play.due()
-        if not self._checked:
-            return tuple(found)
+        found, seats = self._play.due(), self._game.num_seats
         if not (
             isinstance(found, tuple | list)
             and found
-            and all(type(seat) is int and 0 <= seat < self._seats for seat in found)
+            and all(type(seat) is int and 0 <= seat < seats for seat in found)
             and list(found) == sorted(set(found))
         ):
             raise self._wrong(
                 f"due() gave {quoted(found)}, and the play is not done; give a tuple of the seats "
-                f"whose replies are wanted, ascending, of 0 to {self._seats - 1}"
+                f"whose replies are wanted, ascending, of 0 to {seats - 1}"
             )
         return tuple(found)
 
-    def legal(self, play: Any, seat: int) -> tuple[str, ...] | None:
+    def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return what a seat may choose from."""
-        found: tuple[str, ...] | None = play.legal(seat)
-        if not self._checked or found is None:
-            return found
+        found: tuple[str, ...] | None = self._play.legal(seat)
+        if found is None:
+            return None
         if not (
             isinstance(found, tuple)
             and found
@@ -68,10 +67,10 @@ class Asked:
             )
         return found
 
-    def observe(self, play: Any, seat: int) -> Observation:
+    def observe(self, seat: int) -> Observation:
         """Return what a seat is told."""
-        found: Observation = play.observe(seat)
-        if self._checked and not (
+        found: Observation = self._play.observe(seat)
+        if not (
             isinstance(found, Observation)
             and all(isinstance(part, str) for part in found[:4])
             and type(found.attempt) is int
@@ -82,24 +81,40 @@ class Asked:
             )
         return found
 
-    def action(self, found: Any) -> str | None:
-        """Return what an environment has read in a reply."""
-        if self._checked and not (found is None or isinstance(found, str)):
-            raise self._wrong(f"read() gave {quoted(found)}; give the action as a text, or None")
-        action: str | None = found
-        return action
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Payoffs so far of all seats."""
+        return payoffs(self._game, self._play.returns)
 
-    def returns(self, payoffs: Any) -> tuple[float, ...]:
-        """Return the payoffs of all seats."""
-        try:
-            found = tuple(payoffs)
-            good = len(found) == self._seats and all(map(math.isfinite, found))
-        except TypeError:
-            good = False
-        if not good:
-            raise self._wrong(f"returns must be one finite number per seat, got {quoted(payoffs)}")
+    def action(self, found: Any) -> str | None:
+        """Return what the environment has read in a reply."""
+        if not (found is None or isinstance(found, str)):
+            raise self._wrong(f"read() gave {quoted(found)}; give the action as a text, or None")
         return found
 
     def _wrong(self, what: str) -> GameError:
         """Return the error of an environment that gave something wrong."""
-        return GameError(f"{self._name}: {what}.")
+        return GameError(f"{self._game.name}: {what}.")
+
+
+def checked(game: Any, play: Any) -> Any:
+    """Return what is asked in place of a play: the play itself if it is one of OpenSpiel's."""
+    return Checked(game, play) if no_rules(game) else play
+
+
+def payoffs(game: Any, given: Any) -> tuple[float, ...]:
+    """Return the payoffs of all seats.
+
+    Raises:
+        GameError: they are not one finite number per seat.
+    """
+    try:
+        found = tuple(given)
+        good = len(found) == game.num_seats and all(map(math.isfinite, found))
+    except TypeError:
+        good = False
+    if not good:
+        raise GameError(
+            f"{game.name}: returns must be one finite number per seat, got {quoted(given)}."
+        )
+    return found

@@ -24,7 +24,9 @@ def earned(
     turns: list[Turn] = []
     for draft in reversed(drafts):
         seat = draft.seat
-        rewards = {"game": upcoming[seat] - draft.returns[seat], **draft.fine}
+        rewards = {"game": upcoming[seat] - draft.returns[seat]}
+        if draft.penalty:
+            rewards |= draft.fine
         upcoming[seat] = draft.returns[seat]
         turn = draft.turn(names[seat], rewards)
         if draft.others:

@@ -74,14 +74,14 @@ def play_step(
         )
         play = partial(engine.play, judges=judges) if judges else engine.play
         candidates = _candidates(config, engine, methods.rewards, progress)
-        episodes, planned = play_planned(
+        (episodes, counts), planned = play_planned(
             methods.plan,
             specs,
             partial(play, candidates=candidates) if candidates else play,
-            played.counts,
             group_size=rollout.group_size,
             progress=progress,
         )
+        played.counts += counts
         if rollout.playouts:
             episodes = _played_on(episodes, config, engine, step, refill)
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.refs import DEMONSTRATOR
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 
 
@@ -28,4 +27,4 @@ def warm_up(config: RunConfig, engine: Engine) -> None:
                     trained=(True,) * game.num_seats,
                 )
             )
-        engine.imitate(engine.play(specs, RolloutCounts()))
+        engine.imitate(engine.play(specs).some().episodes)

@@ -64,10 +64,11 @@ class Sampler(Protocol):
 
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
-    ) -> Iterator[tuple[int, SampleResult]]:
-        """Yield (place of a request, its reply), each place once, in the order they are finished.
+    ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+        """Yield lists of (place of a request, its reply), each place once, as they are finished.
 
-        Draw t of a reply is draw t of its request's own stream, so a reply does not depend on the
+        An empty list where none is finished for a moment, so that others are served meanwhile. Draw
+        t of a reply is draw t of its request's own stream, so a reply does not depend on the
         others. All have begun when this returns.
 
         Args:
@@ -100,29 +101,49 @@ class Sampler(Protocol):
         ...
 
 
+def finished(
+    sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
+) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+    """Give requests to a sampler; return what it yields, each place checked.
+
+    Raises:
+        ModelError: the sampler left a request without its one reply; and as for ``submit``.
+    """
+    return _checked(sampler, sampler.submit(requests, params, stop_ids), len(requests))
+
+
+def _checked(
+    sampler: Sampler, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
+) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+    """Yield what a sampler does, until all places have come."""
+    left = set(range(count))
+    for results in coming if count else ():
+        for place, _ in results:
+            if place not in left:
+                raise ModelError(
+                    f"The sampler {type(sampler).__name__} gave a reply for request {place}, which "
+                    f"is none of 0 to {count - 1} that waits for one. Its submit must yield each "
+                    "place once."
+                )
+            left.remove(place)
+        yield results
+    if left:
+        raise ModelError(
+            f"The sampler {type(sampler).__name__} gave no reply for request {min(left)} of "
+            f"{count}. Its submit must yield each place once."
+        )
+
+
 def sample(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> list[SampleResult]:
     """Return the replies to all requests in their order, when the last is finished.
 
     Raises:
-        ModelError: the sampler left a request without its one reply; and as for ``submit``.
+        ModelError: as for ``finished``.
     """
-    if not requests:
-        return []
     found: list[SampleResult | None] = [None] * len(requests)
-    for place, result in sampler.submit(requests, params, stop_ids):
-        if not 0 <= place < len(found) or found[place] is not None:
-            raise ModelError(
-                f"The sampler {type(sampler).__name__} gave a reply for request {place}, which is "
-                f"none of 0 to {len(found) - 1} that waits for one. Its submit must yield each "
-                "place once."
-            )
-        found[place] = result
-    replies = [result for result in found if result is not None]
-    if len(replies) < len(found):
-        raise ModelError(
-            f"The sampler {type(sampler).__name__} gave no reply for request {found.index(None)} "
-            f"of {len(found)}. Its submit must yield each place once."
-        )
-    return replies
+    for results in finished(sampler, requests, params, stop_ids):
+        for place, result in results:
+            found[place] = result
+    return [result for result in found if result is not None]

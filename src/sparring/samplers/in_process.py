@@ -83,9 +83,10 @@ class InProcessSampler:
 
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
-    ) -> Iterator[tuple[int, SampleResult]]:
+    ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Return the replies with their places; all are finished at once, as one batch."""
-        return enumerate(self.sample(requests, params, stop_ids)) if requests else iter(())
+        found = self.sample(requests, params, stop_ids) if requests else ()
+        return iter(([*enumerate(found)],))
 
     @torch.inference_mode()
     def sample(

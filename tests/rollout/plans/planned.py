@@ -5,7 +5,7 @@ from plays import specs
 from sparring import registry
 from sparring.players.base import TextAgent
 from sparring.rollout.plans.base import FRESH, PlannedGame, play_planned
-from sparring.rollout.play import RolloutCounts, play
+from sparring.rollout.play import rollout
 from sparring.types import Episode, Segment, Turn
 
 
@@ -26,14 +26,14 @@ def bound(name, **options):
 
 def planned(plan, asked, agents, *, group_size, **options):
     """Return the episodes of these specs played by a plan, the figures, and the games of each wave."""
-    waves, counts = [], RolloutCounts()
+    waves = []
 
-    def playing(due, counts):
+    def playing(due):
         waves.append(list(due))
-        return play(due, agents, counts=counts, **options)
+        return rollout(due, agents, **options)
 
-    episodes, figures = play_planned(plan, asked, playing, counts, group_size=group_size)
-    return episodes, figures, waves
+    given, figures = play_planned(plan, asked, playing, group_size=group_size)
+    return given.episodes, figures, waves
 
 
 def moves(episodes):

@@ -20,7 +20,6 @@ from sparring.registry import bind
 from sparring.report.catalogue import glossary
 from sparring.rng import Stream
 from sparring.rollout.plans import base
-from sparring.rollout.play import RolloutCounts
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
@@ -40,7 +39,7 @@ def round_of(step=1, **changes):
     config = resolve({**BASE, "rollout": rollout, **changes})
     engine = LocalEngine(config)
     calls, usual = [], engine.play
-    engine.play = lambda specs, counts, judges=None: calls.append(list(specs)) or usual(specs, counts, judges)
+    engine.play = lambda specs, judges=None: calls.append(list(specs)) or usual(specs, judges)
     return play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)), calls
 
 
@@ -54,7 +53,7 @@ def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
     assert [[(spec.episode_id, spec.stream.key, spec.prefix) for spec in call] for call in calls] == [
         [(spec.episode_id, spec.stream.key, ()) for spec in specs]
     ]
-    assert outcome.episodes == engine.play(specs, RolloutCounts())
+    assert outcome.episodes == engine.play(specs).episodes
     assert not {"branches", "shared_turns"} & outcome.metrics.keys()
 
 

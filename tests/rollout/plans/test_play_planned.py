@@ -153,11 +153,12 @@ def test_that_all_of_a_later_wave_fails_is_an_error_only_where_nothing_is_left()
 
 def test_a_player_that_gives_nothing_back_is_asked_once():
     from sparring.rollout.plans.base import play_planned
-    from sparring.rollout.play import RolloutCounts
+    from sparring.rollout.play import Rollout, RolloutCounts
 
     asked = specs(make_game("kuhn_poker"), 4, group_size=4)
     calls = []
-    assert play_planned(bound("none"), asked, lambda due, counts: calls.append(due) or [], RolloutCounts(), group_size=4) == ([], {})
+    nothing = Rollout([], RolloutCounts())
+    assert play_planned(bound("none"), asked, lambda due: calls.append(due) or nothing, group_size=4) == (nothing, {})
     assert len(calls) == 1
 
 

@@ -12,7 +12,6 @@ from sparring.engine.local import LocalEngine
 from sparring.league.starts import arms, starts
 from sparring.registry import bind
 from sparring.rng import Stream
-from sparring.rollout.play import RolloutCounts
 from sparring.rollout.table import turn_table
 from sparring.selection.curricula.base import KEPT, Arm, ArmBook, pick_by_weight
 from sparring.selection.curricula.by_weight import by_weight
@@ -69,7 +68,7 @@ def test_fixed_starts_deal_the_same_cards_in_every_step_and_games_of_one_start_a
 def test_records_by_hand():
     engine = setting()
     specs = specs_of(engine)
-    episodes = engine.play(specs, RolloutCounts())
+    episodes = engine.play(specs).episodes
     book = ArmBook(arms(engine.environments, 0))
     arm_of = {spec.group_id: spec.arm for spec in specs}
     book.observe(turn_table(episodes), arm_of, 7)
@@ -95,6 +94,6 @@ def test_the_book_survives_json_and_forgets_what_is_old():
     assert again.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
     engine = setting()
     specs = [spec for spec in specs_of(engine) if spec.arm == "kuhn_poker"][:2]
-    book.observe(turn_table(engine.play(specs, RolloutCounts())), {specs[0].group_id: "a"}, 99)
+    book.observe(turn_table(engine.play(specs).episodes), {specs[0].group_id: "a"}, 99)
     (records,) = book.request(1, 0, Stream.from_seed(0)).history
     assert (len(records), records[0].step, records[-1].step) == (KEPT, 1, 99)

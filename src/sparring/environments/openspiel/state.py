@@ -6,7 +6,7 @@ probabilities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sparring.environments.openspiel.capabilities import EnumerableState
@@ -50,10 +50,11 @@ class State(EnumerableState):
         position: Position,
         stream: Stream | None,
         draws: int = 0,
-        seen: tuple[int, ...] = (),
+        seen: Sequence[int] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
-        self._seen = seen or (0,) * game.num_seats  # plies that each seat has been told of
+        # plies that each seat has been told of
+        self._seen = list(seen) or [0] * game.num_seats
         self._enter(position)
 
     def _enter(self, position: Position) -> None:
@@ -160,9 +161,9 @@ class State(EnumerableState):
         ((seat, action),) = replies.items()
         if seat != self.seat:
             raise GameError(f"{self.game.name}: seat {seat} is not due; seat {self.seat} is.")
-        told = self.plies + 1
-        self._seen = (*self._seen[:seat], told, *self._seen[seat + 1 :])
-        self.apply(action)
+        index = self.action_index(action)
+        self._seen[seat] = self.plies + 1
+        self._play(index)
 
     def redeal(self, stream: Stream) -> None:
         """Draw chance outcomes from another stream from here on."""

@@ -22,14 +22,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sparring.errors import PluginError, RolloutError
+from sparring.errors import PluginError
 from sparring.registry import Bound
 from sparring.rollout.draft import moment_begin
-from sparring.rollout.play import RolloutCounts
+from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
-Play = Callable[[list[EpisodeSpec], RolloutCounts], list[Episode]]
+Play = Callable[[list[EpisodeSpec]], Rollout]
 
 
 class Origin(NamedTuple):
@@ -82,14 +82,13 @@ def play_planned(
     plan: Bound,
     specs: Sequence[EpisodeSpec],
     play: Play,
-    counts: RolloutCounts,
     *,
     group_size: int,
     progress: float = 0.0,
-) -> tuple[list[Episode], dict[str, float]]:
+) -> tuple[Rollout, dict[str, float]]:
     """Play the games of all groups as a plan says.
 
-    Return their episodes in the order of ``specs``, and the figures listed above.
+    Return their episodes in the order of ``specs`` with the counts, and the figures listed above.
 
     Args:
         plan: asked for each group, wave by wave, where its next games begin: called with the number
@@ -98,7 +97,6 @@ def play_planned(
         specs: the games, the members of a group next to each other. Game number n of a group keeps
             the streams of its n-th spec.
         play: plays games; groups that failed are left out and noted in the counts.
-        counts: filled with the failures that were handled.
         group_size: games per group.
         progress: share of the run that is done, for schedules of the plan.
 
@@ -108,28 +106,16 @@ def play_planned(
     groups = [
         _Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)
     ]
+    counts = RolloutCounts()
     while due := [spec for group in groups for spec in group.due(plan, progress)]:
-        finished = _wave(due, play, counts, groups)
+        played = play(due)
+        counts += played.counts
+        finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:
             group.take(finished)
     whole = [group for group in groups if group.whole(counts)]
-    return [game.episode for group in whole for game in group.games], _metrics(whole)
-
-
-def _wave(
-    due: list[EpisodeSpec], play: Play, counts: RolloutCounts, groups: Sequence[_Group]
-) -> dict[int, Episode]:
-    """Return the episodes of one wave by their ids.
-
-    That all its groups failed is no error while there are others.
-    """
-    try:
-        return {episode.episode_id: episode for episode in play(due, counts)}
-    except RolloutError:
-        failed = {spec.group_id for spec in due} <= counts.dropped_groups
-        if not failed or not any(group.whole(counts) for group in groups):
-            raise
-        return {}
+    episodes = [game.episode for group in whole for game in group.games]
+    return Rollout(episodes, counts).some(), _metrics(whole)
 
 
 class _Group:

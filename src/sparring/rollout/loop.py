@@ -1,0 +1,251 @@
+"""The plays of a rollout as they go on: begun, asked, answered, ended."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from sparring.environments.openspiel.base import State
+from sparring.environments.own import lacking_error
+from sparring.errors import GameError, HungError, SparringError
+from sparring.guard import Call, limit
+from sparring.players.base import Agent, Flight, PendingTurn, Reply
+from sparring.registry import named
+from sparring.rng import Stream
+from sparring.rollout.candidates import Candidates
+from sparring.rollout.draft import Draft
+from sparring.rollout.episode import EpisodeInPlay
+from sparring.rollout.spec import EpisodeSpec
+from sparring.types import Episode, Verdict
+
+log = logging.getLogger(__name__)
+REST = 0.001  # seconds between looks while no reply is there
+
+# what an oracle says of decisions, given their states and what it may draw from
+Judge = Callable[[Sequence[State], Sequence[Stream]], Sequence[Verdict | None]]
+
+
+class _Running:
+    """A play that goes on, and the replies to its moment that are there."""
+
+    __slots__ = ("attempt", "episode", "heard", "index", "wanted")
+
+    def __init__(self, index: int, attempt: int, episode: EpisodeInPlay) -> None:
+        self.index, self.attempt, self.episode = index, attempt, episode
+        self.heard: list[Reply] = []
+        self.wanted = 0  # replies that are still to come
+
+
+Asked = tuple[PendingTurn, _Running, int]  # a turn, whose it is, and its place in the moment
+
+
+class PlayLoop:
+    """The plays of a rollout: those that wait, can go on, or wait for replies."""
+
+    def __init__(
+        self,
+        specs: Sequence[EpisodeSpec],
+        agents: Mapping[str, Agent],
+        in_flight: int,
+        retries: int,
+        judges: Mapping[str, Judge],
+        candidates: Candidates | None,
+    ) -> None:
+        self.specs, self.agents, self.in_flight, self.retries = specs, agents, in_flight, retries
+        self.judges, self.candidates = judges, candidates
+        self.finished: dict[int, Episode] = {}  # by place in ``specs``
+        self.dropped: set[int] = set()
+        self.retried = self.running = 0
+        self._waiting = [(index, 0) for index in range(len(specs))][::-1]
+        self._ready: list[_Running] = []
+        self._flights: list[tuple[Flight, list[Asked]]] = []
+        self._last = time.monotonic()  # when a reply came
+
+    def run(self, on_finished: Callable[[int], None] | None) -> None:
+        """Play until nothing is left."""
+        while self._waiting or self._ready or self._flights:
+            before = len(self.finished)
+            self._begin()
+            self._ask()
+            self._go_on(self._receive())
+            if on_finished is not None and len(self.finished) > before:
+                on_finished(len(self.finished))
+
+    def _begin(self) -> None:
+        """Begin plays that wait, as long as there is room."""
+        with Call(_game) as call:
+            while self._waiting and self.running < self.in_flight:
+                index, attempt = self._waiting.pop()
+                call.now = spec = self.specs[index]
+                self.running += 1
+                try:
+                    episode = EpisodeInPlay(spec, self.agents, self.candidates)
+                    self._keep(_Running(index, attempt, episode))
+                except Exception as error:
+                    self._failed(index, attempt, error)
+
+    def _ask(self) -> None:
+        """Ask for the replies to the next moment of all plays that can go on."""
+        due: dict[str, list[Asked]] = {}
+        asked: list[_Running] = []
+        with Call(_game) as call:  # one for all of them, as there are many and each is short
+            for one in self._ready:
+                episode = one.episode
+                call.now = episode.spec
+                try:
+                    turns = episode.ask()
+                except Exception as error:
+                    self._failed(one.index, one.attempt, error)
+                    continue
+                one.heard, one.wanted = [_NONE] * len(turns), len(turns)
+                asked.append(one)
+                for place, turn in enumerate(turns):
+                    due.setdefault(episode.names[turn.seat], []).append((turn, one, place))
+        self._ready = []
+        if self.judges:
+            lost = {id(one) for one in self._judge(asked)}
+            due = {
+                name: [own for own in wanted if id(own[1]) not in lost]
+                for name, wanted in due.items()
+            }
+        for name, wanted in due.items():
+            if wanted:
+                flight = Flight(name, self.agents[name], [turn for turn, _, _ in wanted])
+                self._flights.append((flight, wanted))
+
+    def _receive(self) -> list[_Running]:
+        """Take the replies that are there; return the plays that can go on by them."""
+        arrived: list[_Running] = []
+        flights, self._flights = self._flights, []
+        came = False
+        for flight, wanted in flights:
+            for place, reply in flight.take():
+                came = True
+                _, one, slot = wanted[place]
+                one.heard[slot] = reply
+                one.wanted -= 1
+                if not one.wanted:
+                    arrived.append(one)
+            if not flight.done:
+                self._flights.append((flight, wanted))
+        if came:
+            self._last = time.monotonic()
+        elif self._flights:
+            self._rest()
+        return arrived
+
+    def _rest(self) -> None:
+        """Wait a moment for replies.
+
+        Raises:
+            HungError: none has come for longer than a call may last.
+        """
+        allowed = limit()
+        if allowed and time.monotonic() - self._last > allowed:
+            flight, _ = self._flights[0]
+            raise HungError(
+                f"The {named('players', flight.name)} has given no reply for {allowed:g} seconds, "
+                "the limit of call_seconds; mend it, or raise call_seconds (0: no limit)."
+            )
+        time.sleep(REST)
+
+    def _go_on(self, arrived: Sequence[_Running]) -> None:
+        """Let plays go on by the replies that came."""
+        scores: dict[int, Sequence[float | None]] = {}
+        if self.candidates is not None:
+            arrived, scores = self._heard(arrived, self.candidates)
+        with Call(_game) as call:
+            for one in arrived:
+                episode = one.episode
+                call.now = episode.spec
+                try:
+                    if self.candidates is None:
+                        episode.answer(one.heard)
+                    else:
+                        episode.commit(scores.get(one.index, ()))
+                    self._keep(one)
+                except Exception as error:
+                    self._failed(one.index, one.attempt, error)
+
+    def _keep(self, one: _Running) -> None:
+        """Let a play go on, or end it if it is done."""
+        if one.episode.done:
+            self.finished[one.index] = one.episode.finish()
+            self.running -= 1
+        else:
+            self._ready.append(one)
+
+    def _heard(
+        self, arrived: Sequence[_Running], several: Candidates
+    ) -> tuple[list[_Running], dict[int, Sequence[float | None]]]:
+        """Judge the replies to all prompts in one call.
+
+        Return the plays that have heard theirs, and the scores by the places of these.
+        """
+        heard: list[_Running] = []
+        with Call(_game) as call:
+            for one in arrived:
+                call.now = one.episode.spec
+                try:
+                    one.episode.hear(one.heard)
+                except Exception as error:
+                    self._failed(one.index, one.attempt, error)
+                else:
+                    heard.append(one)
+        asked = [(one.index, found) for one in heard if (found := one.episode.candidates())]
+        rows = several.grade([found for _, found in asked]) if asked else ()
+        return heard, {index: row for (index, _), row in zip(asked, rows, strict=True)}
+
+    def _judge(self, asked: Sequence[_Running]) -> list[_Running]:
+        """Judge the decisions that are due in trained seats, those of one game in one call.
+
+        Return the plays that failed because they could not be copied.
+        """
+        lost: list[_Running] = []
+        for name, judge in self.judges.items():
+            found: list[tuple[Draft, State, Stream]] = []
+            with Call(_game) as call:
+                for one in asked:
+                    episode = one.episode
+                    if episode.spec.game.name != name:
+                        continue
+                    call.now = episode.spec
+                    trained = [own for own in episode.asked if episode.spec.trained[own.seat]]
+                    try:
+                        found += [(draft, *episode.question(draft)) for draft in trained]
+                    except (GameError, AttributeError):  # no other try would do better
+                        raise
+                    except Exception as error:
+                        self._failed(one.index, one.attempt, error)
+                        lost.append(one)
+            if found:
+                drafts, states, streams = zip(*found, strict=True)
+                for draft, verdict in zip(drafts, judge(states, streams), strict=True):
+                    draft.verdict = verdict
+        return lost
+
+    def _failed(self, index: int, attempt: int, error: Exception) -> None:
+        """Note an exception of a game's code; errors of configuration or model are raised again."""
+        spec = self.specs[index]
+        if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):
+            raise error
+        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
+        if lacking is not None:  # another try would lack it as well
+            raise lacking from error
+        log.warning("Game %s of episode %d failed: %r", spec.game.name, spec.episode_id, error)
+        self.running -= 1
+        # what hung once would hang again
+        if attempt < self.retries and not isinstance(error, HungError):
+            self.retried += 1
+            self._waiting.append((index, attempt + 1))
+        else:
+            self.dropped.add(spec.group_id)
+
+
+_NONE = Reply(text="")  # stands where none is there yet
+
+
+def _game(spec: EpisodeSpec) -> str:
+    """Return a game in words."""
+    return named("environments", spec.game.name)

@@ -5,16 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparring import registry
 from sparring.errors import PluginError
-from sparring.league.keeping.base import KeepRequest
-from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, snapshot
+from sparring.refs import snapshot
 from sparring.registry import Plugin, with_options
-from sparring.rng import Stream
+from sparring.testing import check_keeping, keep_request
 
 ROOT = Path(__file__).parents[2]
 HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
@@ -30,21 +26,9 @@ def test_a_rule_says_what_it_is(name):
     assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", text))
 
 
-def asked(steps, keep, seed):
-    members = tuple(map(snapshot, steps))
-    rows = {Row("nim", 0, LEARNER, member): Results(games=step % 5, wins=step % 5) for member, step in zip(members, steps, strict=True)}
-    return KeepRequest(members=members, keep=keep, payoffs=Payoffs(rows), step=steps[-1], stream=Stream.from_seed(seed))
-
-
 @pytest.mark.parametrize(("name", "preset"), CASES)
-@settings(max_examples=50, deadline=None)
-@given(steps=st.lists(st.integers(0, 10**9), min_size=1, max_size=9, unique=True).map(sorted), keep=st.integers(1, 9), seed=st.integers(0, 99))
-def test_it_keeps_as_many_as_may_stay_and_is_a_function_of_what_it_is_told(name, preset, steps, keep, seed):
-    rule = registry.bind("league.keeping", name, preset=preset)
-    kept = rule(asked(steps, keep, seed))
-    assert 0 < len(kept) <= keep and set(kept) <= set(map(snapshot, steps))
-    assert len(steps) > keep or set(kept) == set(map(snapshot, steps))
-    assert rule(asked(steps, keep, seed)) == kept
+def test_the_public_check_passes(name, preset):
+    check_keeping(registry.bind("league.keeping", name, preset=preset))
 
 
 BAD = {
@@ -61,5 +45,5 @@ def test_an_answer_that_cannot_be_used_is_refused(name):
     function, said = BAD[name]
     made = with_options(Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function)))
     with pytest.raises(PluginError, match=said) as error:
-        made(asked([10, 20, 30], 2, 0))
+        made(keep_request([10, 20, 30], 2))
     assert "keeping rule 'mine' (league.keeping)" in str(error.value)

@@ -13,6 +13,7 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import CheckpointError, GameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.teams import sides_of
+from sparring.ops.statistics import wilson_interval
 from sparring.refs import LEARNER, bot, refs, snapshot
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -124,6 +125,28 @@ def test_the_rate_of_wins_by_hand():
     assert Results().win_rate() == 0.5
 
 
+@pytest.mark.parametrize("numbers", [(3, 1), (0, 5), (7, 0), (20, 20)])
+def test_without_draws_the_interval_of_the_rate_is_wilsons(numbers):
+    wins, losses = numbers
+    known = wilson_interval(wins, wins + losses)
+    assert Results(games=wins + losses, wins=wins, losses=losses).rate_interval() == (known.low, known.high)
+
+
+def test_a_draw_is_half_a_win_in_the_interval_and_nothing_decided_says_nothing():
+    assert Results(games=4, draws=4).rate_interval() == Results(games=4, wins=2, losses=2).rate_interval()
+    assert Results().rate_interval() == Results(games=3, returns=2.0).rate_interval() == (0.0, 1.0)
+    assert (Results().mean_return, Results(games=4, returns=2.0).mean_return) == (0.0, 0.5)
+
+
+def test_old_results_count_less_by_hand():
+    """A win, then a step with a loss, then one with nothing: weights 0.5 * 0.5 and 0.5."""
+    pair = (LEARNER, OLD)
+    book = Payoffs().after([played(pair, (1.0, -1.0))], decay=0.5).after([played(pair, (-1.0, 1.0))], decay=0.5).after([], decay=0.5)
+    assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25)
+    assert book.results(OLD, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25)
+    assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
+
+
 def test_rows_of_snapshots_that_left_leave_with_them():
     book = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))])
     left = book.among([NEW])
@@ -162,8 +185,24 @@ def test_wins_are_losses_of_others_and_nothing_depends_on_where_it_was_saved(pla
     assert json.dumps(half.after(plays[split:]).to_json()) == json.dumps(book.to_json())
 
 
+@given(steps=st.lists(PLAYS, max_size=4), decay=st.floats(0.01, 0.99))
+def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
+    plain = forgetting = Payoffs()
+    for plays in steps:
+        plain, forgetting = plain.after(plays, decay=0.0), forgetting.after(plays, decay=decay)
+    assert json.dumps(plain.to_json()) == json.dumps(Payoffs().after([play for plays in steps for play in plays]).to_json())
+    for row, found in forgetting.rows.items():
+        parts = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
+        weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
+        for name in ("games", "wins", "draws", "losses", "returns"):
+            assert getattr(found, name) == pytest.approx(sum(w * getattr(part, name) for w, part in zip(weights, parts, strict=True)))
+        low, high = found.rate_interval()
+        assert 0 <= low <= found.win_rate() <= high <= 1
+    assert set(forgetting.rows) == set(plain.rows)
+
+
 ROW = {"seat": 0, "player": {"kind": "learner"}, "opponent": {"kind": "learner"}, "games": 1, "wins": 1, "draws": 0, "losses": 0, "returns": 1.0}
-DAMAGED = [{"games": -1}, {"wins": 0.5}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}]
+DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}]
 
 
 @pytest.mark.parametrize("book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}])
@@ -173,17 +212,30 @@ def test_a_book_that_cannot_be_read_is_refused(book):
         Payoffs.from_json(book)
 
 
+RUN = {
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "steps": 4,
+    "threads": 1,
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
+}
+
+
+def test_a_run_with_decay_forgets_and_one_without_does_not():
+    """Two steps of 16 plays with itself: each play counts for both seats."""
+    found = {}
+    for decay in (0.0, 0.25):
+        config = resolve({**RUN, "matchmaker": {"name": "mirror"}, "league": {"payoff_decay": decay}})
+        engine, methods, state = LocalEngine(config), Methods.of(config), RunState()
+        for _ in range(2):
+            state = play_round(config, engine, methods, state).state
+        found[decay] = state.payoffs.results(LEARNER, LEARNER).games
+    assert found == {0.0: 64, 0.25: 32 * 0.75 + 32}
+
+
 def test_a_run_fills_its_book_with_every_play_of_every_step():
-    config = resolve(
-        {
-            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-            "steps": 4,
-            "threads": 1,
-            "rollout": {"games_per_step": 16},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-            "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
-        }
-    )
+    config = resolve(RUN)
     engine, methods, state, book = LocalEngine(config), Methods.of(config), RunState(), Payoffs()
     for _ in range(2):
         found = play_round(config, engine, methods, state)

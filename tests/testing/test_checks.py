@@ -9,11 +9,14 @@ import pytest
 
 from sparring.environments.kuhn_poker import kuhn_poker
 from sparring.errors import ConfigError, PluginError
+from sparring.league.keeping.newest import newest
+from sparring.league.keeping.spread import spread
 from sparring.league.matchmakers.base import Seating
 from sparring.rng import Stream
 from sparring.testing import (
     check_environment,
     check_estimator,
+    check_keeping,
     check_matchmaker,
     check_reward,
     random_episode,
@@ -240,6 +243,62 @@ def test_a_seating_that_a_run_refuses_is_told_as_there(matchmaker, said):
 def test_a_seat_that_is_no_player_at_all_is_told():
     with pytest.raises(ConfigError, match="0 is no player; write a PlayerRef, or a name"):
         check_matchmaker(numbered)
+
+
+# -- keeping rules
+
+
+def forgetful(request):
+    """Keep none."""
+    return ()
+
+
+def stingy(request):
+    """Keep one fewer than may stay."""
+    return tuple(request.members[-max(request.keep - 1, 1) :])
+
+
+def greedy(request):
+    """Keep all."""
+    return tuple(request.members)
+
+
+def moody(request):
+    """Keep others each time."""
+    return (request.members[next(CALLS) % len(request.members)],) if len(request.members) > request.keep else tuple(request.members)
+
+
+@pytest.mark.parametrize("rule", [newest, spread])
+def test_a_good_keeping_rule_passes(rule):
+    check_keeping(rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "said"),
+    [
+        (forgetful, AssertionError, "keeps none of the snapshots of steps"),
+        (stingy, AssertionError, "may stay; all may stay"),
+        (moody, AssertionError, "must answer the same"),
+        (greedy, PluginError, r"at most \d snapshots \(league.keep\)"),
+        (lambda request: None, PluginError, "must return the snapshots that stay"),
+    ],
+)
+def test_a_bad_keeping_rule_is_told(rule, error, said):
+    with pytest.raises(error, match=said):
+        check_keeping(rule)
+
+
+def test_a_keeping_rule_is_asked_with_results_and_without_of_few_and_many():
+    seen = []
+
+    def noting(request):
+        seen.append(request)
+        return newest(request)
+
+    check_keeping(noting, requests=100)
+    assert {len(request.members) for request in seen} == set(range(1, 10)) == {request.keep for request in seen}
+    assert any(not request.payoffs.rows for request in seen) and any(len(request.payoffs.rows) > 3 for request in seen)
+    assert all(list(request.steps) == sorted(set(request.steps)) and request.step == request.steps[-1] for request in seen)
 
 
 # -- environments

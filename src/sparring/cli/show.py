@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,8 +13,11 @@ import typer
 
 from sparring.cli.text import say
 from sparring.errors import SparringError
+from sparring.report.league_shown import league_rows, standings_of
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
 from sparring.rollout.turn_record import turn_record
+from sparring.run.folder import RunFolder
+from sparring.run.state import RunState
 
 
 def show(
@@ -29,19 +33,21 @@ def show(
     as_json: Annotated[
         bool, typer.Option("--json", help="The record as one JSON document.")
     ] = False,
+    league: Annotated[
+        bool,
+        typer.Option(
+            "--league", help="How players did against each other, in place of an episode."
+        ),
+    ] = False,
 ) -> None:
     """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
+    if league:
+        _show_league(run, step, as_json)
+        return
     stored = Stored(run)
     number = stored.step(step)
     if every:
-        rows = listing_rows(stored.episodes(number))
-        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-        for row in rows:
-            say(
-                "  ".join(
-                    f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)
-                ).rstrip()
-            )
+        _say_rows(listing_rows(stored.episodes(number)))
         return
     found = stored.episode(number, episode)
     credit = stored.credit(number, found)
@@ -57,6 +63,29 @@ def show(
     for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
+
+
+def _show_league(run: Path, step: int | None, as_json: bool) -> None:
+    """Show the payoff book of a checkpoint, the newest unless a step is given."""
+    found = RunFolder.open(run).checkpoint(step)
+    standings = standings_of(RunState(owners=found.state).payoffs)
+    if as_json:
+        rows = [standing._asdict() for standing in standings]
+        print(json.dumps(_finite({"step": found.step, "standings": rows}), allow_nan=False))
+        return
+    if not standings:
+        say(f"No plays count yet at step {found.step}.")
+        return
+    say(f"Results of training's plays up to step {found.step}:\n")
+    _say_rows(league_rows(standings))
+
+
+def _say_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Say rows in columns."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        say("  ".join(cells).rstrip())
 
 
 def _decoder(run: Path) -> Decode | None:

@@ -45,3 +45,9 @@ class LeagueConfig(Strict):
     keeping: PluginConfig = Field(
         PluginConfig(name="spread"), description="which snapshots stay when there are too many"
     )
+    payoff_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of its weight that a result in the payoff book loses per step; 0: none",
+    )

@@ -11,7 +11,10 @@ begins at ``seat``, against a side of ``opponent``. What counts:
 - A play that was cut (``rollout.max_turns``) has no result, and counts for nobody.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
 
-The learner's rows are those of all its weights so far.
+The learner's rows are those of all its weights so far. With ``league.payoff_decay`` what is older
+counts less: the book's numbers are then sums of weights,
+
+    weight of a play of k steps ago = (1 - payoff_decay)^k
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any, NamedTuple
 
 from sparring.errors import CheckpointError, ConfigError
 from sparring.league.teams import sides_of
+from sparring.ops.statistics import wilson_ends
 from sparring.refs import PlayerRef
 from sparring.types import Episode
 
@@ -42,10 +46,10 @@ class Results:
         returns: sum of its returns, in the environment's units.
     """
 
-    games: int = 0
-    wins: int = 0
-    draws: int = 0
-    losses: int = 0
+    games: float = 0
+    wins: float = 0
+    draws: float = 0
+    losses: float = 0
     returns: float = 0.0
 
     def __add__(self, other: Results) -> Results:
@@ -57,6 +61,29 @@ class Results:
             losses=self.losses + other.losses,
             returns=self.returns + other.returns,
         )
+
+    def faded(self, decay: float) -> Results:
+        """Return the results with the weights of one step later.
+
+        Args:
+            decay: share that is lost, in [0, 1); at 0 they are the same.
+        """
+        left = 1.0 - decay
+        return Results(**{name: left * value for name, value in asdict(self).items()})
+
+    @property
+    def mean_return(self) -> float:
+        """Mean of its returns, in the environment's units; 0 without games."""
+        return self.returns / self.games if self.games else 0.0
+
+    def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the ends of Wilson's interval of the win rate; [0, 1] where nothing was decided.
+
+        A draw is half a win, and the interval is that of as many games that are won or lost: it is
+        rather too wide than too narrow where there are draws, or where old results count less.
+        """
+        decided = self.wins + self.draws + self.losses
+        return wilson_ends(self.win_rate(), decided, level) if decided else (0.0, 1.0)
 
     def win_rate(self, prior: float = 0.0) -> float:
         """Return the share of wins, a draw being half of one; 0.5 where nothing was decided.
@@ -110,16 +137,22 @@ class Payoffs:
         return found
 
     def after(
-        self, episodes: Iterable[Episode], teams: Mapping[str, Sequence[int]] | None = None
+        self,
+        episodes: Iterable[Episode],
+        teams: Mapping[str, Sequence[int]] | None = None,
+        *,
+        decay: float = 0.0,
     ) -> Payoffs:
-        """Return the book with the results of these plays added, in their order.
+        """Return the book of a step later, with the results of these plays added, in their order.
 
         Args:
             episodes: finished plays.
             teams: the team of each seat, by the environment's label; every seat is one of its own
                 in an environment that is not named.
+            decay: share of their weight that the results so far lose, in [0, 1).
         """
-        rows = dict(self.rows)
+        old = self.rows.items()
+        rows = {row: results.faded(decay) for row, results in old} if decay else dict(old)
         for episode in episodes:
             own = (teams or {}).get(episode.game) or range(len(episode.returns))
             for row, result in _results(episode, own):
@@ -177,11 +210,12 @@ def _read(numbers: Mapping[str, Any]) -> Results:
         TypeError, ValueError: they are none.
     """
     results = Results(**numbers)
-    counts = (results.games, results.wins, results.draws, results.losses)
-    if not all(type(count) is int and count >= 0 for count in counts):
-        raise ValueError("a count is no whole number")
-    if type(results.returns) not in (int, float) or not math.isfinite(results.returns):
-        raise ValueError("a sum of returns is no number")
+    counts = (results.wins, results.draws, results.losses)
+    found = (results.games, results.returns, *counts)
+    if not all(type(number) in (int, float) and math.isfinite(number) for number in found):
+        raise ValueError("it is no number")
+    if min(counts) < 0 or sum(counts) > results.games * (1 + TIE):
+        raise ValueError("more games were decided than played")
     return results
 
 

@@ -22,11 +22,11 @@ def wilson_interval(successes: int, count: int, *, level: float = 0.95) -> Inter
     if count == 0:
         return Interval(mean=math.nan, low=0.0, high=1.0, count=0, level=level)
     share = successes / count
-    low, high = _wilson(share, count, level)
+    low, high = wilson_ends(share, count, level)
     return Interval(mean=share, low=low, high=high, count=count, level=level)
 
 
-def _wilson(share: float, count: float, level: float) -> tuple[float, float]:
+def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]:
     """Return the ends of Wilson's interval of a share of ``count`` observations.
 
     Their number need not be a whole one.
@@ -142,7 +142,7 @@ def clustered_share_interval(
     if share in (0.0, 1.0):
         effective = float(count)
     z = NormalDist().inv_cdf((1 + level) / 2)
-    low, high = _wilson(
+    low, high = wilson_ends(
         share, effective * (z / float(stdtrit(count - 1, (1 + level) / 2))) ** 2, level
     )
     return Interval(mean=share, low=low, high=high, count=int(total), level=level)

@@ -135,7 +135,7 @@ def play_round(
         credit=dict(credit.state),
         curriculum=book.state,
         replay=buffer,
-        payoffs=payoffs.after(played.episodes, teams).to_json(),
+        payoffs=payoffs.after(played.episodes, teams, decay=config.league.payoff_decay).to_json(),
     )
     return Round(
         episodes=played.episodes, metrics=metrics, timing=timing, state=after, learned=found

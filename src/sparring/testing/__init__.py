@@ -13,6 +13,7 @@ Sparring's own plug-ins are held to the same checks.
 
 from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
+from sparring.testing.keeping import check_keeping, keep_request
 from sparring.testing.matchmakers import check_matchmaker, match_request
 from sparring.testing.rewards import check_reward, random_episode
 from sparring.testing.samplers import check_sampler
@@ -20,9 +21,11 @@ from sparring.testing.samplers import check_sampler
 __all__ = [
     "check_environment",
     "check_estimator",
+    "check_keeping",
     "check_matchmaker",
     "check_reward",
     "check_sampler",
+    "keep_request",
     "match_request",
     "random_episode",
     "random_table",

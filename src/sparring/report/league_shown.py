@@ -1,0 +1,69 @@
+"""The payoff book as a table: how each player of a run has done against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sparring.league.payoffs import Payoffs
+
+HEAD = ("environment", "player", "against", "plays", "mean return", "win rate", "95 % interval")
+
+
+class Standing(NamedTuple):
+    """How a player has done against another, from all seats.
+
+    Attributes:
+        environment: its label, as in metrics.
+        player: whose results these are, in the text form.
+        opponent: against whom.
+        games: plays that count; sums of weights where ``league.payoff_decay`` is set.
+        mean_return: mean of the player's returns, in the environment's units.
+        win_rate: share of wins, a draw being half of one; None where nothing was decided.
+        low: lower end of its interval of 95 %.
+        high: upper end.
+    """
+
+    environment: str
+    player: str
+    opponent: str
+    games: float
+    mean_return: float
+    win_rate: float | None
+    low: float
+    high: float
+
+
+def standings_of(payoffs: Payoffs) -> list[Standing]:
+    """Return the standings of each environment, sorted by names: the learner before snapshots."""
+    found = []
+    pairs = {(row.environment, row.player, row.opponent) for row in payoffs.rows}
+    for environment, player, opponent in sorted(pairs, key=lambda pair: tuple(map(str, pair))):
+        results = payoffs.results(player, opponent, environment=environment)
+        decided = results.wins + results.draws + results.losses > 0
+        found.append(
+            Standing(
+                environment,
+                str(player),
+                str(opponent),
+                results.games,
+                results.mean_return,
+                results.win_rate() if decided else None,
+                *results.rate_interval(),
+            )
+        )
+    return found
+
+
+def league_rows(standings: Sequence[Standing]) -> list[tuple[str, ...]]:
+    """Return standings as rows of text, under a head."""
+    return [HEAD, *map(_row, standings)]
+
+
+def _row(one: Standing) -> tuple[str, ...]:
+    """Return a standing as text; nothing is said of wins where nothing was decided."""
+    rate = ("-", "-")
+    if one.win_rate is not None:
+        rate = (f"{one.win_rate:.3f}", f"[{one.low:.3f}, {one.high:.3f}]")
+    games = f"{one.games:.1f}" if one.games % 1 else f"{one.games:.0f}"
+    return (one.environment, one.player, one.opponent, games, f"{one.mean_return:+.3f}", *rate)

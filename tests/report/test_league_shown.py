@@ -1,0 +1,86 @@
+"""The payoff book as a table, and the command that shows it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.errors import CheckpointError, RunError
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.refs import LEARNER, bot, snapshot
+from sparring.report.league_shown import HEAD, Standing, league_rows, standings_of
+
+OLD = snapshot(10)
+BOOK = Payoffs(
+    {
+        Row("kuhn_poker", 0, LEARNER, OLD): Results(games=3, wins=2, losses=1, returns=1.5),
+        Row("kuhn_poker", 1, LEARNER, OLD): Results(games=1, draws=1),
+        Row("kuhn_poker", 1, OLD, LEARNER): Results(games=3, wins=1, losses=2, returns=-1.5),
+        Row("nim", 0, LEARNER, OLD): Results(games=1, losses=1, returns=-1.0),
+        Row("tiny_hanabi", 0, LEARNER, bot("random")): Results(games=2.5, returns=10.0),
+    }
+)
+
+
+def test_a_row_is_of_all_seats():
+    low, high = Results(games=4, wins=2, draws=1, losses=1).rate_interval()
+    first, second, other, third = standings_of(BOOK)
+    assert first == Standing("kuhn_poker", "learner", "past-000010", 4, 0.375, 0.625, low, high)
+    assert second[:6] == ("kuhn_poker", "past-000010", "learner", 3, -0.5, 1 / 3)
+    assert other[:6] == ("nim", "learner", "past-000010", 1, -1.0, 0.0)
+    assert third == Standing("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0)
+    assert standings_of(Payoffs()) == []
+
+
+def test_rows_as_text():
+    assert league_rows(standings_of(BOOK)) == [
+        HEAD,
+        ("kuhn_poker", "learner", "past-000010", "4", "+0.375", "0.625", "[0.219, 0.908]"),
+        ("kuhn_poker", "past-000010", "learner", "3", "-0.500", "0.333", "[0.061, 0.792]"),
+        ("nim", "learner", "past-000010", "1", "-1.000", "0.000", "[0.000, 0.793]"),
+        ("tiny_hanabi", "learner", "bot-random", "2.5", "+4.000", "-", "-"),
+    ]
+
+
+SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "warmup.updates=1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Return a run with snapshots of steps 2 and 4."""
+    league = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "league.payoff_decay=0.5", "checkpoint.every=2", "checkpoint.keep=9", "environments.0.illegal={rule: random}")
+    return sparring.train("kuhn-tiny", *SMALL, *league, run=tmp_path_factory.mktemp("league") / "run")
+
+
+def shown(run, *words):
+    return CliRunner().invoke(cli.app, ["show", str(run.path), "--league", *map(str, words)])
+
+
+def test_the_command_shows_the_book_of_the_newest_checkpoint(run):
+    done = shown(run)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Results of training's plays up to step 4:" and lines[2].split()[:3] == ["environment", "player", "against"]
+    assert any(line.startswith("kuhn_poker   learner      past-000002") for line in lines)
+
+
+def test_the_command_shows_an_earlier_one_as_json(run):
+    document = json.loads(shown(run, "--step", 2, "--json").stdout)
+    assert document["step"] == 2 and [(one["player"], one["opponent"]) for one in document["standings"]] == [("learner", "learner")]
+    # 16 plays a step, both seats, at half their weight after a step
+    assert document["standings"][0]["games"] == 32 * 0.5 + 32
+    assert document["standings"][0]["mean_return"] == pytest.approx(0)
+
+
+def test_what_is_not_there_is_an_error_of_one_line(run, tmp_path):
+    assert isinstance(shown(run, "--step", 99).exception, CheckpointError)
+    (tmp_path / "sparring-run.json").write_text("{}")
+    done = CliRunner().invoke(cli.app, ["show", str(tmp_path), "--league"])
+    assert isinstance(done.exception, RunError)
+
+
+def test_a_run_without_results_says_so(run, monkeypatch):
+    monkeypatch.setattr("sparring.cli.show.standings_of", lambda payoffs: [])
+    assert "No plays count yet" in shown(run).stdout

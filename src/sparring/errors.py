@@ -132,6 +132,10 @@ class ModelError(SparringError):
     """A model folder, tokenizer or chat template cannot be used."""
 
 
+class ContextError(ModelError):
+    """A context strategy cannot show a seat what it wants to in this environment."""
+
+
 class RunError(SparringError):
     """A run folder is missing, foreign, locked or damaged."""
 

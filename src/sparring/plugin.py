@@ -17,6 +17,7 @@ from sparring.schedule import Schedule
 SLOTS = {
     "environments": "environment",
     "render": "renderer",
+    "context": "context strategy",
     "samplers": "sampler",
     "players": "player",
     "oracles": "oracle",
@@ -36,6 +37,7 @@ PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in m
 KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
     "environments": "environments.N",
     "render": "renderer",
+    "context": "context",
     "samplers": "sampler",
     "players": "bots, evaluation.opponents",
     "oracles": "environments.N.oracle",

@@ -5,7 +5,7 @@ import re
 
 ORDER = [
     *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
-    *("render", "models", "samplers", "players"),
+    *("render", "context", "models", "samplers", "players"),
     *("rollout", "roles", "knowledge", "oracles", "rewards", "columns", "credit", "features", "losses", "selection", "learn", "league"),
     *("measure", "engine", "run", "experiments", "report", "recipes", "scaffold", "api", "cli", "interop", "testing"),
 ]

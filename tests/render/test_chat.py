@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from sparring.context.ledger import Ledger
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, ModelError
 from sparring.players.base import Reply
 from sparring.render.chat import chat
 from sparring.render.templates import CHATML
 from sparring.rng import Stream
-from sparring.rollout.ledger import Ledger
 
 GEMMA = (
     "{{ '<bos>' }}{% for m in messages %}{{ '<start>' + ('model' if m.role == 'assistant' else 'user') + '\n' + m.content | trim "

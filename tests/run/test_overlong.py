@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sparring.config import resolve
+from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError
 from sparring.league.starts import starts
@@ -17,7 +18,6 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.models.language_model import LanguageModel
 from sparring.players.base import Reply
 from sparring.rollout import store
-from sparring.rollout.ledger import Ledger
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
@@ -142,7 +142,7 @@ def test_what_cannot_be_said_has_no_probability():
         assert math.isfinite(found.nash_conv)
     states = enumerate_info_states(whole.environments[0][0])
     agent = cut.agent("policy")
-    late = [len(agent._conversation(query.observations, query.actions)) + agent.params.max_new_tokens > 8 for query in states.queries]
+    late = [len(agent._conversation(query)) + agent.params.max_new_tokens > 8 for query in states.queries]
     assert [bool(np.isneginf(row).all()) for row in agent.action_logprobs(states.queries)] == late
     assert any(late) and not all(late)
 

@@ -70,6 +70,10 @@ class RunConfig(Strict):
     )
     model: ModelConfig = ModelConfig()
     renderer: PluginConfig = PluginConfig(name="plain")
+    context: PluginConfig = Field(
+        PluginConfig(name="full"),
+        description="what the policy sees of its past at each turn, and so what is trained",
+    )
     sampler: PluginConfig = PluginConfig(name="in_process")
     rollout: RolloutConfig = RolloutConfig()
     matchmaker: PluginConfig = PluginConfig(name="mirror")
@@ -227,6 +231,7 @@ class RunConfig(Strict):
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {
             "render": self.renderer,
+            "context": self.context,
             "league.matchmakers": self.matchmaker,
             "league.keeping": self.league.keeping,
             "selection": self.selection,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sparring.config import RunConfig
 from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.engine.vocabulary import vocabulary
 from sparring.environments.openspiel.base import Game
-from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.models.adapters import add_adapters
 from sparring.models.language_model import LanguageModel, load_language_model
@@ -24,7 +24,7 @@ def build_model(
     """
     if config.model.name != TINY:
         return _pretrained(config, root, with_values)
-    tokenizer = tiny_tokenizer(word for game in games for word in words_of(game))
+    tokenizer = tiny_tokenizer(vocabulary(config, games))
     parameters = tiny_parameters(config, len(tokenizer))
     refuse_beyond(
         TINY, parameters, 4 * parameters + memory_to_train(config, parameters), available_bytes()

@@ -39,6 +39,7 @@ from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
+from sparring.rollout.context_check import check_context
 from sparring.rollout.play import Judge, Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
@@ -54,8 +55,9 @@ class LocalEngine:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
+        games = [configured_game(section) for section in config.environments]
         self.environments: list[tuple[Game, float]] = [
-            (configured_game(section), section.weight) for section in config.environments
+            (game, section.weight) for game, section in zip(games, config.environments, strict=True)
         ]
         losses = [
             WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
@@ -69,10 +71,10 @@ class LocalEngine:
         ]
         asked = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
         with_values = "critic" in asks(credit) or "values" in asked
-        self.model = build_model(
-            config, [game for game, _ in self.environments], self.root, with_values=with_values
-        )
+        self.model = build_model(config, games, self.root, with_values=with_values)
         self.renderer = config.renderer.bind("render")(self.model.tokenizer)
+        self.context = config.context.bind("context")
+        check_context(self.context, games, self.renderer)
         section = config.rollout
         self.params = SamplingParams(
             max_new_tokens=section.max_new_tokens,
@@ -95,12 +97,10 @@ class LocalEngine:
         )
         scales = {section.known_as: section.scale for section in config.environments}
         limit, exact = config.evaluation.max_states, "tree" in asks(credit)
-        self.exact = (
-            ExactColumns([game for game, _ in self.environments], limit, scales) if exact else None
-        )
+        self.exact = ExactColumns(games, limit, scales) if exact else None
         self.agents: dict[str, Agent] = {
             str(LEARNER): self._sit(LEARNER, self.model),
-            str(DEMONSTRATOR): demonstrator(renderer=self.renderer),
+            str(DEMONSTRATOR): demonstrator(renderer=self.renderer, context=self.context),
         }
         self._past: dict[PlayerRef, LanguageModel] = {}
 
@@ -111,6 +111,7 @@ class LocalEngine:
             renderer=self.renderer,
             params=self.params,
             name=str(player),
+            context=self.context,
         )
 
     @property

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from sparring.config import RunConfig
+from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
-from sparring.environments.own import words_of
 from sparring.errors import ConfigError, SparringError
 from sparring.models.memory import (
     GIB,
@@ -54,6 +54,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
         "plan": rollout.plan.name,
         "sampled_tokens_per_step_at_most": sampled_tokens(config),
         "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
+        "context": config.context.name,
         "credit": config.credit.name,
         **_process(config),
         "rewards": [reward.name for reward in config.rewards],
@@ -184,16 +185,15 @@ def _gpu(needed: int, weights: int) -> str:
 def tiny_size(config: RunConfig) -> tuple[int, Shape]:
     """Return the number of parameters and the shape of the tiny model, without making it."""
     chosen = config.model
-    words = {word for section in config.environments for word in words_of(configured_game(section))}
-    width, vocabulary = chosen.hidden_size, len(words | set(SPECIAL))
+    width, words = chosen.hidden_size, len(vocabulary(config) | set(SPECIAL))
     shape = Shape(
         layers=chosen.layers,
         hidden=width,
         inner=4 * width,
         attention=3 * width,
-        vocabulary=vocabulary,
+        vocabulary=words,
     )
-    return tiny_parameters(config, vocabulary), shape
+    return tiny_parameters(config, words), shape
 
 
 def tiny_parameters(config: RunConfig, vocabulary: int) -> int:

@@ -19,7 +19,7 @@ from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
-TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams")
+TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
 def inner_of(

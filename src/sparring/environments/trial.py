@@ -41,6 +41,7 @@ class Trial(Combined):
         self.stop_on_win, self.note_limit = stop_on_win, note_limit
         self.carried = tuple(inner.roles.index(role) for role in carry)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
+        self.notes = notes > 0
         self.max_turns = attempts * inner.max_turns + notes
         ends = (inner.min_utility, inner.max_utility)
         self.min_utility, self.max_utility = (attempts * end for end in ends)
@@ -111,7 +112,7 @@ class TrialPlay(CombinedPlay):
             ask = "" if rules.brief else ASK
             told = joined([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{news}|{REFLECT}"
-            return Observation(told=told, ask=ask, key=key, attempt=self.attempt)
+            return Observation(told=told, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         if begins and not keeps:

@@ -9,8 +9,7 @@ from typing import Any
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
-from sparring.environments.catalogue import configured_game
-from sparring.environments.own import words_of
+from sparring.engine.vocabulary import vocabulary
 from sparring.errors import CheckpointError
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
@@ -33,9 +32,7 @@ def load_tokenizer(path: Path) -> Any:
     config = resolve(RunFolder.open(path).config())
     if config.model.name != TINY:
         return tokenizer_of(config.model.name)
-    return tiny_tokenizer(
-        word for section in config.environments for word in words_of(configured_game(section))
-    )
+    return tiny_tokenizer(vocabulary(config))
 
 
 def load_run(

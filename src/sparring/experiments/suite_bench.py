@@ -150,6 +150,7 @@ def _load(player: dict[str, Any]) -> Agent:
         renderer=agent.renderer,
         params=params,
         refuse_overlong=True,
+        context=agent.context,
     )
 
 

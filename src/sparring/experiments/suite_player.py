@@ -13,6 +13,7 @@ from typing import Any
 
 from sparring.config import EnvironmentConfig, RunConfig, resolve
 from sparring.engine.plan import TINY
+from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
@@ -74,8 +75,7 @@ class Player:
         """
         if self.config is None or self.config.model.name != TINY or not game.brief:
             return []
-        games = [configured_game(section) for section in self.config.environments]
-        known = {word for own in games for word in words_of(own)}
+        known = vocabulary(self.config)
         return [word for word in words_of(game) if word not in known]
 
 

@@ -20,6 +20,7 @@ from sparring.guard import Call
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream
+from sparring.types import Observation
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
@@ -58,6 +59,7 @@ class _Memory:
     """
 
     observations: tuple[str, ...] = ()
+    seen: tuple[Observation, ...] = ()
     actions: tuple[str, ...] = ()
     since: int = 0
 
@@ -119,6 +121,7 @@ class _Walk:
         memory = memories[seat]
         observation = state.observe(seat, memory.since)
         observations = (*memory.observations, observation.text)
+        seen = (*memory.seen, observation)
         actions = state.legal_actions()
         query = Query(
             game=self.game.name,
@@ -127,13 +130,17 @@ class _Walk:
             observations=observations,
             actions=memory.actions,
             legal_actions=tuple(actions),
+            seen=seen,
         )
         number = self._register(query, state)
         for choice, (action, action_id) in enumerate(
             zip(actions, self.legal_ids[number], strict=True)
         ):
             after = _Memory(
-                observations=observations, actions=(*memory.actions, action), since=state.plies + 1
+                observations=observations,
+                seen=seen,
+                actions=(*memory.actions, action),
+                since=state.plies + 1,
             )
             yield (
                 history.child(action_id),

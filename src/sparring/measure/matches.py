@@ -207,8 +207,8 @@ def record(episodes: Sequence[Episode], agent: str, *, level: float = 0.95) -> R
 
 
 def illegal_replies(turns: Iterable[Turn]) -> tuple[int, int]:
-    """Return how many of these replies are illegal or unparsable, and how many replies they are."""
-    events = [turn.event for turn in turns]
+    """Return how many of these decisions are illegal or unparsable, and how many there are."""
+    events = [turn.event for turn in turns if turn.event != "memory"]
     return sum(event != "ok" for event in events), len(events)
 
 

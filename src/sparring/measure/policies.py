@@ -10,13 +10,13 @@ uniform policy) is an ``ActionScorer``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from sparring.errors import GameError, SparringError
-from sparring.types import FloatArray
+from sparring.types import FloatArray, Observation
 
 MASS_TOLERANCE = 1e-3
 """How far above 1 the probabilities of the legal actions may sum.
@@ -41,6 +41,9 @@ class Query:
     observations: tuple[str, ...]  # the text of each own turn so far, this one last
     actions: tuple[str, ...]  # the seat's own earlier actions: one shorter than observations
     legal_actions: tuple[str, ...]
+    # the records whose texts ``observations`` are, for policies that see more or less than these
+    # say; may be left out
+    seen: tuple[Observation, ...] = field(default=(), compare=False)
 
 
 class ActionScorer(Protocol):

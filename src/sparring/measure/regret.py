@@ -181,7 +181,7 @@ def judged_turns(game: Game, episodes: Sequence[Episode], agent: str, judge: Jud
 
 def turns_of(episode: Episode, agent: str) -> list[Turn]:
     """Return the turns of an agent, by its name in ``Episode.agents``."""
-    return [turn for turn in episode.turns if episode.agents[turn.seat] == agent]
+    return [turn for turn in episode.decisions if episode.agents[turn.seat] == agent]
 
 
 def without_faults(oracle: Oracle) -> Oracle:

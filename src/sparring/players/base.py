@@ -35,6 +35,8 @@ class PendingTurn(NamedTuple):
     told: str = ""  # for agents without a renderer: what the seat is told at this turn
     # for agents without a renderer: what the seat was told and has replied in this conversation
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
+    # for agents with a renderer: where a memory is asked for and no action, what the warm-up writes
+    memory: str | None = None
 
 
 class Reply(NamedTuple):
@@ -58,6 +60,8 @@ class Agent(Protocol):
 
     ``renderer`` is None for agents that do not speak in tokens. One that answers some turns before
     others may have a method ``submit`` too, a ``Submit``: then no play waits for another's reply.
+    One that speaks in tokens may have ``context``, a context strategy; without it, it sees its
+    whole past.
     """
 
     name: str

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sparring.context.ledger import Ledger
 from sparring.errors import GameError
 from sparring.players.base import PendingTurn, Reply
+from sparring.registry import Bound
 from sparring.samplers.base import Sampler, finished
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
@@ -33,10 +35,12 @@ class PolicyAgent:
         renderer: Any,
         params: SamplingParams,
         refuse_overlong: bool = False,
+        context: Bound | None = None,
     ) -> None:
         self.name = name
         self.sampler = sampler
         self.renderer = renderer
+        self.context = context
         self.params = params
         self.refuse_overlong = refuse_overlong
 
@@ -111,11 +115,12 @@ class PolicyAgent:
 
         Args:
             queries: records with ``observations``, ``actions`` (the seat's own so far) and
-                ``legal_actions``.
+                ``legal_actions``; see ``measure.policies.Query``.
 
         Raises:
             GameError: the renderer leaves room for thoughts, so that many replies mean one action,
-                or the sampler scores no replies.
+                the context strategy lets the model write a memory, or the sampler scores no
+                replies.
             ModelError: as for ``act``.
         """
         if not self.renderer.scorable:
@@ -130,7 +135,7 @@ class PolicyAgent:
                 f"{type(self.sampler).__name__} has no score. Use matches instead, or "
                 "sampler.name=in_process."
             )
-        prompts = [self._conversation(query.observations, query.actions) for query in queries]
+        prompts = [self._conversation(query) for query in queries]
         replies = [
             [self.renderer.reply(action) for action in query.legal_actions] for query in queries
         ]
@@ -148,16 +153,31 @@ class PolicyAgent:
             for reply, fit in zip(replies, fits, strict=True)
         ]
 
-    def _conversation(self, observations: Sequence[str], actions: Sequence[str]) -> tuple[int, ...]:
-        """Return the ids of a conversation in which the seat has said these actions."""
-        ids: tuple[int, ...] = self.renderer.initial(observations[0])
-        for action, text in zip(actions, observations[1:], strict=True):
-            ids += self.renderer.reply(action) + self.renderer.append(text)
-        return ids
+    def _conversation(self, query: Any) -> tuple[int, ...]:
+        """Return the ids of the conversation in which the seat has said a query's actions."""
+        ledger = Ledger(self.renderer, self.context)
+        seen = query.seen or (None,) * len(query.observations)
+        for action, text, observation in zip(
+            (None, *query.actions), query.observations, seen, strict=True
+        ):
+            if action is not None:
+                ledger.record(Reply(text=action, ids=self.renderer.reply(action)))
+            ledger.ask(text, observation)
+            if ledger.wanted is not None:
+                raise GameError(
+                    f"Exact evaluation needs one reply per action, and the {self.context} lets the "
+                    "model write a memory of many wordings. Use matches instead."
+                )
+        return ledger.ids
 
 
 def policy(
-    *, sampler: Sampler, renderer: Any, params: SamplingParams, name: str = "policy"
+    *,
+    sampler: Sampler,
+    renderer: Any,
+    params: SamplingParams,
+    name: str = "policy",
+    context: Bound | None = None,
 ) -> PolicyAgent:
     """The language model that is trained, or a snapshot: what it says is its move.
 
@@ -166,5 +186,6 @@ def policy(
         renderer: lays conversations out in tokens, and reads replies.
         params: length limit, temperature and truncation of the replies.
         name: what the agent is called.
+        context: the context strategy, bound: what it sees of its past. null (default): full.
     """
-    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params)
+    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params, context=context)

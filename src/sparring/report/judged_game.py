@@ -55,7 +55,7 @@ def _game(step: int, episode: Episode) -> str:
     )
     head = "".join(f"<th>{name}</th>" for name in HEADS)
     rows = "".join(
-        _row(number, episode, turn) for number, turn in enumerate(episode.turns, start=1)
+        _row(number, episode, turn) for number, turn in enumerate(episode.decisions, start=1)
     )
     title = html.escape(f"A game of {episode.game}, as the oracle sees it")
     text = (

@@ -67,7 +67,7 @@ def said_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     width = max(map(len, called))
     return [
         f"{number:>4}  {called[turn.seat]:<{width}}  {turn.reply}{_became(turn)}"
-        for number, turn in enumerate(episode.turns, start=1)
+        for number, turn in enumerate(episode.decisions, start=1)
     ]
 
 

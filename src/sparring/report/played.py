@@ -12,7 +12,7 @@ from sparring.errors import SparringError
 from sparring.measure.matches import outcome, succeeded
 from sparring.measure.policies import Query
 from sparring.rollout.replay import replay
-from sparring.types import Episode, FloatArray, Turn
+from sparring.types import Episode, FloatArray, Observation, Turn
 
 MOST_ACTIONS = (
     30  # legal actions of a turn, up to which the policy is asked for their probabilities
@@ -72,7 +72,7 @@ def moves(
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     width, lines, refused = max(map(len, called)), list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
-        if turn.event != "ok":
+        if turn.event not in ("ok", "memory"):
             refused.append(turn)
         if turn.action is not None:
             said = f"    [{thoughts[number]}]" if number in thoughts else ""
@@ -96,11 +96,11 @@ def _thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int,
     queries: dict[int, Query] = {}
     states = replay(game, episode)
     for seat, agent in enumerate(episode.agents):
-        told, acted, since = list[str](), list[str](), 0
+        told, acted, since = list[Observation](), list[str](), 0
         for number, turn in enumerate(episode.turns if agent == name else ()):
             if turn.seat != seat or turn.action is None:
                 continue  # another's turn, or a reply after which the seat was asked again
-            told.append(states[number].observe(seat, since).text)
+            told.append(states[number].observe(seat, since))
             if len(turn.legal_actions) <= MOST_ACTIONS:
                 queries[number] = _query(game.name, turn, told, acted)
             acted.append(turn.action)
@@ -117,15 +117,16 @@ def _thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int,
     }
 
 
-def _query(game: str, turn: Turn, told: list[str], acted: list[str]) -> Query:
+def _query(game: str, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
     """Return the question for one turn, from all that its seat was told and did before it."""
     return Query(
         game=game,
         seat=turn.seat,
         key=turn.state_key,
-        observations=tuple(told),
+        observations=tuple(one.text for one in told),
         actions=tuple(acted),
         legal_actions=turn.legal_actions,
+        seen=tuple(told),
     )
 
 

@@ -154,9 +154,11 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
 
 def turn_lines(episode: Episode, turn: Turn, credits: Credits, decode: Decode | None) -> list[str]:
     """Return a turn as lines, with the other replies to its prompt."""
-    lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent})"]
+    where = f", conversation {turn.conversation}" if turn.conversation else ""
+    lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent}){where}"]
     lines += _labelled("told", turn.told or _nothing_told(episode))
-    lines += _labelled("legal", listed(turn.legal_actions))
+    if turn.event != "memory":
+        lines += _labelled("legal", listed(turn.legal_actions))
     lines += _reply_lines(turn, credits.get(_key(turn)), decode)
     if turn.verdict is not None:
         lines += _labelled("oracle", _judged(turn, turn.verdict))
@@ -174,6 +176,7 @@ def _key(turn: Turn) -> tuple[int, int, int]:
 def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None) -> list[str]:
     """Return a reply, its tokens and what it earned as lines."""
     lines: list[str] = []
+    memory = turn.event == "memory"
     unsent = (
         turn.truncated
         and not turn.reply
@@ -181,12 +184,13 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
     )
     played = (
         ""
-        if turn.action == turn.reply
+        if turn.action == turn.reply or memory
         else f"   -> {'nothing' if turn.action is None else turn.action} was played"
     )
-    wrong = "" if turn.event == "ok" else f", {turn.event}"
+    wrong = "" if turn.event in ("ok", "memory") else f", {turn.event}"
     cut = ", cut short" if turn.truncated else ""
-    lines += _labelled("said", f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent else ''}")
+    label = "memory" if memory else "said"
+    lines += _labelled(label, f"{turn.reply!r}{wrong}{cut}{played}{UNSENT if unsent else ''}")
     tokens = _tokens(turn, credit, decode)
     lines += _labelled("tokens", tokens) if tokens else []
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
@@ -267,7 +271,7 @@ def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
         ("episode", "environment", "seats", "returns", "turns", "illegal")
     ]
     for episode in episodes:
-        illegal = sum(turn.event != "ok" for turn in episode.turns)
+        illegal = sum(turn.event != "ok" for turn in episode.decisions)
         returns = " ".join(f"{value:+g}" for value in episode.returns)
         rows.append(
             (

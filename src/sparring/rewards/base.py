@@ -33,7 +33,6 @@ from sparring.rewards.bounds import (
     batch_gaps,
     kept_components,
     shaping_factors,
-    trained_seats,
     with_scaled_shaping,
 )
 from sparring.rewards.components import WeightedReward, opinions, with_candidates, with_components
@@ -214,7 +213,7 @@ def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
     The share of those that do not comes with it, if there are any.
     """
     turns = [
-        turn for episode in episodes for own in trained_seats(episode).values() for turn in own
+        turn for episode in episodes for turn in episode.decisions if episode.trained[turn.seat]
     ]
     values = [turn.rewards[name] for turn in turns if name in turn.rewards]
     metrics = {f"reward/{name}": sum(values) / max(len(values), 1)}

@@ -26,7 +26,28 @@ class WeightedReward:
 def opinions(
     reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], *, progress: float = 0.0
 ) -> list[tuple[float | None, ...]]:
-    """Return what a reward says of every turn of these episodes, called as its NEEDS say."""
+    """Return what a reward says of every turn of these episodes, called as its NEEDS say.
+
+    It is asked about decisions; memories that seats wrote between them are left out of what it
+    sees, and have None.
+    """
+    decided = [replace(episode, turns=episode.decisions) for episode in episodes]
+    found = _of_decisions(reward, decided, games, progress)
+    return [_spread(row, episode) for row, episode in zip(found, episodes, strict=True)]
+
+
+def _spread(row: tuple[float | None, ...], episode: Episode) -> tuple[float | None, ...]:
+    """Return what was said of an episode's decisions as one entry per turn."""
+    if len(row) != len(episode.decisions):
+        return row  # of a wrong length, which is refused where it is used
+    rest = iter(row)
+    return tuple(None if turn.event == "memory" else next(rest) for turn in episode.turns)
+
+
+def _of_decisions(
+    reward: Bound, episodes: Sequence[Episode], games: Mapping[str, Game], progress: float
+) -> list[tuple[float | None, ...]]:
+    """Return what a reward says of episodes without memories."""
     needs = reward.plugin.needs
     if "batch" in needs:
         rows = list(reward(episodes, games, progress=progress))

@@ -21,6 +21,7 @@ class Draft:
         told: the observation's text, with a word about the seat's last reply if that was illegal.
         legal: the actions to choose from; None: any text.
         moment: number of the decision in the play; equal for decisions taken at once.
+        memory: whether the seat is asked to write its memory, which moves no play.
         named: the action in the reply, legal or not.
         action: what is played.
         candidate: number of the reply among those to one prompt.
@@ -30,8 +31,18 @@ class Draft:
     """
 
     __slots__ = (
-        *("action", "candidate", "conversation", "event", "legal", "moment", "named", "number"),
-        *("observation", "others", "penalty", "reply", "returns", "score", "seat", "segments"),
+        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "named"),
+        *(
+            "number",
+            "observation",
+            "others",
+            "penalty",
+            "reply",
+            "returns",
+            "score",
+            "seat",
+            "segments",
+        ),
         *("told", "turn_index", "verdict", "wanted"),
     )
 
@@ -49,10 +60,12 @@ class Draft:
         told: str,
         legal: tuple[str, ...] | None,
         moment: int,
+        memory: bool = False,
     ) -> None:
         self.number, self.seat, self.turn_index = number, seat, turn_index
         self.observation = observation
         self.returns, self.told, self.legal, self.moment = returns, told, legal, moment
+        self.memory = memory
         self.action: str | None = None
         self.penalty = 0.0
         self.conversation = 0
@@ -108,6 +121,24 @@ class Draft:
     def fine(self) -> dict[str, float]:
         """The reward of an illegal reply by itself."""
         return {"illegal": -self.penalty} if self.penalty else {}
+
+
+def exchanged(drafts: Sequence[Draft], draft: Draft) -> tuple[tuple[str, str], ...]:
+    """Return what the seat of a decision was told and has replied in this conversation."""
+    found: list[tuple[str, str]] = []
+    for one in drafts:
+        if one.seat == draft.seat and one.observation.fresh:
+            found = []
+        if one is draft:
+            break
+        if one.seat == draft.seat:
+            found.append((one.told, one.reply.text))
+    return tuple(found)
+
+
+def for_memory(observation: Observation) -> Observation:
+    """Return what is recorded of a turn in which a memory is written before this one is told."""
+    return observation._replace(key=f"{observation.key}|memory", view=f"{observation.view}|memory")
 
 
 def moment_begin(turns: Sequence[Turn], place: int) -> int:

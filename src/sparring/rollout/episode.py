@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparring.context.ledger import Ledger, sampled
 from sparring.environments.base import random_reply, read_reply
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates, chosen
-from sparring.rollout.draft import Draft
+from sparring.rollout.draft import Draft, exchanged, for_memory
 from sparring.rollout.illegal import correction
-from sparring.rollout.ledger import Ledger, sampled
 from sparring.rollout.prefix import take_over
 from sparring.rollout.protocol import Checked, checked, payoffs
 from sparring.rollout.record import earned, recorded
@@ -62,8 +62,10 @@ class EpisodeInPlay:
         self._asked: Any = checked(spec.game, self.play)
         self.names = tuple(map(str, spec.seats))
         self._ledgers = [
-            Ledger(agents[name].renderer) if agents[name].renderer is not None else None
-            for name in self.names
+            None
+            if agent.renderer is None
+            else Ledger(agent.renderer, getattr(agent, "context", None), spec.game)
+            for agent in (agents[name] for name in self.names)
         ]
         self._own_turns = [0] * spec.game.num_seats
         self._drafts: list[Draft] = []
@@ -73,8 +75,7 @@ class EpisodeInPlay:
         self._again: tuple[int, ...] = ()  # seats that are to try again
         self._said: dict[int, str] = {}  # actions of this moment that are settled, by seat
         self._tries: dict[int, int] = {}  # illegal replies of this moment, by seat
-        # what a seat is still to be told about its last, illegal reply
-        self._notices: dict[int, str] = {}
+        self._notices: dict[int, str] = {}  # what seats are still to be told of illegal replies
         self._final: tuple[tuple[float, ...], int] | None = None
         self._exact: bool = spec.game.brief  # a reply is an action, and nothing else
         self.done: bool = self.play.done
@@ -96,38 +97,34 @@ class EpisodeInPlay:
     def _told(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Tell a seat what it does not know yet; return its decision."""
         play, observation = self.play, self._asked.observe(seat)
-        text, notice = observation.text, self._notices.pop(seat, "")
-        trying = seat in self._again
+        text, notice = observation.text, self._notices.get(seat, "")
+        trying = seat in self._again and seat in self._tries
         if notice:
             text = notice if trying else f"{notice} {text}"
-        legal = self._asked.legal(seat)
+        legal, memory = self._asked.legal(seat), None
+        ledger = self._ledgers[seat]
+        if ledger is not None:
+            ledger.ask(text, observation, again=trying)
+            text, memory = ledger.told, ledger.wanted
+        if memory is None:
+            self._notices.pop(seat, None)
+        else:  # the seat is told of its turn when it has written its memory
+            observation, legal = for_memory(observation), None
         number, own, moment = len(self._drafts) + 1, self._own_turns[seat], self._moment
-        draft = Draft(number, seat, own, observation, returns, text, legal, moment)
+        draft = Draft(
+            number, seat, own, observation, returns, text, legal, moment, memory is not None
+        )
         self._drafts.append(draft)
         self.asked.append(draft)
         stream = self.spec.stream.child(draft.number)
-        ledger = self._ledgers[seat]
         if ledger is None:
-            past = partial(self._past, draft)
+            past = partial(exchanged, self._drafts, draft)
             return [PendingTurn(play, seat, stream, (), 0, notice, text, past)]
-        ledger.ask(text, fresh=observation.fresh and not trying)
-        turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known)
-        if self._candidates is None or not self.spec.trained[seat]:
+        turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known, memory=memory)
+        if self._candidates is None or not self.spec.trained[seat] or draft.memory:
             return [turn]
         draft.wanted, others = self._candidates.count, stream.child("candidate")
         return [turn, *(turn._replace(stream=others.child(n)) for n in range(1, draft.wanted))]
-
-    def _past(self, draft: Draft) -> tuple[tuple[str, str], ...]:
-        """Return what the seat of a decision was told and has replied in this conversation."""
-        found: list[tuple[str, str]] = []
-        for one in self._drafts:
-            if one.seat == draft.seat and one.observation.fresh:
-                found = []
-            if one is draft:
-                break
-            if one.seat == draft.seat:
-                found.append((one.told, one.reply.text))
-        return tuple(found)
 
     def question(self, draft: Draft) -> tuple[Any, Stream]:
         """Return the state of a decision that is due, and what an oracle that errs draws from."""
@@ -194,7 +191,9 @@ class EpisodeInPlay:
             ledger = self._ledgers[draft.seat]
             if ledger is not None:
                 self._record(draft, ledger)
-            if draft.event != "ok" and self._punish(draft, instead[place] if instead else None):
+            if draft.memory:
+                self._again += (draft.seat,)
+            elif draft.event != "ok" and self._punish(draft, instead[place] if instead else None):
                 offenders.append(draft)
             elif draft.action is not None:
                 self._said[draft.seat] = draft.action
@@ -234,6 +233,9 @@ class EpisodeInPlay:
         """Note a reply, and what action it holds."""
         seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
+        if draft.memory:
+            draft.reply, draft.event, draft.named = reply, "memory", None
+            return
         if ledger is None:
             action = read_reply(self.play, seat, legal, reply.text, self._exact)
         else:

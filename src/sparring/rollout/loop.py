@@ -211,9 +211,10 @@ class PlayLoop:
                     if episode.spec.game.name != name:
                         continue
                     call.now = episode.spec
-                    trained = [own for own in episode.asked if episode.spec.trained[own.seat]]
+                    trained = episode.spec.trained
+                    judged = [own for own in episode.asked if trained[own.seat] and not own.memory]
                     try:
-                        found += [(draft, *episode.question(draft)) for draft in trained]
+                        found += [(draft, *episode.question(draft)) for draft in judged]
                     except (GameError, AttributeError):  # no other try would do better
                         raise
                     except Exception as error:

@@ -13,7 +13,8 @@ from sparring.types import Episode
 def replay(game: Any, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
-    Turns taken at once share one, and so do those after which the same seat tried again.
+    Turns taken at once share one, and so do those after which the same seat tried again, and a
+    memory with the turn after it.
 
     Args:
         game: the rules and options that the episode was played by.
@@ -33,7 +34,9 @@ def _states(game: Any, episode: Episode) -> list[Any]:
     settled: dict[int, str] = {}  # what was played in this moment so far, by seat
     for number, turn in enumerate(episode.turns):
         due = play.due()
-        if turn.seat not in due or (play.legal(turn.seat) or ()) != turn.legal_actions:
+        if turn.seat not in due or (
+            turn.event != "memory" and (play.legal(turn.seat) or ()) != turn.legal_actions
+        ):
             raise _foreign(game, episode, number, "another decision is due there")
         found.append(play.clone())
         if turn.action is not None:

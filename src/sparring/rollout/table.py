@@ -74,7 +74,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                 turn.turn_index,
                 keys[turn.state_key],
                 sum(len(segment.ids) for segment in sampled),
-                turn.event == "ok",
+                turn.event in ("ok", "memory"),
                 -1 if turn.action is None else actions[turn.action],
                 views[turn.view],
             )

@@ -12,6 +12,9 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     reply_tokens            sampled tokens per turn
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's
                             entropy per token, nats
+    memories_per_game       memories that seats were asked to write, per game; they count in none of
+                            the figures above. This and the next only where there are any
+    memory_tokens           sampled tokens per memory
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that ended by an illegal reply
     cut_rate                share of games that rollout.max_turns cut; only where there are any
@@ -47,10 +50,11 @@ from sparring.types import Episode, Turn, TurnTable
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures listed above, those of groups left out, of at least one episode."""
     metrics = _reply_metrics(episodes)
-    metrics["turns_per_game"] = sum(len(episode.turns) for episode in episodes) / len(episodes)
+    metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
         episodes
     )
+    metrics |= _memory_metrics(episodes)
     if any(episode.cut for episode in episodes):
         metrics["cut_rate"] = sum(episode.cut for episode in episodes) / len(episodes)
     returns: dict[tuple[str, str], list[float]] = {}
@@ -105,9 +109,23 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 def with_candidates(episode: Episode) -> Iterator[Turn]:
     """Yield all replies of an episode: what was played, and the others to the same prompts."""
-    for turn in episode.turns:
+    for turn in episode.decisions:
         yield turn
         yield from turn.candidates
+
+
+def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return the figures of the memories that trained seats wrote; none where there are none."""
+    written = [
+        sampled_tokens(turn)
+        for episode in episodes
+        for turn in episode.turns
+        if turn.event == "memory" and episode.trained[turn.seat]
+    ]
+    if not written:
+        return {}
+    count = len(written)
+    return {"memories_per_game": count / len(episodes), "memory_tokens": sum(written) / count}
 
 
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -150,7 +168,7 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             turn
             for episode in episodes
             if episode.game == game
-            for turn in episode.turns
+            for turn in episode.decisions
             if episode.trained[turn.seat]
         ]
         best = [right for right in map(is_best, turns) if right is not None]

@@ -11,6 +11,7 @@ fixed seed, and raises AssertionError with a sentence that says what was given a
 Sparring's own plug-ins are held to the same checks.
 """
 
+from sparring.testing.context import check_context, context_seen
 from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
 from sparring.testing.keeping import check_keeping, keep_request
@@ -19,12 +20,14 @@ from sparring.testing.rewards import check_reward, random_episode
 from sparring.testing.samplers import check_sampler
 
 __all__ = [
+    "check_context",
     "check_environment",
     "check_estimator",
     "check_keeping",
     "check_matchmaker",
     "check_reward",
     "check_sampler",
+    "context_seen",
     "keep_request",
     "match_request",
     "random_episode",

@@ -37,8 +37,11 @@ class Judgement:
 
 
 SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
-TurnEvent = Literal["ok", "illegal", "unparsable"]
-"""What became of a reply: a legal action, a well-formed but illegal one, or no action at all."""
+TurnEvent = Literal["ok", "illegal", "unparsable", "memory"]
+"""What became of a reply: a legal action, a well-formed but illegal one, or no action at all.
+
+"memory": it was no decision. The seat was asked to write its memory, and the play did not move.
+"""
 
 
 class Observation(NamedTuple):
@@ -49,7 +52,8 @@ class Observation(NamedTuple):
     information state: two states have the same key exactly when the seat cannot tell them apart.
     ``view`` is what the seat can see of the position now, without its memory of how it came about:
     equal views may have different keys. ``fresh`` begins a new conversation: what the seat was told
-    before is not shown to it again. ``attempt`` counts the attempts of a trial, from 0.
+    before is not shown to it again. ``attempt`` counts the attempts of a trial, from 0. ``note``
+    says that the seat is asked for a note to itself between two attempts.
     """
 
     told: str
@@ -58,6 +62,7 @@ class Observation(NamedTuple):
     ask: str = ""
     fresh: bool = False
     attempt: int = 0
+    note: bool = False
 
     @property
     def text(self) -> str:
@@ -84,12 +89,15 @@ class Segment:
 
 
 class Turn(NamedTuple):
-    """One decision of one seat: the reply that was played.
+    """One reply of one seat that was played, or a memory that it wrote (event "memory").
+
+    A memory has no legal actions and no action; it stands before the decision that it was written
+    for, whose state key and view it has with "|memory" after them.
 
     ``segments`` is empty for agents that do not speak in tokens. ``conversation`` numbers the
-    conversations of the seat within its episode, each one sequence to train on: it grows where a
-    renderer edits history and lays it out anew. A turn may hold several sampled segments, with what
-    its seat was told in between.
+    conversations of the seat within its episode, each one sequence to train on: it grows where the
+    environment or the context strategy begins a new one, and where a renderer edits history. A turn
+    may hold several sampled segments, with what its seat was told in between.
     """
 
     seat: int
@@ -159,6 +167,11 @@ class Episode:
     # what ``game`` was made from; None in files of before, and for unnamed rules
     environment: EnvironmentSpec | None = None
     players: tuple[PlayerRef, ...] = ()  # [num_seats]; left out, they are read from ``agents``
+
+    @property
+    def decisions(self) -> tuple[Turn, ...]:
+        """The turns that are decisions: all but those in which a seat wrote its memory."""
+        return tuple(turn for turn in self.turns if turn.event != "memory")
 
     def __post_init__(self) -> None:
         if not self.players:

@@ -1,0 +1,186 @@
+"""The ledger of one seat: the exact ids the model has seen and said, in order.
+
+Law: the concatenated segments of a conversation equal the ids sent to the model; sampled ids are
+never decoded and encoded again. Which exchanges stand in a conversation is the context strategy's
+choice; the ledger lays them out, of their own ids.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sparring.context.base import Exchange, Rewrite, Seen, no_view
+from sparring.registry import Bound, bind
+from sparring.types import Observation, Segment
+
+if TYPE_CHECKING:
+    from sparring.players.base import Reply
+
+
+class Ledger:
+    """The conversations of one seat as token ids, one after the other.
+
+    Attributes:
+        renderer: of the agent in the seat.
+        ids: everything that stands in the conversation that goes on.
+        known: how many of them the model had seen at the last turn.
+        conversation: its number.
+        told: the text that the seat was told last.
+        wanted: the memory that it is asked for, if it is asked for one: what is written in the
+            warm-up. None where it is asked for a reply to what it was told.
+
+    Args:
+        renderer: text to ids and back.
+        context: the strategy, bound; None: full.
+        environment: what is played; its ``name`` and ``brief`` are asked for. None: unknown.
+    """
+
+    __slots__ = (
+        *("_context", "_environment", "_observation", "_opened", "_past", "_pending", "_shown"),
+        *("conversation", "ids", "known", "renderer", "told", "wanted"),
+    )
+
+    def __init__(
+        self, renderer: Any, context: Bound | None = None, environment: Any = None
+    ) -> None:
+        self.renderer, self._context, self._environment = renderer, context or _full(), environment
+        self.ids: tuple[int, ...] = ()
+        self.known = self.conversation = 0
+        self._opened = 1  # conversations so far
+        self.told = ""
+        self.wanted: str | None = None
+        self._observation = Observation(told="", key="")
+        self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
+        self._shown: tuple[Exchange, ...] = ()  # what stands in the conversation that goes on
+        self._pending: tuple[Segment, ...] = ()
+
+    def ask(
+        self, text: str, observation: Observation | None = None, *, again: bool = False
+    ) -> None:
+        """Tell the seat what the strategy shows of its past, and this text, and ask for a reply.
+
+        Or ask it to write its memory first; then the text is not told yet (see ``wanted``).
+
+        Args:
+            text: what the seat has not been told yet.
+            observation: of the turn that is due; None: its text is all that there is of it.
+            again: whether the seat tries again after a reply that was no legal action.
+
+        Raises:
+            ContextError: the strategy shows the position, and there is no view of it.
+            PluginError: the strategy raised, or gave what the ledger cannot lay out.
+        """
+        self._observation = observation or Observation(told=text, key="")
+        fresh = self._observation.fresh and not again
+        if fresh:
+            self._past = ()
+        if not self._observation.view and "view" in self._context.needs:
+            raise no_view(self._context, self._environment)
+        brief = getattr(self._environment, "brief", False)
+        seen = Seen(self._observation, text, self._past, len(self.ids), again, brief)
+        answer = self._context(seen)
+        if isinstance(answer, Rewrite):
+            past, self.told, self.wanted = self._shown, answer.request, answer.example
+        else:
+            (past, self.told), self.wanted = answer, None
+        if self.ids and not fresh and self.renderer.prefix_stable and past == self._shown:
+            segment = Segment(kind="context", ids=self.renderer.append(self.told))
+        else:
+            self._begin(past)
+            segment = Segment(kind="prompt", ids=self._laid_out(past, self.told))
+        self.ids += segment.ids
+        self._pending += (segment,)
+
+    def aside(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
+        """Return a reply to what is asked now that the conversation does not go on from.
+
+        It ends a conversation of its own, of which this returns the number, and all segments.
+        """
+        unsent = reply.truncated and not reply.ids
+        prompt = Segment(kind="prompt", ids=self.ids[:1] if unsent else self.ids)
+        return self._open(), (prompt, sampled(reply))
+
+    def _open(self) -> int:
+        """Return the number of a new conversation."""
+        self._opened += 1
+        return self._opened - 1
+
+    def _begin(self, past: tuple[Exchange, ...]) -> None:
+        """Begin a new conversation, in which these exchanges stand."""
+        if self.ids:
+            self.conversation = self._open()
+        self.ids, self.known, self._pending, self._shown = (), 0, (), past
+
+    def _laid_out(self, past: tuple[Exchange, ...], text: str) -> tuple[int, ...]:
+        """Return the ids of a conversation of these exchanges that asks for a reply to a text."""
+        ids: tuple[int, ...] = ()
+        if past and not self.renderer.prefix_stable:
+            ids += self.renderer.conversation([(one.told, one.said) for one in past], text)
+            return ids
+        for one in past:
+            ids += self._asked(ids, one.told) + one.said + one.closing
+        return ids + self._asked(ids, text)
+
+    def _asked(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
+        """Return the ids that tell a text after these, or as the first."""
+        asked: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
+        return asked
+
+    def read(self, text: str) -> str | None:
+        """Return the part of a reply that names the action.
+
+        None if the reply has not the form asked for.
+        """
+        action: str | None = self.renderer.read(text)
+        return action
+
+    def record(self, reply: Reply) -> tuple[Segment, ...]:
+        """Append what was sampled.
+
+        Return all segments since the last reply, this one's included.
+
+        An empty truncated reply was never sampled: the conversation has outgrown the model, and was
+        not sent. Then there is only the empty reply, after the conversation's first token if
+        nothing of it was sent before; it stays too long from here on.
+        """
+        closing: tuple[int, ...] = self.renderer.close(reply.truncated)
+        segments = self._said(reply, closing)
+        exchange = Exchange(
+            self.told, reply.ids, closing, self._observation, self.wanted is not None
+        )
+        self._past += (exchange,)
+        self._shown += (exchange,)
+        self._pending = ()
+        return segments
+
+    def _said(self, reply: Reply, closing: tuple[int, ...]) -> tuple[Segment, ...]:
+        """Return the segments up to and with a reply, whose ids are appended."""
+        if reply.truncated and not reply.ids:
+            begun, self.known = self.known > 0, max(self.known, 1)
+            nothing = Segment(kind="sampled", ids=())
+            return (nothing,) if begun else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
+        segments: tuple[Segment, ...] = (*self._pending, sampled(reply))
+        self.ids += reply.ids
+        self.known = len(self.ids) - 1
+        if closing:
+            segments += (Segment(kind="boundary", ids=closing),)
+            self.ids += closing
+        return segments
+
+
+def sampled(reply: Reply) -> Segment:
+    """Return what was sampled of a reply."""
+    return Segment(
+        kind="sampled",
+        ids=reply.ids,
+        logprobs=reply.logprobs,
+        kept=reply.kept,
+        weights_version=reply.weights_version,
+    )
+
+
+@cache
+def _full() -> Bound:
+    """Return the strategy that shows everything."""
+    return bind("context", "full")

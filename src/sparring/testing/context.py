@@ -1,0 +1,161 @@
+"""What a context strategy must keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from types import SimpleNamespace
+from typing import Any
+
+from sparring.context.base import Exchange, Seen
+from sparring.context.ledger import Ledger
+from sparring.players.base import Reply
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.testing.given import bound, same
+from sparring.types import Observation
+
+ASK, BEGIN, END = 1, 0, 2
+TURNS = 12  # most decisions of a play
+
+
+class Letters:
+    """A renderer for tests: a letter is its code point, and a reply ends with 2.
+
+    Args:
+        stable: whether what was laid out stays; if not, every reply is shown without its first
+            letter later, as thoughts are.
+    """
+
+    def __init__(self, stable: bool = True) -> None:
+        self.prefix_stable = stable
+
+    def initial(self, text: str) -> tuple[int, ...]:
+        """Return the ids that open a conversation."""
+        return (BEGIN, *map(ord, text), ASK)
+
+    def append(self, text: str) -> tuple[int, ...]:
+        """Return the ids that go on with one."""
+        return (*map(ord, text), ASK)
+
+    def close(self, truncated: bool) -> tuple[int, ...]:
+        """Return the end of a reply that was cut before it."""
+        return (END,) if truncated else ()
+
+    def conversation(self, past: list[tuple[str, tuple[int, ...]]], text: str) -> tuple[int, ...]:
+        """Return a conversation laid out anew, with replies edited."""
+        ids: tuple[int, ...] = (BEGIN,)
+        for told, said in past:
+            ids += (*map(ord, told), ASK, *said[1:])
+        return ids + self.append(text)
+
+
+def check_context(
+    strategy: Callable[..., Any] | Bound, *, plays: int = 100, seed: int = 0, **options: Any
+) -> None:
+    """Check a context strategy on random courses of one seat.
+
+    There are illegal replies and second tries, fresh conversations that the environment asks for,
+    attempts with notes, replies that were cut and some that were too long to be sent, renderers
+    that edit history and some that do not. In all of them the segments of a conversation are the
+    ids that were sent and sampled, a fresh conversation shows nothing of before, and after a memory
+    the seat is told its turn. The strategy answers the same when it is asked the same.
+
+    Args:
+        strategy: the function, or the plug-in bound.
+        plays: how many are tried.
+        seed: of what is drawn.
+        options: of the function.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+        PluginError: it raised, or gave what the ledger cannot lay out.
+    """
+    made = bound("context", strategy, options)
+    for number in range(plays):
+        stream = Stream.from_seed(seed).child(number)
+        _Course(made, Letters(stable=number % 3 > 0), stream).lead()
+
+
+class _Course:
+    """A random course of one seat, and what was recorded of it."""
+
+    def __init__(self, strategy: Bound, renderer: Letters, stream: Stream) -> None:
+        environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
+        self.strategy, self.renderer, self.stream = strategy, renderer, stream
+        self.ledger = Ledger(renderer, strategy, environment)
+        self.recorded: dict[int, tuple[int, ...]] = {}  # ids by conversation
+        self.lost: set[int] = set()  # conversations that are too long to be sent
+
+    def lead(self) -> None:
+        """Take some turns."""
+        attempt, again = 0, False
+        for turn in range(1 + self.stream.integer(1, TURNS)):
+            draw = self.stream.child(turn)
+            note, fresh = (not again and draw.integer(place, 7) == 0 for place in range(2))
+            seen = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
+            self.turn(seen, again, draw)
+            attempt += note
+            again = draw.integer(2, 5) == 0
+
+    def turn(self, seen: Observation, again: bool, stream: Stream) -> None:
+        """Ask for one decision, and for the memory before it if one is wanted."""
+        ledger = self.ledger
+        self.ask(seen, again)
+        if seen.fresh:
+            assert ledger.ids == self.renderer.initial(ledger.told), (
+                f"The {self.strategy} shows something of before a fresh conversation."
+            )
+        if ledger.wanted is not None:
+            self.reply(stream.child("memory"))
+            self.ask(seen, again)
+        self.reply(stream.child("decision"))
+
+    def ask(self, seen: Observation, again: bool) -> None:
+        """Ask for a reply, and see that a second ledger of the same past asks the same."""
+        twin = copy(self.ledger)
+        for ledger in (twin, self.ledger):
+            ledger.ask(seen.text, seen, again=again)
+        same(
+            (twin.ids, twin.told),
+            (self.ledger.ids, self.ledger.told),
+            f"The {self.strategy} must answer the same when it is asked the same",
+        )
+
+    def reply(self, stream: Stream) -> None:
+        """Say something: a whole reply, one that is cut, or none where it could not be sent."""
+        ledger, kind = self.ledger, stream.integer(0, 8)
+        number, sent = ledger.conversation, ledger.ids
+        letters = tuple(ord("a") + stream.integer(place, 3) for place in range(1, 4))
+        if kind == 0 or number in self.lost:
+            self.lost.add(number)
+            ledger.record(Reply(text="", truncated=True))
+            return
+        ids = letters if kind == 1 else (*letters, END)
+        found = ledger.record(
+            Reply(text="", ids=ids, logprobs=(0.0,) * len(ids), truncated=kind == 1)
+        )
+        new = tuple(token for segment in found for token in segment.ids)
+        self.recorded[number] = self.recorded.get(number, ()) + new
+        whole = (*sent, *ids, *self.renderer.close(kind == 1))
+        same(whole, self.recorded[number], f"The {self.strategy} breaks the ledger")
+
+
+def context_seen(*told: str, **changes: Any) -> Seen:
+    """Return a question to a context strategy, for tests: what a seat was told, turn by turn.
+
+    Every turn but the last one got the reply "a". The view of a turn is its text in capitals.
+
+    Args:
+        told: what it was told; the last text is the one that is due.
+        changes: of the record, such as ``again=True``.
+    """
+    said = (ord("a"), END)
+    past = tuple(Exchange(text, said, (), _observation(text)) for text in told[:-1])
+    tokens = sum(len(text) + 1 + len(said) for text in told[:-1])
+    return Seen(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
+
+
+def _observation(text: str, **changes: Any) -> Observation:
+    """Return the observation of a text."""
+    return Observation(told=text, key=text, view=text.upper())._replace(**changes)

@@ -1,0 +1,90 @@
+"""What every context strategy must hold, for every file found in the slot."""
+
+import pytest
+
+from sparring import registry
+from sparring.context.base import Rewrite, Shown
+from sparring.errors import PluginError
+from sparring.testing import check_context, context_seen
+
+
+@pytest.mark.parametrize("name", registry.names("context"))
+def test_the_public_check_passes(name):
+    check_context(registry.bind("context", name))
+
+
+def shown(seen):
+    """Shows all of it."""
+    return Shown(seen.past, seen.text)
+
+
+def backwards(seen):
+    return Shown(seen.past[::-1], seen.text)
+
+
+def twice(seen):
+    return Shown(seen.past * 2, seen.text)
+
+
+def reworded(seen):
+    """Puts words into the seat's mouth."""
+    return Shown(tuple(one._replace(said=(99, 2)) for one in seen.past), seen.text)
+
+
+def untold(seen):
+    return Shown(seen.past, None)
+
+
+def listing(seen):
+    return [*seen.past, seen.text]
+
+
+def never_enough(seen):
+    return Rewrite("again")
+
+
+def wordless(seen):
+    return Rewrite(" ") if seen.past and not seen.past[-1].memory and not seen.again else Shown(seen.past, seen.text)
+
+
+def forgetful(seen, calls=[]):  # noqa: B006
+    """Counts how often it was asked."""
+    calls.append(1)
+    return Shown(seen.past if len(calls) % 2 else (), seen.text)
+
+
+def failing(seen):
+    return seen.nothing
+
+
+def test_one_that_keeps_the_contract_passes():
+    check_context(shown)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        (backwards, "'backwards' .context. breaks the ledger"),
+        (twice, "'twice' .context. breaks the ledger"),
+        (reworded, "'reworded' .context. breaks the ledger"),
+        (untold, "must return Shown.past, text. or Rewrite"),
+        (listing, "must return Shown"),
+        (never_enough, "nothing new to remember"),
+        (wordless, "must ask for a memory in words"),
+        (failing, "'failing' .context. failed in test_context.py"),
+    ],
+)
+def test_one_that_breaks_it_is_named(strategy, said):
+    with pytest.raises(PluginError, match=said):
+        check_context(strategy)
+
+
+def test_one_that_changes_its_mind_is_found():
+    with pytest.raises(AssertionError, match=r"'forgetful' .context. must answer the same"):
+        check_context(forgetful)
+
+
+def test_questions_for_tests_are_what_they_say():
+    seen = context_seen("one", "two", "three", again=True)
+    assert [(one.told, one.said) for one in seen.past] == [("one", (97, 2)), ("two", (97, 2))]
+    assert (seen.text, seen.observation.view, seen.again, seen.tokens) == ("three", "THREE", True, 12)

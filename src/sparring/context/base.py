@@ -85,8 +85,8 @@ def no_notes(strategy: Bound, environment: Any) -> ContextError:
     name = environment.name
     return ContextError(
         f"The {strategy} shows what a seat noted in earlier attempts, and {name} has no notes. "
-        "Write context: {name: full}, or play it in a trial: environments: [{name: trial, "
-        f"options: {{environment: {{name: {name}}}, reflect: true}}}}]."
+        "Write context: {name: full}, or play an environment such as {name: trial, options: "
+        "{environment: {name: rock_paper_scissors}, attempts: 3, reflect: true}}."
     )
 
 

@@ -10,6 +10,7 @@ from sparring.errors import ContextError, GameError, quoted
 from sparring.players.demonstrator import demonstrator
 from sparring.registry import Bound
 from sparring.rng import Stream
+from sparring.rollout.draft import Draft
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.rollout.spec import EpisodeSpec
 
@@ -35,12 +36,12 @@ def check_context(context: Bound, environments: Sequence[Any], renderer: Any) ->
     for environment in environments:
         if "notes" in context.needs and not getattr(environment, "notes", False):
             raise no_notes(context, environment)
-        for told in _told(context, environment, renderer):
-            _check_words(told, context, environment, renderer)
+        for draft in _drafts(context, environment, renderer):
+            _check_words(draft, context, environment, renderer)
 
 
-def _told(context: Bound, environment: Any, renderer: Any) -> list[str]:
-    """Return what seats are told in a random play, which ends where nothing random can be said."""
+def _drafts(context: Bound, environment: Any, renderer: Any) -> list[Draft]:
+    """Return the turns of a random play, which ends where nothing random can be said."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
         game=environment,
@@ -51,27 +52,31 @@ def _told(context: Bound, environment: Any, renderer: Any) -> list[str]:
         seats=(agent.name,) * environment.num_seats,
         trained=(False,) * environment.num_seats,
     )
-    told: list[str] = []
+    found: list[Draft] = []
     try:
         episode = EpisodeInPlay(spec, {agent.name: agent})
         for _ in range(MOMENTS):
             if episode.done:
                 break
             turns = episode.ask()
-            told += [draft.told for draft in episode.asked]
+            found += episode.asked
             episode.answer(agent.act(turns))
     except GameError:  # the play is at fault, which is counted where it is played
         pass
-    return told
+    return found
 
 
-def _check_words(told: str, context: Bound, environment: Any, renderer: Any) -> None:
-    """Raise ContextError if a renderer with a closed vocabulary does not know a word."""
+def _check_words(draft: Draft, context: Bound, environment: Any, renderer: Any) -> None:
+    """Raise ContextError if a renderer with a closed vocabulary does not know a word.
+
+    The environment's own words are its own matter.
+    """
     known = getattr(renderer, "words", None)
-    strange = [] if known is None else [word for word in told.split() if word not in known]
+    told = {*draft.observation.text.split(), *(known or draft.told.split())}
+    strange = [word for word in draft.told.split() if word not in told]
     if strange:
         raise ContextError(
-            f"The {context} shows {quoted(told)} in {environment.name}, and the embedded model's "
+            f"The {context} shows {quoted(draft.told)} in {environment.name}, and the tiny model's "
             f"vocabulary has no word {quoted(strange[0])}. Write context: {{name: full}}, or take "
             "a pretrained model and options: {style: full} (see docs/context.md)."
         )

@@ -14,7 +14,7 @@ from sparring.errors import ConfigError, UnknownNameError
 from sparring.types import FloatArray, IntArray, TurnTable
 
 NAMED = ("game", "role", "agent", "action", "view", "state_key")  # numbers, or names of any kind
-FLAGS = ("legal", "done", "cut", "judged")
+FLAGS = ("legal", "done", "cut", "judged", "memory")
 PER_TOKEN = ("token_value",)
 
 
@@ -43,7 +43,7 @@ def table_of_arrays(
         components: named parts of the reward, [N] each.
         columns: other columns of the turn table by name: ``role``, ``game``, ``agent``, ``action``,
             ``view`` and ``state_key`` as numbers or names; ``legal``, ``done``, ``cut`` and
-            ``judged`` as flags; ``logprob``, ``value`` and all else as numbers.
+            ``judged``, ``memory`` as flags; ``logprob``, ``value`` and all else as numbers.
 
     Raises:
         ConfigError: a column has another length, is no column of numbers, or rows of a trajectory

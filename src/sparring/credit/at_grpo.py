@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.credit.base import check
+from sparring.credit.base import check, turn_places
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns
 from sparring.ops.standardise import standardise
@@ -74,7 +74,7 @@ def at_grpo(
         if value == "reward"
         else discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     )
-    keys = (turns.group, turns.role, turns.turn_index)
+    keys = turn_places(turns)
     ids, count = group_ids(*keys, turns.game, turns.state_key) if same_state else group_ids(*keys)
     advantages = (
         standardise(values, ids, count, epsilon=epsilon)

@@ -185,6 +185,16 @@ def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
     return group_ids(turns.group, turns.role)
 
 
+def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
+    """Return (group, role, turn index) of every row as columns, [N] each.
+
+    Rows that are alike in all of them stand at one place of plays that share a start. A memory does
+    not stand where a decision does.
+    """
+    places = (turns.group, turns.role, turns.turn_index)
+    return places if turns.memory is None else (*places, turns.memory.astype(np.int64))
+
+
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
     """Return each trajectory's undiscounted return, and its first row."""
     return trajectory_sums(turns.reward, turns.trajectory), trajectory_starts(turns.trajectory)

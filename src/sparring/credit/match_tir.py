@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sparring.credit.base import check
+from sparring.credit.base import check, turn_places
 from sparring.credit.grpo import grpo
 from sparring.ops.groups import centre, group_ids
 from sparring.ops.returns import discounted_returns
@@ -60,7 +60,7 @@ def match_tir(
     check(turns, "match_tir")
     whole = grpo(turns, state, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    places, count = group_ids(turns.group, turns.role, turns.turn_index)
+    places, count = group_ids(*turn_places(turns))
     here = centre(returns, places, count)
     if divide_by_std:
         here = over_deviation(here, returns, places, count, epsilon=epsilon)

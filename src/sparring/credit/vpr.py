@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.credit.base import check, spread, start_groups
+from sparring.credit.base import check, spread, start_groups, turn_places
 from sparring.credit.components import component
 from sparring.errors import CreditError
 from sparring.ops.groups import centre, group_ids, leave_one_out_mean
@@ -133,7 +133,7 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
             )
         return group_ids(turns.state_group[rows])
     keys = {
-        "turn_index": (turns.group, turns.role, turns.turn_index),
+        "turn_index": turn_places(turns),
         "state": (turns.game, turns.role, turns.state_key),
         "role": (turns.game, turns.role),
         "none": (turns.game, turns.role),

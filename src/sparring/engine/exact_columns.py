@@ -53,7 +53,8 @@ class ExactColumns:
         """Return the columns, [N] each, of the policy renormalised over legal actions in every
         seat.
 
-        A reply that was no legal action is worth what its turn was paid. A seat that is asked again
+        A reply that was no legal action is worth what its turn was paid, and a memory what the
+        state is worth in which it is written. A seat that is asked again
         after an illegal reply stands in the same information state.
         """
         values = {}
@@ -68,9 +69,12 @@ class ExactColumns:
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
             book, own = self._books[episode.game], values[episode.game]
-            index = book.number[turn.seat, turn.state_key]
+            memory = turn.event == "memory"
+            index = book.number[turn.seat, turn.state_key.removesuffix("|memory" if memory else "")]
             scale = self._scales.get(episode.game, 1.0)
             state[row], default[row] = scale * own.state[index], scale * own.action[index].mean()
+            if memory:  # which leads to the same state, whatever is written
+                action[row] = default[row] = state[row]
             if turn.action is not None:
                 action[row] = (
                     scale

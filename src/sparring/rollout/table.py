@@ -48,7 +48,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
             ``state_group`` and ``committed``.
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
-    rows, logprobs, rewards, judged, cut = [], [], [], [], []
+    rows, logprobs, rewards, judged, cut, memory = [], [], [], [], [], []
     prompts, committed = [], []
     trajectory, previous = -1, (-1, -1, -1)
     for place, (episode, turn, played) in enumerate(_ordered(episodes, candidates)):
@@ -62,6 +62,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         committed.append(played)
         prompts.append((episode.episode_id, turn.seat, turn.turn_index))
         cut.append(episode.cut)
+        memory.append(turn.event == "memory")
         rows.append(
             (
                 episode.episode_id,
@@ -99,6 +100,7 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         logprob=np.array(logprobs, dtype=np.float64),
         components=_components(rewards),
         judged=np.array(judged) if any(judged) else None,
+        memory=np.array(memory) if any(memory) else None,
         state_group=_numbered(prompts) if candidates else None,
         committed=np.array(committed, dtype=bool) if candidates else None,
         done=ends,

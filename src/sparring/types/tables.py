@@ -53,6 +53,8 @@ class TurnTable:
     components: Mapping[str, FloatArray] = field(default_factory=dict)
     # whether the oracle gave a verdict on the turn; present if it did on any
     judged: BoolArray | None = None
+    # whether the turn is no decision but a memory that the seat wrote; present if any is
+    memory: BoolArray | None = None
     # equal exactly for the replies to one prompt, and whether the reply was played; both present in
     # tables of all candidates. What was not played is a trajectory of its own, after those of its
     # seat that were

@@ -60,7 +60,7 @@ def plural(name: str) -> str:
     """Return the plural of a slot's name."""
     if name == "curriculum":
         return "curricula"
-    return f"{name}es" if name.endswith("s") else f"{name}s"
+    return f"{name}es" if name.endswith("s") else f"{name.removesuffix('y')}ies" if name.endswith("egy") else f"{name}s"
 
 
 @cache

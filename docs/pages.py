@@ -31,6 +31,7 @@ EQUATION = "    "  # how a line begins that is an equation of its own
 AS_WRITTEN = ("Mathematics", "Verified by", "Metrics", "Raises")  # sections that do not begin with a capital
 SLOT_OF = {
     "renderer": "render",
+    "context": "context",
     "sampler": "samplers",
     "matchmaker": "league.matchmakers",
     "curriculum": "selection.curricula",

@@ -11,6 +11,7 @@ NAMES = {
     "reward": "short_replies",
     "estimator": "per_role",
     "matchmaker": "newest_past",
+    "context": "newest_words",
     "environment": "heap",
 }
 

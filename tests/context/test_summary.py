@@ -111,6 +111,13 @@ def test_the_public_check_passes(options):
     check_context(summary, **options)
 
 
+@pytest.mark.parametrize("wrong", [{"every": 0}, {"tokens": 0}, {"tokens": 2 * 10**6}, {"opening": 3}, {"request": 4}, {"words": 3}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        bind("context", "summary", wrong)
+    assert bind("context", "summary", {"every": None, "tokens": 7}).options["every"] is None
+
+
 def test_without_a_reason_to_ask_it_is_refused():
     with pytest.raises(ConfigError, match="never ask for a memory; write every: 4"):
         summary(context_seen("x"), every=None)

@@ -95,6 +95,7 @@ PLACES = {
     "league.keeping": "league.keeping",
     "rollout.plan": "rollout.plans",
     "renderer": "render",
+    "context": "context",
     "sampler": "samplers",
     "environments.0.oracle": "oracles",
     "evaluation.opponents": "players",

@@ -12,7 +12,9 @@ from sparring.scaffold import write_package
 
 
 def new(
-    kind: Annotated[str, typer.Argument(help="environment, reward, estimator or matchmaker.")],
+    kind: Annotated[
+        str, typer.Argument(help="environment, reward, estimator, matchmaker or context.")
+    ],
     name: Annotated[
         str,
         typer.Argument(

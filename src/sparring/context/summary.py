@@ -20,8 +20,8 @@ REQUEST = (
 def summary(
     seen: Seen,
     *,
-    every: Annotated[int, Field(ge=1, le=10_000)] | None = 4,
-    tokens: Annotated[int, Field(ge=1, le=10**9)] | None = None,
+    every: Annotated[int | None, Field(ge=1, le=10_000)] = 4,
+    tokens: Annotated[int | None, Field(ge=1, le=10**6)] = None,
     opening: bool = True,
     request: str = "",
 ) -> Shown | Rewrite:
@@ -54,8 +54,8 @@ def summary(
     Args:
         every: own turns after which a memory is written, 1 to 10,000. Default 4. null: never for
             that reason.
-        tokens: length of the conversation from which on a memory is written. null (default): never
-            for that reason. One of both must be given.
+        tokens: length of the conversation from which on a memory is written, 1 to 1,000,000. null
+            (default): never for that reason. One of both must be given.
         opening: true (default): the seat's first exchange always stays before the memory, as it
             tells the rules and the role. false: the memory alone.
         request: how the memory is asked for. Empty (default): "remember" in brief style, else two

@@ -22,6 +22,7 @@ KINDS = {  # kind -> slot
     "reward": "rewards",
     "estimator": "credit",
     "matchmaker": "league.matchmakers",
+    "context": "context",
 }
 USED = (
     "replace",

@@ -28,6 +28,7 @@ from sparring.oracles.judge import judge_episodes
 from sparring.players.base import Reply
 from sparring.registry import bind
 from sparring.rewards.base import WeightedReward, apply_rewards, opinions
+from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import play
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
@@ -58,10 +59,10 @@ def test_by_hand_a_memory_after_two_turns():
     assert found == [
         (0, None, (0, x, 1)),
         (0, None, (0, x, 1, *a, y, 1)),
-        (0, "y", (0, x, 1, *a, y, 1, *b, r, 1)),  # what is told now waits
+        (0, "x y", (0, x, 1, *a, y, 1, *b, r, 1)),  # what is told now waits
         (1, None, (0, x, 1, *a, r, 1, *m, z, 1)),  # the opening, the memory, and what is told now
         (1, None, (0, x, 1, *a, r, 1, *m, z, 1, *c, w, 1)),
-        (1, "w", (0, x, 1, *a, r, 1, *m, z, 1, *c, w, 1, *d, r, 1)),
+        (1, "M z w", (0, x, 1, *a, r, 1, *m, z, 1, *c, w, 1, *d, r, 1)),
         (2, None, (0, x, 1, *a, r, 1, *n, v, 1)),
     ]
 
@@ -149,11 +150,21 @@ def test_a_memory_is_a_turn_that_moves_no_play(played):
                 after = episode.turns[number + 1]
                 assert (turn.action, turn.legal_actions, turn.told) == (None, (), "remember")
                 assert (turn.state_key, turn.view) == (f"{after.state_key}|memory", f"{after.view}|memory")
+                assert "goal" in after.told  # the position, whatever is told of the reply before
                 assert after.event != "memory" and after.conversation == turn.conversation + 1
                 written = turn.segments[-1].ids if turn.truncated else ()
                 memory = next(part.ids for part in turn.segments if part.kind == "sampled") + written
                 assert made.text(memory) in made.text(after.segments[0].ids)
                 assert turn.rewards == {"game": 0.0}
+
+
+def test_a_word_about_an_illegal_reply_is_told_once_after_the_memory_too(played):
+    _, episodes = played
+    for episode in episodes:
+        for before, after in pairwise(episode.decisions):
+            assert after.told.startswith("agent") == (before.event == "ok")
+    events = {(one.event, other.event) for episode in episodes for one, other in pairwise(episode.turns)}
+    assert ("illegal", "memory") in events or ("unparsable", "memory") in events
 
 
 def test_memories_come_after_every_two_decisions(played):
@@ -222,6 +233,21 @@ def test_a_play_that_is_taken_over_goes_on_alike(played):
         spec = replace(made.specs(1)[0], prefix=episode.turns[:place], redealt=False)
         (again,) = play([spec], {"learner": made.agent}, retries=0)
         assert again == episode
+
+
+def test_a_memory_is_written_once_where_decisions_have_candidates(played):
+    """With reply 0 committed the play is that of a run without candidates, memories and prompts included."""
+    made, episodes = played
+    rule = Candidates(count=3, grade=lambda asked: [[0.0] * len(episode.turns) for episode in asked], commit="random")
+    found = play(made.specs(8), {"learner": made.agent}, candidates=rule)
+    for one, other in zip(found, episodes, strict=True):
+        assert [len(turn.candidates) for turn in one.turns] == [0 if turn.event == "memory" else 2 for turn in one.turns]
+        assert [(turn.reply, turn.told, turn.event) for turn in one.turns] == [(turn.reply, turn.told, turn.event) for turn in other.turns]
+        for turn in one.turns:
+            for beside in turn.candidates:
+                assert beside.conversation != turn.conversation and beside.event != "memory"
+    data = pack(found, candidates=True)
+    assert len(data.ask) == sum(1 + len(turn.candidates) for episode in found for turn in episode.turns)
 
 
 def test_playouts_go_on_after_memories_too(played):

@@ -38,6 +38,7 @@ class Exchange(NamedTuple):
     said: tuple[int, ...]  # as sampled; empty where the conversation was too long to be sent
     closing: tuple[int, ...]  # the scaffold that closes a reply which does not close itself
     observation: Observation  # of the turn
+    reply: str = ""  # as text
     memory: bool = False  # whether the reply is a memory that the strategy asked for
 
 

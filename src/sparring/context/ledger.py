@@ -147,7 +147,12 @@ class Ledger:
         closing: tuple[int, ...] = self.renderer.close(reply.truncated)
         segments = self._said(reply, closing)
         exchange = Exchange(
-            self.told, reply.ids, closing, self._observation, self.wanted is not None
+            told=self.told,
+            said=reply.ids,
+            closing=closing,
+            observation=self._observation,
+            reply=reply.text,
+            memory=self.wanted is not None,
         )
         self._past += (exchange,)
         self._shown += (exchange,)

@@ -75,5 +75,6 @@ def summary(
     full = tokens is not None and seen.tokens >= tokens
     due = full or (every is not None and turns >= every)
     if turns and due and not seen.again:
-        return Rewrite(request or (BRIEF if seen.brief else REQUEST), since[-1].told)
+        example = " ".join(one.reply if one.memory else one.told for one in since)
+        return Rewrite(request or (BRIEF if seen.brief else REQUEST), example)
     return Shown(shown, seen.text)

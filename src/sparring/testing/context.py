@@ -151,7 +151,7 @@ def context_seen(*told: str, **changes: Any) -> Seen:
         changes: of the record, such as ``again=True``.
     """
     said = (ord("a"), END)
-    past = tuple(Exchange(text, said, (), _observation(text)) for text in told[:-1])
+    past = tuple(Exchange(text, said, (), _observation(text), "a") for text in told[:-1])
     tokens = sum(len(text) + 1 + len(said) for text in told[:-1])
     return Seen(_observation(told[-1]), told[-1], past, tokens)._replace(**changes)
 

@@ -62,6 +62,16 @@ def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
         assert tuple(ids) == tuple(engine.renderer.initial(state.observe(0).text))
 
 
+def test_the_card_says_what_was_seen_of_the_past(tmp_path):
+    config = {"environments": [{"name": "sokoban"}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
+    engine = LocalEngine(resolve(config))
+    export(engine, tmp_path, step=3)
+    text = (tmp_path / CARD).read_text()
+    assert "what Sparring's `context: {name: markov}` shows" in text and "in the same way" not in text
+    state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
+    assert first_prompt(engine, engine.environments[0][0]) == f"<begin> {state.observe(0).view} <ask>"
+
+
 def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):
     export(tiny, tmp_path / "model", step=3)
     monkeypatch.chdir(tmp_path)

@@ -118,8 +118,10 @@ def mended(game):
 class Prompts:
     """An engine of which the first prompt is asked."""
 
+    context = None
+
     class renderer:
-        initial = staticmethod(lambda text: text)
+        initial = staticmethod(tuple)
 
     class model:
         class tokenizer:

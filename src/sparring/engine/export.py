@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
+from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
@@ -90,8 +91,8 @@ def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
         f"# {config.name}, step {step}",
         f"{config.summary}\n\nTrained by play with Sparring: {_made(config)}.",
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
-        f"one legal action, then {_stops(engine)}. What the seat is told next is written after it "
-        "in the same way. Other prompts were not trained on.",
+        f"one legal action, then {_stops(engine)}. {_later(config)} Other prompts were not trained "
+        "on.",
         *(f"{name}, the first seat:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
@@ -110,12 +111,23 @@ def first_prompt(engine: LocalEngine, game: Game) -> str:
     """
     with Asking(game):
         state = game.reset(Stream.from_seed(0).child("card"))
-        told = state.observe(state.due()[0]).text
-    ids = engine.renderer.initial(told)
+        seen = state.observe(state.due()[0])
+    ledger = Ledger(engine.renderer, engine.context, game)
+    ledger.ask(seen.text, seen)
     text: str = engine.model.tokenizer.decode(
-        list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        list(ledger.ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
     return text
+
+
+def _later(config: RunConfig) -> str:
+    """Return how a conversation goes on, in a sentence."""
+    chosen = config.context
+    if chosen.name == "full":
+        return "What the seat is told next is written after it in the same way."
+    options = "".join(f", {name}: {value}" for name, value in chosen.options.items())
+    shown = f"`context: {{name: {chosen.name}{options}}}`"
+    return f"At later turns it saw of its past what Sparring's {shown} shows."
 
 
 def _made(config: RunConfig) -> str:

@@ -29,7 +29,7 @@ from sparring.players.base import Reply
 from sparring.registry import bind
 from sparring.rewards.base import WeightedReward, apply_rewards, opinions
 from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import play
+from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.replay import replay
 from sparring.rollout.store import from_bytes, to_bytes
@@ -255,7 +255,7 @@ def test_playouts_go_on_after_memories_too(played):
     found = with_playouts(
         episodes[:2],
         {"sokoban": made.game},
-        lambda specs, counts: play(specs, {"learner": made.agent}, counts=counts),
+        lambda specs: rollout(specs, {"learner": made.agent}),
         count=2,
         stream=made.specs(1)[0].stream,
     )

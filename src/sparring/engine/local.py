@@ -13,13 +13,6 @@ from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.build import build_model
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.packing import (
-    UNREADABLE,
-    load_optimizer,
-    load_weights,
-    save_optimizer,
-    save_weights,
-)
 from sparring.engine.source import EngineSource
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
@@ -30,7 +23,15 @@ from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
 from sparring.learn.pack import pack
 from sparring.learn.process import ProcessLearner
+from sparring.learn.snapshots import Snapshot, planned
 from sparring.learn.targets import WeightedLoss
+from sparring.learn.weights import (
+    UNREADABLE,
+    load_optimizer,
+    load_weights,
+    save_optimizer,
+    save_weights,
+)
 from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent
 from sparring.players.demonstrator import demonstrator
@@ -43,7 +44,7 @@ from sparring.rollout.play import Judge, Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.system.files import link_or_copy, parse_json, write_synced
+from sparring.system.files import parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, SamplingParams
 
 
@@ -80,14 +81,13 @@ class LocalEngine:
             top_p=section.top_p,
             top_k=section.top_k,
         )
-        reference = "reference" in asks(credit) or "reference_logprobs" in asked
         self.replies = legal_replies(asked, self.renderer)
         self.learner = Learner(
             self.model,
             config.learner,
             losses,
             temperature=section.temperature,
-            with_reference=reference,
+            with_reference=planned(config)["reference"] > 0,
             value_at=fitted_at(self.columns),
         )
         self.process = (
@@ -102,7 +102,7 @@ class LocalEngine:
             str(LEARNER): self._sit(LEARNER, self.model),
             str(DEMONSTRATOR): demonstrator(renderer=self.renderer),
         }
-        self._past: dict[PlayerRef, LanguageModel] = {}
+        self._past: dict[PlayerRef, Snapshot] = {}
 
     def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         """Return an agent that plays with this model."""
@@ -212,16 +212,16 @@ class LocalEngine:
 
     def take_member(self, member: PlayerRef) -> None:
         """Add a copy of the learner to the league, as this snapshot."""
-        self._add_member(member, self.model.clone())
+        self._add_member(member, Snapshot.of(self.model, "past"))
 
     def drop_member(self, member: PlayerRef) -> None:
         """Let a snapshot leave the league."""
         del self._past[member], self.agents[str(member)]
 
-    def _add_member(self, member: PlayerRef, model: LanguageModel) -> None:
+    def _add_member(self, member: PlayerRef, copied: Snapshot) -> None:
         """Seat a snapshot."""
-        self._past[member] = model
-        self.agents[str(member)] = self._sit(member, model)
+        self._past[member] = copied
+        self.agents[str(member)] = self._sit(member, copied.model)
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).
@@ -239,15 +239,14 @@ class LocalEngine:
         save_weights(self.model, folder / "model.safetensors")
         save_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
         if self.learner.average is not None:
-            save_weights(self.learner.average, folder / "average.safetensors")
+            self.learner.average.save(folder / "average.safetensors")
         if self.process is not None:
-            save_weights(self.process.model, folder / "process.safetensors")
+            self.process.snapshot.save(folder / "process.safetensors")
             save_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
-        for member, model in self._past.items():
-            target = folder / f"{member}.safetensors"
-            if earlier is None or not link_or_copy(earlier / target.name, target):
-                save_weights(model, target)
-        versions = {str(member): model.version for member, model in self._past.items()}
+        for member, copied in self._past.items():
+            name = f"{member}.safetensors"
+            copied.save(folder / name, earlier / name if earlier is not None else None)
+        versions = {str(member): copied.model.version for member, copied in self._past.items()}
         meta: dict[str, Any] = {"version": self.model.version, "members": versions}
         if self.model.frozen_digest:
             meta["base"] = self.model.frozen_digest
@@ -272,10 +271,10 @@ class LocalEngine:
                 )
             load_weights(self.model, folder / "model.safetensors", meta["version"])
             if self.learner.average is not None:
-                load_weights(self.learner.average, folder / "average.safetensors", meta["version"])
+                self.learner.average.restore(folder / "average.safetensors", meta["version"])
             load_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
             if self.process is not None:
-                load_weights(self.process.model, folder / "process.safetensors", meta["version"])
+                self.process.snapshot.restore(folder / "process.safetensors", meta["version"])
                 load_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
             for member in self.members:
                 self.drop_member(member)
@@ -286,8 +285,8 @@ class LocalEngine:
                         f"The checkpoint {folder} names a snapshot {name!r}; its names look "
                         "like past-000040."
                     )
-                self._add_member(member, self.model.clone())
-                load_weights(self._past[member], folder / f"{member}.safetensors", version)
+                self._add_member(member, Snapshot.of(self.model, "past"))
+                self._past[member].restore(folder / f"{member}.safetensors", version)
         except SparringError:
             raise
         except UNREADABLE as error:

@@ -13,6 +13,7 @@ from sparring.config import RunConfig
 from sparring.environments.catalogue import configured_game
 from sparring.environments.own import words_of
 from sparring.errors import ConfigError, SparringError
+from sparring.learn.snapshots import planned_copies
 from sparring.models.memory import (
     GIB,
     PROGRAM,
@@ -30,7 +31,6 @@ TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.cont
 TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
-PROCESS_COPIES = 4  # the reward model's trained weights, their gradient, and AdamW's two moments
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -261,18 +261,7 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights,
     activations left out.
     """
-    chosen = config.model
-    credit, needs = (
-        config.credit.bind("credit"),
-        frozenset().union(*(loss.bind("losses").needs for loss in config.losses)),
-    )
-    reference = "reference" in asks(credit) or "reference_logprobs" in needs
-    copies = (
-        (config.learner.average > 0)
-        + reference
-        + (config.league.keep if config.league.every else 0)
-    )
-    copies += PROCESS_COPIES * ("process" in asks(credit))
+    chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
     return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)

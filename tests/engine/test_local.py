@@ -93,9 +93,9 @@ def test_weights_of_another_model_are_refused(tmp_path):
 
 def test_past_selves_stay_what_they_were():
     engine = trained(rounds=1)
-    member = {name: tensor.clone() for name, tensor in engine._past[snapshot(1)].model.tensors().items()}
+    member = {name: tensor.clone() for name, tensor in engine.policies["main"].past[1].model.tensors().items()}
     play_round(engine.config, engine, Methods.of(engine.config), RunState(step=1))
-    assert all(torch.equal(tensor, member[name]) for name, tensor in engine._past[snapshot(1)].model.tensors().items())
+    assert all(torch.equal(tensor, member[name]) for name, tensor in engine.policies["main"].past[1].model.tensors().items())
     assert any(not torch.equal(tensor, member[name]) for name, tensor in engine.model.tensors().items())
 
 

@@ -75,7 +75,7 @@ def test_the_plan_counts_what_the_engine_holds():
     run = LocalEngine(config)
     for step in (1, 2):
         run.take_member(snapshot(step))
-    held = [*run._past.values(), *run.learner.snapshots, run.process.snapshot]
+    held = run.policies["main"].snapshots
     assert {s.purpose for s in held} == set(COPIES) == set(planned(config))
     trained = sum(p.numel() * 4 for p in run.model.parameters())
     assert sum(s.num_bytes for s in held) == planned_copies(config) * trained == (2 + 1 + 1 + 4) * trained

@@ -124,7 +124,7 @@ def train(
                     **timing,
                     "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],
                 }
-            if outcome.learned is not None:
+            if outcome.learned:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
             writer.write(step, metrics, timing)

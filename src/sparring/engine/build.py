@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.config import RunConfig
-from sparring.engine.plan import TINY, TINY_CONTEXT, find_device, memory_to_train, tiny_parameters
+from sparring.engine.plan import TINY, TINY_CONTEXT, memory_to_train, tiny_parameters
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel, load_language_model
-from sparring.models.memory import available_bytes, refuse_beyond
+from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.refs import MAIN
 from sparring.registry import asks

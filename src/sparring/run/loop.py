@@ -104,7 +104,8 @@ def train(
     for record in (writer, store, credit):
         record.truncate_after(state.step)
     latest: dict[str, float] = writer.latest()
-    monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
+    lines = writer.lines()
+    monitor, halt = HealthMonitor(config.health, config.steps, lines, config.policies), ""
     try:
         if state.step == 0:
             warm_up(config, engine)

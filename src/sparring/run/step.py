@@ -27,9 +27,8 @@ Metrics:
     retried_games           games that failed and began anew
     dropped_groups          groups given up because a game failed beyond its retries
     credit/...              figures of the advantage estimator, such as its baselines
-    POLICY/...              where a run has several policies: what one of them learned from, and
-                            how, each of these as above: all that follow refills here, and the
-                            learner's, but for retried and dropped
+Where a run has several policies, what one of them learns from and how it is updated stands below
+its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
 Timing, in timing.jsonl:
     seconds/play            playing the games, judging and shaping them
     seconds/oracle          judging alone, where a game has an oracle

@@ -164,11 +164,13 @@ class Policy:
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights once; see ``Learner.update``.
+        """Update the weights once; see ``Learner.update``. Without a turn nothing changes.
 
         Raises:
             ModelError: nobody has said anything, as all conversations outgrew the model.
         """
+        if not len(batch.turns.reward):
+            return {}  # its seats were never due: others ended the plays before
         if not len(batch.pack.turn_of):
             raise ModelError(
                 f"No conversation of this step fits into the context of {self.model.context} "

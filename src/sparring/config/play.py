@@ -62,7 +62,7 @@ class EnvironmentConfig(Strict):
     roles: dict[str, str] = Field(
         default_factory=dict,
         exclude_if=not_,
-        description="policy of each role of this game, before those of the run's ``roles``",
+        description="policy of each role of this game, before what the run says",
     )
 
     @property

@@ -19,7 +19,7 @@ RoleName = Annotated[str, Field(min_length=1)]
 
 
 class PolicyConfig(Strict):
-    """One of several policies. What it leaves out is as the run has it, key by key."""
+    """One of several, as docs/policies.md tells; what it leaves out, key by key, the run says."""
 
     frozen: bool = Field(
         False, description="whether it plays as it began, or as its model folder has it, for ever"

@@ -111,7 +111,7 @@ class RunConfig(Strict):
     learner: LearnerConfig = LearnerConfig()
     process: ProcessConfig = ProcessConfig()
     policies: dict[PolicyName, PolicyConfig] = Field(
-        default_factory=dict, exclude_if=not_, description="several by name; none: one, ``main``"
+        default_factory=dict, exclude_if=not_, description="several by name; none: one, main"
     )
     roles: dict[str, str] = Field(
         default_factory=dict, exclude_if=not_, description="policy of each role, if several"

@@ -266,7 +266,7 @@ def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
     run = engine(TWO)
     with pytest.raises(ConfigError, match="The run has the policies leader, helper; say which one is to be written: --policy leader"):
         export(run, tmp_path / "x", step=1)
-    with pytest.raises(UnknownNameError, match="policy of this run 'helpr'. Did you mean 'helper'"):
+    with pytest.raises(UnknownNameError, match=r"policy of this run 'helpr'. Did you mean 'helper'"):
         export(run, tmp_path / "x", step=1, policy="helpr")
     for name, words in (("leader", "signalling sender"), ("helper", "signalling receiver")):
         export(run, tmp_path / name, step=1, policy=name)

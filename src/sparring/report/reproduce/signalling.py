@@ -24,8 +24,8 @@ def verdict(found: dict[str, dict[str, float]], seeds: list[str], best: float) -
     ahead = sum(all(own[seed] < both[seed] for own in alone) for seed in seeds)
     near = sum(both[seed] >= SHARE * best for seed in seeds)
     return (
-        f"Both are ahead of either alone in {ahead} of {len(seeds)} seeds, and reach {SHARE:.0%} of "
-        f"the best value, {best:.3g}, in {near}."
+        f"Both are ahead of either alone in {ahead} of {len(seeds)} seeds, and reach {SHARE:.0%} "
+        f"of the best value, {best:.3g}, in {near}."
     )
 
 

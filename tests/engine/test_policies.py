@@ -369,3 +369,59 @@ def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on(
     moved = weights(run.policies["helper"]).clone()
     assert run.learn(batch, credit, step=0, progress=0.0) == {} and torch.equal(weights(run.policies["helper"]), moved)
     assert len(before) == len(moved)
+
+
+# -- adapters over one base
+
+
+def chat(folder, **policies):
+    return engine(
+        {
+            "environments": [{"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}],
+            "threads": 1,
+            "rollout": {"games_per_step": 4, "max_new_tokens": 4},
+            "renderer": {"name": "chat"},
+            "model": {"name": str(folder), "lora": {"rank": 2}},
+            "learner": {"learning_rate": 0.05},
+            "policies": policies,
+            "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
+        }
+    )
+
+
+def addresses(policy, *, trained):
+    return {p.data_ptr() for p in policy.model.network.parameters() if p.requires_grad == trained}
+
+
+@pytest.mark.parametrize("other", [{"model": {"lora": {"rank": 4}}}, {"frozen": True}, {"frozen": True, "model": {"lora": None}}])
+def test_a_base_that_nobody_trains_is_in_memory_once(chat_folder, other):
+    run = chat(chat_folder, leader={}, helper=other)
+    leader, helper = run.policies["leader"], run.policies["helper"]
+    base = addresses(leader, trained=False)
+    assert base and base <= addresses(helper, trained=False)
+    assert not addresses(leader, trained=True) & addresses(helper, trained=True)
+    assert len(addresses(helper, trained=True)) == (0 if helper.frozen else len(addresses(leader, trained=True)))
+    before = {name: [p.clone() for p in policy.model.network.parameters()] for name, policy in run.policies.items()}
+    rounds(run)
+    for name, policy in run.policies.items():
+        for old, new in zip(before[name], policy.model.network.parameters(), strict=True):
+            assert new.requires_grad or torch.equal(old, new)
+    assert any(not torch.equal(old, new) for old, new in zip(before["leader"], leader.model.network.parameters(), strict=True))
+
+
+def test_a_model_that_is_trained_whole_shares_nothing(chat_folder):
+    run = chat(chat_folder, leader={}, helper={"model": {"lora": None}})
+    every = [addresses(policy, trained=True) | addresses(policy, trained=False) for policy in run.policies.values()]
+    assert not every[0] & every[1]
+
+
+def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
+    """The reduction: of a seed, the policy ``main`` scores actions as it does in a run that has it alone."""
+    alone, beside = chat(chat_folder, main={}, helper={"frozen": True}), chat(chat_folder, main={}, helper={})
+    states = enumerate_info_states(alone.environments[0][0])
+    for run in (alone, beside):
+        assert addresses(run.policies["main"], trained=False)
+    rows = [[row for q, row in zip(states.queries, run.agent(PUBLISHED).action_logprobs(states.queries), strict=True) if q.seat == 0] for run in (alone, beside)]
+    assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
+    models = [run.policies["main"].model.tensors() for run in (alone, beside)]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

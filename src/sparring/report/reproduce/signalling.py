@@ -29,5 +29,5 @@ def verdict(found: dict[str, dict[str, float]], seeds: list[str], best: float) -
     )
 
 
-MADE: dict[str, Maker] = {"signalling": teams}
+MADE: dict[str, Maker] = {"signalling": teams, "signalling source": Results.source}
 SHOWN = {"By seed": teams}

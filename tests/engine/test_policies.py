@@ -301,6 +301,10 @@ def test_the_plan_counts_every_model():
     assert models["helper"]["parameters"] == alone["model"]["parameters"] < models["leader"]["parameters"]
     assert plan["model"]["parameters"] == sum(own["parameters"] for own in models.values())
     assert plan["policies"]["helper"]["credit"] == "rae"
+    each = [describe(config)["model"]["memory_parts_gib"] for config in resolve(TWO).by_policy.values()]
+    most = max(part["activations_and_logits"] for part in each)
+    assert plan["model"]["memory_parts_gib"]["activations_and_logits"] == most > 0  # one is updated after the other
+    assert plan["model"]["memory_parts_gib"]["program"] == each[0]["program"]
     parts = describe(resolve(FROZEN))["model"]
     assert parts["policies"]["helper"]["frozen"] and "needs" in parts
 

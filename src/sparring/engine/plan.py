@@ -125,7 +125,11 @@ def _model(config: RunConfig) -> dict[str, Any]:
 def _together(
     config: RunConfig, found: Mapping[str, tuple[dict[str, Any], dict[str, int] | None]]
 ) -> tuple[dict[str, Any], dict[str, int] | None]:
-    """Return the plan of several models and the memory of all; a shared base counts once."""
+    """Return the plan of several models and the memory of all.
+
+    A shared base counts once. They are updated one after the other, so that activations are those
+    of the largest.
+    """
     plan: dict[str, Any] = {"policies": {name: own for name, (own, _) in found.items()}}
     if any(parts is None for _, parts in found.values()):
         return {**plan, "needs": "unknown: a model is not on this machine"}, None
@@ -136,7 +140,8 @@ def _together(
         base = (model.name, model.dtype, model.device)
         shared = model.name != TINY and (model.lora is not None or config.is_frozen(name))
         for part, value in (parts or {}).items():
-            once = part == "program" or (part == "weights" and shared and base in bases)
+            once = part in ("program", "activations_and_logits")
+            once = once or (part == "weights" and shared and base in bases)
             total[part] = max(total.get(part, 0), value) if once else total.get(part, 0) + value
         bases |= {base} if shared else set()
     return plan, total

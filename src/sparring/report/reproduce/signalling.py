@@ -10,9 +10,10 @@ SHARE = 0.9  # of the best value, that a team of two trained policies should rea
 def teams(results: Results) -> str:
     """Return the value of each team by seed, and what that says."""
     found = {row["trained"]: row["values"]["value"] for row in results.rows()}
-    best = values(results.rows()[0], "best value")[0]
+    best = max(values(results.rows()[0], "best value"))
     seeds = sorted(next(iter(found.values())), key=int)
     lines = [(name, *(f"{own[seed]:.3f}" for seed in seeds)) for name, own in found.items()]
+    lines.append(("the best team", *(f"{best:.3f}" for _ in seeds)))
     table = markdown(("trained", *(f"seed {seed}" for seed in seeds)), lines)
     return f"{table}\n\n{verdict(found, seeds, best)}"
 

@@ -216,7 +216,7 @@ def field_type(name: str, field: FieldInfo) -> str:
             return f"map from names to {kind}s"
         return {"loss": "list of losses"}.get(kind, f"list of {kind}s") if typing.get_origin(field.annotation) is list else kind
     if inner is not None:
-        return "list of sections" if typing.get_origin(field.annotation) is list else "section"
+        return {list: "list of sections", dict: "map from names to sections"}.get(typing.get_origin(field.annotation), "section")
     limits = [f"{BOUNDS[type(item)]} {bound(item)}" for item in field.metadata if type(item) in BOUNDS]
     return ", ".join([type_text(field.annotation), *limits])
 
@@ -258,7 +258,7 @@ def config_page() -> str:
         lines += [f"## {name or 'top level'}", "", (inspect.getdoc(section) or "").split("\n")[0], ""]
         lines += [*config_table(section), ""]
         for key, field in section.model_fields.items():
-            inner = section_of(field)
+            inner = None if name == "policies" and key in RunConfig.model_fields else section_of(field)  # as the run's own
             if inner is not None and (not issubclass(inner, PluginConfig) or inner.model_fields.keys() - PluginConfig.model_fields.keys()):
                 pending.append((f"{name}.{key}".lstrip("."), inner))
     return "\n".join(lines).rstrip() + "\n"

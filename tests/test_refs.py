@@ -12,6 +12,7 @@ from sparring.refs import (
     LEARNER,
     NAMED,
     PUBLISHED,
+    SINGLE,
     PlayerRef,
     bot,
     ref,
@@ -25,6 +26,12 @@ TEXTS = {
     "demonstrator": DEMONSTRATOR,
     "past-000100": PlayerRef("snapshot", step=100),
     "past-1234567": PlayerRef("snapshot", step=1_234_567),
+    "learner-leader": PlayerRef("learner", "leader"),
+    "policy-leader": PlayerRef("policy", "leader"),
+    "demonstrator-leader": PlayerRef("demonstrator", "leader"),
+    "past-leader-000100": PlayerRef("snapshot", "leader", 100),
+    "past-a-000001-000100": PlayerRef("snapshot", "a-000001", 100),
+    "past-leader-12": PlayerRef("named", "past-leader-12"),  # no snapshot is called so
     "bot-random": PlayerRef("bot", "random"),
     "bot-bot-x": PlayerRef("bot", "bot-x"),
     "bot-past-000100": PlayerRef("bot", "past-000100"),
@@ -46,7 +53,8 @@ def test_a_text_means_one_player_and_the_player_has_that_text(text, player):
 
 PLAYERS = st.one_of(
     st.sampled_from((LEARNER, PUBLISHED, DEMONSTRATOR)),
-    st.builds(snapshot, st.integers(0, 10**18 - 1)),
+    st.builds(snapshot, st.integers(0, 10**18 - 1), st.text(min_size=1)),
+    st.builds(PlayerRef, st.sampled_from(SINGLE), st.text()),
     st.builds(PlayerRef, st.sampled_from(NAMED), st.text(min_size=1)),
     st.builds(ref, st.text(min_size=1)),
 )
@@ -67,7 +75,8 @@ def test_different_players_have_different_texts(first, second):
     ("parts", "said"),
     [
         (("king",), "Unknown kind of player 'king'"),
-        (("learner", "x"), "give it no name"),
+        (("learner", 3), "give it a policy's name, or none"),
+        (("learner", "main"), "the policy 'main' has no name in a reference"),
         (("bot",), "give it a name"),
         (("bot", 3), "name=3 does not fit"),
         (("named", ""), "give it a name"),
@@ -75,7 +84,7 @@ def test_different_players_have_different_texts(first, second):
         (("snapshot", "", -1), "step=-1 does not fit"),
         (("snapshot", "", True), "step=True does not fit"),
         (("snapshot", "", 10**18), "give it the step"),
-        (("snapshot", "x", 1), "give it no name"),
+        (("snapshot", "main", 1), "leave name='main' out"),
         (("learner", "", 1), "give it no step"),
         (("named", "learner"), "is the name of another kind of player"),
         (("named", "past-000100"), r"write ref\('past-000100'\)"),
@@ -98,6 +107,12 @@ def test_what_is_no_json_of_a_reference_is_refused(value):
 def test_what_is_no_player_is_refused(value):
     with pytest.raises(ConfigError, match="is no player"):
         ref(value)
+
+
+def test_a_player_of_the_run_is_told_apart_by_its_policy():
+    assert LEARNER.of("leader") == PlayerRef("learner", "leader") and LEARNER.of("leader").of("main") == LEARNER
+    assert snapshot(3, "leader") == snapshot(3).of("leader") != snapshot(3) == snapshot(3, "main")
+    assert bot("random").of("leader") == bot("random")
 
 
 def test_seats_are_a_list_of_players():

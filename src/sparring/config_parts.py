@@ -8,6 +8,7 @@ hours or gigabytes.
 
 from __future__ import annotations
 
+import copy
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any
@@ -61,6 +62,23 @@ class Strict(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``changes`` laid over it.
+
+    Mappings merge, everything else is replaced.
+    """
+    result = dict(copy.deepcopy(dict(base)))
+    for key, value in changes.items():
+        both = (
+            isinstance(value, Mapping)
+            and isinstance(result.get(key), Mapping)
+            and "name" not in value
+            and "schedule" not in value
+        )
+        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
+    return result
 
 
 def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sparring import spelling
 from sparring.config import RunConfig
+from sparring.config_parts import merge
 from sparring.errors import ConfigError, UnknownNameError, nearest, quoted
 from sparring.yaml_text import MAX_DEPTH, dump_yaml, parse_value, parse_yaml, read_text
 
@@ -118,23 +119,6 @@ def _no_file(name: str) -> ConfigError:
 def _is_part(path: Path) -> bool:
     """Return whether a path is a file in the folder of recipes."""
     return os.path.isfile(path) and path.resolve().is_relative_to(FOLDER.resolve())
-
-
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` laid over it.
-
-    Mappings merge, everything else is replaced.
-    """
-    result = dict(copy.deepcopy(dict(base)))
-    for key, value in changes.items():
-        both = (
-            isinstance(value, Mapping)
-            and isinstance(result.get(key), Mapping)
-            and "name" not in value
-            and "schedule" not in value
-        )
-        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
-    return result
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

@@ -7,6 +7,9 @@ stands in metrics, records and pages:
     policy              the policy as it is published: averaged weights, where a run has them
     demonstrator        random legal play, which the warm-up imitates
     past-000100         the snapshot taken at step 100
+    learner-NAME, policy-NAME, demonstrator-NAME, past-NAME-000100
+                        the same of the policy NAME, where a run has several; those without a name
+                        are the policy ``main``, or in each seat the policy of the seat's role
     bot-NAME            a bot of the run's ``bots``, or the player plug-in NAME
     solver-NAME, person-NAME, endpoint-NAME, mixture-NAME
     any other name      whoever the caller has under this name, such as ``random`` or ``opponent``
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
@@ -37,9 +40,11 @@ PlayerKind = Literal[
     "mixture",
     "named",
 ]
-SINGLE = ("learner", "policy", "demonstrator")  # kinds of which a run has one: no name
+MAIN = "main"  # the policy of a run that names none; a reference to it has no name
+SINGLE = ("learner", "policy", "demonstrator")  # kinds of which each policy of a run has one
+OWN = (*SINGLE, "snapshot")  # kinds that are a policy of the run: the name is the policy's
 NAMED = ("bot", "solver", "person", "endpoint", "mixture")  # kinds written KIND-NAME
-_SNAPSHOT = re.compile(r"past-([0-9]{6,18})")
+_SNAPSHOT = re.compile(r"past-(?:(.+)-)?([0-9]{6,18})", re.DOTALL)
 _STEPS = 10**18  # steps are below it
 
 
@@ -49,7 +54,8 @@ class PlayerRef:
 
     Args:
         kind: what the player is.
-        name: of a bot, solver, person, endpoint, mixture or named player; else empty.
+        name: of a bot, solver, person, endpoint, mixture or named player; of the policy, for a
+            learner, policy, demonstrator or snapshot, where it is not ``main``; else empty.
         step: that a snapshot was taken at; else None.
 
     Raises:
@@ -64,11 +70,16 @@ class PlayerRef:
     def __post_init__(self) -> None:
         if self.kind not in get_args(PlayerKind):
             raise UnknownNameError("kind of player", str(self.kind), get_args(PlayerKind))
-        if not isinstance(self.name, str) or bool(self.name) != (self.kind in (*NAMED, "named")):
-            wanted = "no name" if self.kind in (*SINGLE, "snapshot") else "a name, such as random"
+        if not isinstance(self.name, str) or not (self.name or self.kind in OWN):
+            wanted = "a policy's name, or none" if self.kind in OWN else "a name, such as random"
             raise ConfigError(
                 f"PlayerRef: name={quoted(self.name)} does not fit kind {self.kind!r}; give it "
                 f"{wanted}."
+            )
+        if self.name == MAIN and self.kind in OWN:
+            raise ConfigError(
+                f"PlayerRef: the policy {MAIN!r} has no name in a reference; leave name={MAIN!r} "
+                "out."
             )
         if not (_is_step(self.step) if self.kind == "snapshot" else self.step is None):
             wanted = "the step it was taken at" if self.kind == "snapshot" else "no step"
@@ -84,11 +95,21 @@ class PlayerRef:
 
     def __str__(self) -> str:
         """Return the text form."""
+        named = f"-{self.name}" if self.name else ""
         if self.kind == "snapshot":
-            return f"past-{self.step:06d}"
+            return f"past{named}-{self.step:06d}"
         if self.kind in SINGLE:
-            return self.kind
+            return f"{self.kind}{named}"
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
+
+    def of(self, policy: str) -> PlayerRef:
+        """Return the same player of a policy: ``main`` or another one of the run.
+
+        Who is no policy of the run is returned as it is.
+        """
+        if self.kind not in OWN:
+            return self
+        return replace(self, name="" if policy == MAIN else policy)
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as values of JSON; a name or step that it has not is left out."""
@@ -121,9 +142,9 @@ def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:
         if text == single:
             return single, "", None  # type: ignore[return-value]
     found = _SNAPSHOT.fullmatch(text)
-    if found is not None and (len(found[1]) == 6 or found[1][0] != "0"):
-        return "snapshot", "", int(found[1])
-    for kind in NAMED:
+    if found is not None and (len(found[2]) == 6 or found[2][0] != "0"):
+        return "snapshot", found[1] or "", int(found[2])
+    for kind in (*NAMED, *SINGLE):
         if text.startswith(f"{kind}-") and len(text) > len(kind) + 1:
             return kind, text[len(kind) + 1 :], None  # type: ignore[return-value]
     return None
@@ -168,9 +189,9 @@ def refs(players: Iterable[PlayerRef | str]) -> tuple[PlayerRef, ...]:
     return tuple(map(ref, players))
 
 
-def snapshot(step: int) -> PlayerRef:
-    """Return the snapshot that was taken at a step."""
-    return PlayerRef("snapshot", step=step)
+def snapshot(step: int, policy: str = MAIN) -> PlayerRef:
+    """Return the snapshot of a policy that was taken at a step."""
+    return PlayerRef("snapshot", step=step).of(policy)
 
 
 def bot(name: str) -> PlayerRef:

@@ -55,11 +55,11 @@ def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
     for number, engine in enumerate((tiny, adapted)):
         folder = tmp_path / str(number)
         export(engine, folder, step=3)
-        prompt = first_prompt(engine, engine.environments[0][0])
+        prompt = first_prompt(engine.policies["main"], engine.environments[0][0], [0, 1])
         assert all(f"    {line}" in (folder / CARD).read_text() for line in prompt.splitlines())
         ids = AutoTokenizer.from_pretrained(folder)(prompt, add_special_tokens=False)["input_ids"]
         state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
-        assert tuple(ids) == tuple(engine.renderer.initial(state.observe(0).text))
+        assert tuple(ids) == tuple(engine.policies["main"].renderer.initial(state.observe(0).text))
 
 
 def test_the_card_says_what_was_seen_of_the_past(tmp_path):
@@ -83,7 +83,7 @@ def test_sampling_settings_are_those_of_training(tiny, tmp_path):
     export(tiny, tmp_path, step=3)
     found = GenerationConfig.from_pretrained(tmp_path)
     assert (found.do_sample, found.temperature, found.top_k, found.max_new_tokens) == (True, 0.8, 5, 2)
-    assert found.eos_token_id == list(tiny.renderer.stop_ids)
+    assert found.eos_token_id == list(tiny.policies["main"].renderer.stop_ids)
 
 
 def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, tmp_path):

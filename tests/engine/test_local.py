@@ -45,7 +45,7 @@ def test_what_is_saved_is_restored_bit_for_bit(tmp_path, saved):
     fresh.restore(write(tmp_path / "saved", engine))
     assert saved(fresh) == files
     assert fresh.members == engine.members == (snapshot(1), snapshot(2))
-    assert fresh.learner.average.version == fresh.model.version == 2
+    assert fresh.learner.average.model.version == fresh.model.version == 2
     assert fresh.model.value_head.weight.abs().sum() > 0
 
 
@@ -93,9 +93,9 @@ def test_weights_of_another_model_are_refused(tmp_path):
 
 def test_past_selves_stay_what_they_were():
     engine = trained(rounds=1)
-    member = {name: tensor.clone() for name, tensor in engine._past[snapshot(1)].tensors().items()}
+    member = {name: tensor.clone() for name, tensor in engine.policies["main"].past[1].model.tensors().items()}
     play_round(engine.config, engine, Methods.of(engine.config), RunState(step=1))
-    assert all(torch.equal(tensor, member[name]) for name, tensor in engine._past[snapshot(1)].tensors().items())
+    assert all(torch.equal(tensor, member[name]) for name, tensor in engine.policies["main"].past[1].model.tensors().items())
     assert any(not torch.equal(tensor, member[name]) for name, tensor in engine.model.tensors().items())
 
 
@@ -112,7 +112,7 @@ def test_a_reference_means_a_player_and_one_that_is_not_there_is_refused():
 
 def test_the_published_policy_is_the_average_if_there_is_one():
     engine, plain = trained(), LocalEngine(config())
-    assert engine.agent("policy").sampler.model is engine.learner.average
+    assert engine.agent("policy").sampler.model is engine.learner.average.model
     assert plain.agent("policy").sampler.model is plain.model
     assert engine.agent("policy") is engine.agent("policy")
 

@@ -45,6 +45,33 @@ def test_payoffs_are_shared_and_asking_costs(drawn, words, value):
     assert (state.done, state.returns) == (True, (value, value))
 
 
+@pytest.mark.parametrize(
+    ("drawn", "words", "value"),
+    [
+        (RED, ("ping", "red"), 1.2),
+        (RED, ("ping", "green"), 0.2),
+        (RED, ("pong", "red"), 1.0),
+        (BLUE, ("pang", "ask", "ping", "blue"), 1.1),  # the first signal alone is paid for
+        (BLUE, ("ping", "ask", "pang", "blue"), 0.9),
+    ],
+)
+def test_a_colours_own_signal_has_its_bonus(drawn, words, value):
+    made = game(types=3, signals=3, bonus=0.2)
+    assert played(made, drawn, *words).returns == pytest.approx((value, value))
+    assert game(bonus=0.0).rules_key == game().rules_key != game(bonus=0.2).rules_key
+    assert "ping' for red" in game(bonus=0.2, style="full").rules and "no meaning" in game(style="full").rules
+
+
+def test_with_a_bonus_the_best_team_is_honest_and_earns_it():
+    """1 + bonus; uniform play has 1/3 of both."""
+    made = game(types=3, signals=3, rounds=0, bonus=0.3)
+    states = enumerate_info_states(made)
+    report = nash_conv(made, states, UniformScorer())
+    assert report.best_joint_value == pytest.approx(1.3) and report.values[0] == pytest.approx(1.3 / 3)
+    with pytest.raises(ConfigError, match="signalling: bonus"):
+        game(bonus=1.5)
+
+
 def test_asking_ends_when_it_has_been_done_often_enough():
     asked = ("ping", "ask")
     assert played(game(rounds=2), RED, "ping").legal_actions() == ("red", "green", "ask")

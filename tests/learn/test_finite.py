@@ -113,7 +113,7 @@ def test_what_is_not_finite_is_not_saved(wrong, saved):
     engine = LocalEngine(resolve({**CONFIG, "learner": {"average": 0.9}}))
     saved(engine)
     with torch.no_grad():
-        engine.learner.average.parameters()[0].view(-1)[-1] = wrong
+        engine.learner.average.model.parameters()[0].view(-1)[-1] = wrong
     with pytest.raises(DivergedError, match="is not saved"):
         saved(engine)
 

@@ -99,7 +99,7 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
     micro = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
     run = engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
     with torch.no_grad():
-        for parameter in run.process.model.parameters():
+        for parameter in run.policies["main"].process.model.parameters():
             parameter.mul_(1.1)  # else all Q are 0
     episodes = batch(run)
     asked = run.batch(episodes, progress=0.0)  # at a step size of 0: no weight moves
@@ -110,7 +110,7 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
         for segment in turn.segments:
             for token in segment.ids:
                 if segment.kind == "sampled":
-                    logits = run.process.model.network(torch.tensor([ids])).logits[0, -1]
+                    logits = run.policies["main"].process.model.network(torch.tensor([ids])).logits[0, -1]
                     score = score + logits.log_softmax(-1)[token]
                 ids.append(token)
         told.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
@@ -125,10 +125,10 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
             chosen += [(own[-1 - k], own[k]) for k in range(len(own) // 2) if paid[own[-1 - k]] > paid[own[k]]]
     means = {number: sum(scores) / len(scores) for number, scores in told.items()}
     loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in chosen) / len(chosen)
-    expected = torch.autograd.grad(loss, run.process.model.parameters())
+    expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
     found = []
-    run.process._apply = lambda: found.extend(p.grad.clone() for p in run.process.model.parameters()) or 0.0
-    metrics = run.process.fit(data, turns, progress=0.0)
+    run.policies["main"].process._apply = lambda: found.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
+    metrics = run.policies["main"].process.fit(data, turns, progress=0.0)
     assert metrics["process/pairs"] == len(chosen)
     assert metrics["process/loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert metrics["process/accuracy"] == pytest.approx(np.mean([float(means[a] > means[b]) for a, b in chosen]), abs=0.1)
@@ -143,7 +143,7 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
     """Also after a warm-up; with a step size of 0 it stays so, and every step reward is 0 to the bit."""
     run = engine(process={"learning_rate": 0.0})
     run.imitate(batch(run))
-    assert torch.equal(weights(run.process.model), weights(run.model))
+    assert torch.equal(weights(run.policies["main"].process.model), weights(run.model))
     found = run.batch(batch(run), progress=0.0)
     turns, metrics = found.turns, found.metrics
     assert metrics["process/pairs"] > 0
@@ -168,13 +168,13 @@ def test_training_it_leaves_the_policy_alone_and_raises_what_won():
 def test_nothing_to_compare_changes_nothing():
     """Groups of one have no pair; that is counted, and neither weights nor optimiser move."""
     run = engine(rollout={"games_per_step": 8, "group_size": 1})
-    before = weights(run.process.model).clone()
+    before = weights(run.policies["main"].process.model).clone()
     found = run.batch(batch(run), progress=0.0)
     after = found.turns
     groups = len(set(zip(after.group, after.role, strict=True)))
     assert found.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
-    assert torch.equal(weights(run.process.model), before)
-    assert not run.process.optimizer.state
+    assert torch.equal(weights(run.policies["main"].process.model), before)
+    assert not run.policies["main"].process.optimizer.state
     assert np.array_equal(after.process_logprob, after.old_logprob)
     assert not bind("credit", "oprl")(after, {}).advantages.any()
 
@@ -197,9 +197,9 @@ def test_updates_and_step_size_are_its_own():
     }.items():
         run = engine(process=process)
         episodes = batch(run)
-        before = weights(run.process.model).clone()
+        before = weights(run.policies["main"].process.model).clone()
         run.batch(episodes, progress=0.5)
-        moved[name] = (weights(run.process.model) - before).norm().item()
+        moved[name] = (weights(run.policies["main"].process.model) - before).norm().item()
     assert moved["plain"] == moved["same"]
     assert moved["twice"] > 1.2 * moved["plain"]
     assert moved["slow"] == pytest.approx(moved["schedule"], rel=1e-3)
@@ -207,10 +207,10 @@ def test_updates_and_step_size_are_its_own():
 
 
 def test_who_needs_none_has_none(saved):
-    assert engine(credit={"name": "oprl", "preset": "policy"}).process is None
+    assert engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
     run = engine(credit={"name": "rloo"})
     found = run.batch(batch(run), progress=0.0)
-    assert run.process is None
+    assert run.policies["main"].process is None
     assert (found.turns.process_logprob, found.metrics) == (None, {})
     assert "process.safetensors" not in saved(run)
 
@@ -234,19 +234,19 @@ def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brin
         "rollout": {"games_per_step": 8, "group_size": 8, "max_new_tokens": 2},
     }
     run = engine(**changes)
-    pairs = list(zip(run.model.network.parameters(), run.process.model.network.parameters(), strict=True))
+    pairs = list(zip(run.model.network.parameters(), run.policies["main"].process.model.network.parameters(), strict=True))
     assert all((a is b) == (not a.requires_grad) for a, b in pairs)
     methods = Methods.of(run.config)
     outcome = play_round(run.config, run, methods, RunState())
     assert outcome.metrics["process/pairs"] > 0
-    assert not torch.equal(weights(run.model), weights(run.process.model))
+    assert not torch.equal(weights(run.model), weights(run.policies["main"].process.model))
     run.save(tmp_path)
     again = engine(**changes)
     again.restore(tmp_path)
-    assert torch.equal(weights(again.process.model), weights(run.process.model))
+    assert torch.equal(weights(again.policies["main"].process.model), weights(run.policies["main"].process.model))
     first, second = (play_round(it.config, it, methods, RunState(step=1)) for it in (run, again))
     assert first.metrics == second.metrics
-    assert torch.equal(weights(again.process.model), weights(run.process.model))
+    assert torch.equal(weights(again.policies["main"].process.model), weights(run.policies["main"].process.model))
 
 
 # -- learning

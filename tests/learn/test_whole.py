@@ -40,7 +40,7 @@ def played():
     matchmaker = run.config.matchmaker.bind("league.matchmakers")
     specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     episodes = run.play(specs).episodes
-    return run, pack(episodes, LegalReplies(run.renderer.reply)), turn_table(episodes)
+    return run, pack(episodes, LegalReplies(run.policies["main"].renderer.reply)), turn_table(episodes)
 
 
 def learner_with(run, function, needs=("whole",), **config):

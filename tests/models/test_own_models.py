@@ -165,7 +165,7 @@ def test_a_tokenizer_without_a_template_says_what_to_write(chat_folder, tmp_path
     folder = shutil.copytree(chat_folder, tmp_path / "model")
     (folder / "chat_template.jinja").unlink()
     assert "renderer.template=chatml" in refusal(folder)
-    assert engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).renderer is not None
+    assert engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).policies["main"].renderer is not None
     assert "plain renderer" in refusal(folder, renderer={"name": "plain"})
 
 

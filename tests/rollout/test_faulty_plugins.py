@@ -60,6 +60,7 @@ def train(path, monkeypatch, method, plugin, **keys):
     """Train with a plug-in in place of the configured one from the second step on."""
     config, calls = resolve({**CONFIG, **keys}), []
     right = getattr(Methods.of(config), method)
+    right = right["main"] if method == "credit" else right
 
     def turns_bad(*args, **options):
         calls.append(1)
@@ -72,6 +73,7 @@ def train(path, monkeypatch, method, plugin, **keys):
     replaced = bound(slot, turns_bad)
     if method == "rewards":
         replaced = (WeightedReward(bound=replaced, weight=parse(1.0)),)
+    replaced = {"main": replaced} if method == "credit" else replaced
     of = Methods.of
     monkeypatch.setattr(loop, "Methods", SimpleNamespace(of=lambda *args: replace(of(*args), **{method: replaced})))
     with RunFolder.create(path, to_yaml(config)) as folder, Watch(3.0, tick=0.05):

@@ -171,6 +171,22 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, sha
         assert fingerprint(path) == expected, f"killed at call {at} of {total}"
 
 
+def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
+    """Killed at a few calls over the whole run; each policy's weights, optimiser and credit are those of the run without a kill."""
+    recipe = tmp_path / "two.yaml"
+    policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rloo"}}}
+    recipe.write_text(yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}}))
+    code, total = life(recipe, tmp_path / "whole")
+    assert code == 0, (tmp_path / "whole.log").read_text()
+    expected = fingerprint(tmp_path / "whole")
+    assert {"leader-optimizer.safetensors", "past-helper-000003.safetensors"} <= set(expected[2])
+    for at in range(total // 5, total, total // 4):
+        path = tmp_path / str(at)
+        assert life(recipe, path, at=at)[0] == KILLED
+        finish(recipe, path)
+        assert fingerprint(path) == expected, f"killed at call {at} of {total}"
+
+
 @pytest.fixture(scope="module")
 def old(tmp_path_factory, recipe):
     """Another run, to be overwritten."""

@@ -51,6 +51,23 @@ RUNS = {
         "process": {"learning_rate": {"schedule": "linear", "start": 0.02, "end": 0.0}, "updates": 2, "pairs": "all"},
         "warmup": {"updates": 1, "games": 4},
     },
+    "several policies": {
+        **RANDOM,
+        "policies": {
+            "leader": {"credit": {"name": "rae"}, "learner": {"average": 0.9}},
+            "main": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], "model": {"hidden_size": 16}},
+        },
+        "roles": {"first": "leader", "second": "main"},
+        "league": {"every": 1, "keep": 2},
+        "matchmaker": {"name": "pfsp", "past": 0.5},
+        "warmup": {"updates": 1, "games": 4},
+    },
+    "a frozen policy": {
+        **RANDOM,
+        "policies": {"leader": {}, "helper": {"frozen": True}},
+        "roles": {"first": "leader", "second": "helper"},
+        "replay": {"name": "prioritised_replay", "share": 0.5, "capacity": 12},
+    },
     "tree of games": {
         **RANDOM,
         "credit": {"name": "spo_tree"},

@@ -49,9 +49,9 @@ def one_round(**changes):
 
     def credit(turns, state, progress):
         seen.append(turns)
-        return usual.credit(turns, state, progress=progress)
+        return usual.credit["main"](turns, state, progress=progress)
 
-    return play_round(config, engine, replace(usual, credit=credit), RunState()), seen[0]
+    return play_round(config, engine, replace(usual, credit={"main": credit}), RunState()), seen[0]
 
 
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):

@@ -60,11 +60,11 @@ def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
 
     def credit(turns, state, progress):
         seen.append((set(turns.episode.tolist()), dict(state), progress))
-        return usual.credit(turns, {"count": state.get("count", 0) + 1}, progress=progress)
+        return usual.credit["main"](turns, {"count": state.get("count", 0) + 1}, progress=progress)
 
     state = RunState()
     for _ in range(2):
-        outcome = play_round(config, engine, methods(config, selection=selection, credit=credit), state)
+        outcome = play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), state)
         state = outcome.state
     assert seen[0] == (set(range(6)), {}, 0.0)
     assert seen[1] == (set(), {"count": 1}, 0.25)  # the episodes of step 1 are numbered from 16
@@ -127,9 +127,9 @@ def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
 
     def credit(turns, state, progress):
         seen.append([int((turns.group[turns.turn_index == 0] == group).sum()) for group in np.unique(turns.group)])
-        return Methods.of(config).credit(turns, state, progress=progress)
+        return Methods.of(config).credit["main"](turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=most, credit=credit), RunState())
+    play_round(config, engine, methods(config, selection=most, credit={"main": credit}), RunState())
     assert seen == [[8, 8, 8, 8]]  # four groups of four games, two seats each, of the six groups that were left
 
 
@@ -156,9 +156,9 @@ def test_a_step_that_cuts_through_a_group_takes_it_whole():
 
     def credit(turns, state, progress):
         seen.append(len(np.unique(turns.episode)))
-        return Methods.of(config).credit(turns, state, progress=progress)
+        return Methods.of(config).credit["main"](turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=three_of_each_group, credit=credit), RunState())
+    play_round(config, engine, methods(config, selection=three_of_each_group, credit={"main": credit}), RunState())
     assert seen == [18]  # the sixteenth of the games that are left is the first of the sixth group of three
 
 

@@ -16,9 +16,9 @@ from sparring.measure.opponents import parse_agent
 from sparring.players.base import Agent
 from sparring.refs import LEARNER
 from sparring.rng import Stream
-from sparring.rollout.play import play as play_all
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table as table_of
+from sparring.rollout.team import play_teams
 from sparring.types import EnvironmentSpec, Episode, TurnTable
 
 
@@ -124,7 +124,7 @@ def play(
         )
         for number in range(plays)
     ]
-    return play_all(specs, agents, retries=0)
+    return play_teams(specs, agents, retries=0)
 
 
 def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:

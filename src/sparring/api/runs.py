@@ -69,7 +69,10 @@ class Run:
 
     @property
     def policy(self) -> Agent:
-        """The published policy, an agent that plays and scores actions."""
+        """The published policy, an agent that plays and scores actions.
+
+        Where the run has several, a team of them: in each seat the one of the seat's role.
+        """
         return self._loaded[1].agent(PUBLISHED)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -99,12 +102,16 @@ class Run:
             )
         return STORES[kind](self.path / kind).read()
 
-    def export(self, folder: str | Path) -> Path:
-        """Write the policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
+    def export(self, folder: str | Path, policy: str | None = None) -> Path:
+        """Write a policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
 
         Return the folder.
+
+        Args:
+            folder: where to.
+            policy: its name, where the run has several.
         """
-        export(self._loaded[1], folder_of(folder), step=self.step)
+        export(self._loaded[1], folder_of(folder), step=self.step, policy=policy)
         return Path(folder)
 
     def __repr__(self) -> str:

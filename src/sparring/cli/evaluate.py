@@ -176,7 +176,13 @@ def _player(
 ) -> Player:
     """Return who is measured by a suite: the policy of a run, or an agent."""
     if run is not None:
-        return run_player(run, checkpoint, temperature)
+        found = run_player(run, checkpoint, temperature)
+        if found.config is not None and found.config.policies:
+            raise ConfigError(
+                f"--suite measures one policy, and {run} has {', '.join(found.config.policies)}; "
+                f"leave --suite out: sparring evaluate {run}."
+            )
+        return found
     if temperature is not None or checkpoint is not None:
         raise ConfigError(
             "--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME "

@@ -28,12 +28,15 @@ def export(
     adapter: Annotated[
         bool, typer.Option("--adapter", help="Write the adapters alone, not merged into the model.")
     ] = False,
+    policy: Annotated[
+        str | None, typer.Option(help="Which policy, where the run has several.")
+    ] = None,
 ) -> None:
     """Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not an empty folder; name another one.")
     _, engine, step = load_run(run, checkpoint)
-    write(engine, folder, step=step, dtype=dtype, adapter=adapter)
+    write(engine, folder, step=step, dtype=dtype, adapter=adapter, policy=policy)
     say(
         f"Wrote the policy of step {step} to {folder}; its README.md shows the prompt it was "
         "trained on, and how to load it."

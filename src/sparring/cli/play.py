@@ -20,8 +20,8 @@ from sparring.refs import PUBLISHED
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
 from sparring.rng import Stream
-from sparring.rollout.play import play as play_games
 from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.team import play_teams
 
 YOU = "you"
 SEEDS = 1_000_000  # a seed that is drawn is below this
@@ -90,7 +90,7 @@ def _one(rules: Game, policy: Any, seat: int, seed: int) -> None:
         trained=(False,) * rules.num_seats,
     )
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    (episode,) = play_games([spec], {YOU: human(ask=_ask), str(PUBLISHED): policy}, retries=0)
+    (episode,) = play_teams([spec], {YOU: human(ask=_ask), str(PUBLISHED): policy}, retries=0)
     last = "" if is_open(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")

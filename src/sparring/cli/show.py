@@ -13,6 +13,7 @@ import typer
 
 from sparring.cli.text import say
 from sparring.errors import SparringError
+from sparring.refs import MAIN, ref
 from sparring.report.league_shown import league_rows, standings_of
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
 from sparring.rollout.turn_record import turn_record
@@ -89,18 +90,18 @@ def _say_rows(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _decoder(run: Path) -> Decode | None:
-    """Return what gives the text of a token of a run's model.
+    """Return what gives the text of a token of a policy of a run.
 
-    None where its tokenizer is not on this machine.
+    None where a tokenizer is not on this machine.
     """
-    from sparring.experiments.load import load_tokenizer
+    from sparring.experiments.load import load_tokenizers
 
     try:
-        tokenizer: Any = load_tokenizer(run)
+        tokenizers = load_tokenizers(run)
     except SparringError as error:
         say(f"Tokens are shown as ids: {error}\n")
         return None
-    return lambda index: str(tokenizer.decode([index]))
+    return lambda agent, index: str(tokenizers[ref(agent).name or MAIN].decode([index]))
 
 
 def _finite(value: Any) -> Any:

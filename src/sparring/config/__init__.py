@@ -13,7 +13,8 @@ from sparring.config.learning import (
     WarmupConfig,
 )
 from sparring.config.model import LoraConfig, ModelConfig
-from sparring.config.play import EnvironmentConfig, RolloutConfig
+from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
+from sparring.config.policies import PolicyConfig, of_any
 from sparring.config.run import RunConfig, resolve
 from sparring.config.saving import CheckpointConfig, StoreConfig
 from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
@@ -33,14 +34,17 @@ __all__ = [
     "Number",
     "OpponentConfig",
     "PluginConfig",
+    "PolicyConfig",
     "Positive",
     "ProcessConfig",
     "RewardConfig",
     "RolloutConfig",
     "RunConfig",
+    "SamplingConfig",
     "StoreConfig",
     "Strict",
     "WarmupConfig",
+    "of_any",
     "refuse_repeated",
     "resolve",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -58,6 +59,12 @@ class EnvironmentConfig(Strict):
         description="factor of the game's payoffs in what credit sees; figures keep its units",
     )
 
+    roles: dict[str, str] = Field(
+        default_factory=dict,
+        exclude_if=not_,
+        description="policy of each role of this game, before what the run says",
+    )
+
     @property
     def known_as(self) -> str:
         """The game's name in this run."""
@@ -82,7 +89,16 @@ class CandidatesConfig(Strict):
     )
 
 
-class RolloutConfig(Strict):
+class SamplingConfig(Strict):
+    """How replies are drawn."""
+
+    max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
+    temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
+    top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
+
+
+class RolloutConfig(SamplingConfig):
     """How games are played for training."""
 
     games_per_step: Some = Field(256, description="games played between two updates")
@@ -102,10 +118,6 @@ class RolloutConfig(Strict):
         description="games running at the same time, for memory and speed; with threads=1 and "
         "float32 on a CPU another number changes no bit of a run",
     )
-    max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
-    temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
-    top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
     starts: SomeOrNone = Field(
         0,
         description=(

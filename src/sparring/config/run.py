@@ -10,11 +10,13 @@ number (see ``schedule.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import not_
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from sparring import names, registry, spelling
+from sparring import names, spelling
+from sparring.config.checks import check_candidates, check_losses, check_needs
 from sparring.config.evaluation import EvaluationConfig, LeagueConfig
 from sparring.config.health import HealthConfig
 from sparring.config.learning import (
@@ -26,19 +28,25 @@ from sparring.config.learning import (
 )
 from sparring.config.model import ModelConfig
 from sparring.config.play import EnvironmentConfig, Label, RolloutConfig
+from sparring.config.policies import (
+    SECTIONS,
+    PolicyConfig,
+    PolicyName,
+    check_policies,
+    completed,
+)
 from sparring.config.saving import CheckpointConfig, StoreConfig
 from sparring.config_parts import (
     Number,
     PluginConfig,
     Positive,
     Strict,
-    check_requires,
     config_error,
     refuse_repeated,
 )
-from sparring.errors import ConfigError, MissingError
+from sparring.errors import ConfigError
 from sparring.guard import LIMIT
-from sparring.parts import load_part, offering
+from sparring.refs import MAIN
 from sparring.rng import Stream
 
 
@@ -106,11 +114,46 @@ class RunConfig(Strict):
     )
     learner: LearnerConfig = LearnerConfig()
     process: ProcessConfig = ProcessConfig()
+    policies: dict[PolicyName, PolicyConfig] = Field(
+        default_factory=dict, exclude_if=not_, description="several by name; none: one, main"
+    )
+    roles: dict[str, str] = Field(
+        default_factory=dict, exclude_if=not_, description="policy of each role, if several"
+    )
     warmup: WarmupConfig = WarmupConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     store: StoreConfig = StoreConfig()
     health: HealthConfig = HealthConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: Any) -> Any:
+        return completed(data)
+
+    @model_validator(mode="after")
+    def _policies_fit(self) -> RunConfig:
+        given = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
+        check_policies(self.policies, {"roles": self.roles, **given})
+        return self
+
+    @property
+    def by_policy(self) -> dict[str, RunConfig]:
+        """The configuration that each policy is made and trained by, by the policy's name.
+
+        It is that of a run which has this policy alone.
+        """
+        return {name: self._of(own) for name, own in self.policies.items()} or {MAIN: self}
+
+    def _of(self, own: PolicyConfig) -> RunConfig:
+        """Return the configuration of a run that has one policy alone."""
+        update = {key: getattr(own, key) for key in SECTIONS}
+        update["rollout"] = self.rollout.model_copy(update=dict(own.rollout))
+        return self.model_copy(update={**update, "policies": {}, "roles": {}})
+
+    def is_frozen(self, policy: str) -> bool:
+        """Return whether a policy plays and is not trained."""
+        return policy in self.policies and self.policies[policy].frozen
 
     @model_validator(mode="after")
     def _names_differ(self) -> RunConfig:
@@ -135,117 +178,31 @@ class RunConfig(Strict):
         )
         return self
 
-    def _check_needs(self, plugin: registry.Plugin) -> None:
-        """Refuse a reward that reads verdicts, playouts or references where a game has none."""
-        if "playouts" in plugin.needs and not self.rollout.playouts:
-            raise ConfigError(
-                f"rewards: {plugin.name!r} needs games played on from every turn; write "
-                "rollout.playouts: 4 (any number)."
-            )
-        missing = [
-            game.known_as for game in self.environments if game.weight and game.oracle is None
-        ]
-        if "verdicts" in plugin.needs and missing:
-            raise ConfigError(
-                f"rewards: {plugin.name!r} needs an oracle for every game trained on, "
-                f"and {missing[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
-                "another of `sparring list oracles`."
-            )
-        if "reference" not in plugin.needs:
-            return
-        solved = offering("environments", "solver", "def reference(")
-        other = [
-            game.known_as
-            for game in self.environments
-            if game.weight and game.name not in solved and not _has_reference(game.name)
-        ]
-        if other:
-            raise ConfigError(
-                f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
-                f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
-                "best_action with an oracle."
-            )
-
-    def _check_losses(self) -> None:
-        """Refuse losses none of which trains the policy.
-
-        Refuse also one that fits a critic where the estimator reads none.
-        """
-        losses = [loss.bind("losses").plugin for loss in self.losses]
-        if not any(loss.trains for loss in losses):
-            named = ", ".join(loss.name for loss in losses)
-            raise ConfigError(
-                f"losses: nothing trains the policy, as {named} cannot alone; add a line such as "
-                "- {name: ppo_clip}."
-            )
-        fitting = [loss.name for loss in losses if "values" in loss.needs]
-        credit = self.credit.bind("credit")
-        if fitting and "critic" not in registry.asks(credit):
-            raise ConfigError(
-                f"losses: {fitting[0]!r} fits a critic, and credit {self.credit.name!r} reads "
-                "none; leave it out, or write credit: {name: gae}."
-            )
-        check_requires(
-            credit, [loss.name for loss in losses], [reward.name for reward in self.rewards]
-        )
-
-    def _check_candidates(self) -> None:
-        """Refuse candidates that nothing judges, and credit that compares them without any."""
-        several, credit = self.rollout.candidates, self.credit.bind("credit")
-        if several.count == 1:
-            if "candidates" in registry.asks(credit):
-                raise MissingError(
-                    f"credit: {self.credit.name!r} compares the replies to one prompt here, and "
-                    "there is one; write rollout.candidates.count: 4 (2 or more)."
-                )
-            return
-        without = [one.known_as for one in self.environments if one.weight and one.oracle is None]
-        if several.by == "oracle" and without:
-            raise MissingError(
-                f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
-                "write oracle: {name: minimax} below the environment, or another of `sparring "
-                "list oracles`."
-            )
-        reads = {
-            reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
-            for reward in self.rewards
-        }
-        if "candidates" in registry.asks(credit):
-            requires = getattr(credit.plugin.module, "REQUIRES", {})
-            for option in requires.get("components", ()):
-                named = credit.options.get(option, credit.plugin.options[option].default)
-                if reads.get(named, "turn") != "turn":
-                    raise ConfigError(
-                        f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "
-                        f"option {option}), which reads more than one turn, so that a reply that "
-                        "was not played has none; name best_action or regret."
-                    )
-        if several.by == "rewards" and "turn" not in reads.values():
-            raise MissingError(
-                f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
-                "turn by itself; add to rewards a line such as - {name: best_action}, or write "
-                "rollout.candidates.by: oracle."
-            )
-
     def check_plugins(self) -> RunConfig:
         """Bind every plug-in once, so that wrong names and options fail before anything runs."""
         slots = {
-            "render": self.renderer,
-            "context": self.context,
             "league.matchmakers": self.matchmaker,
             "league.keeping": self.league.keeping,
             "selection": self.selection,
-            "credit": self.credit,
         }
         slots.update({"selection.curricula": self.curriculum, "selection.replay": self.replay})
         for slot, plugin in slots.items():
             plugin.bind(slot)
+        for name, own in self.by_policy.items():
+            try:
+                own.renderer.bind("render")
+                own.context.bind("context")
+                own.credit.bind("credit")
+                if not self.is_frozen(name):
+                    check_losses(own)
+                    check_candidates(own)
+            except ConfigError as error:
+                error.args = (f"policies.{name}: {error}" if self.policies else str(error),)
+                raise
         # refuses what does not fit
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))
-        self._check_losses()
-        self._check_candidates()
         for reward in self.rewards:
-            self._check_needs(reward.bind("rewards").plugin)
+            check_needs(self, reward.bind("rewards").plugin)
         for game in self.environments:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
@@ -271,19 +228,11 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
         raise config_error(error, _keys_at) from None
 
 
-def _has_reference(game: str) -> bool:
-    """Return whether a game has a solver that gives reference solutions; it may be from outside."""
-    solver = (
-        load_part("environments", game, "solver") if registry.known("environments", game) else None
-    )
-    return solver is not None and hasattr(solver.module, "reference")
-
-
 def _keys_at(path: tuple[int | str, ...]) -> list[str]:
     """Return the field names of the section at ``path``."""
     section: Any = RunConfig
     for part in path:
-        if isinstance(part, str):
+        if isinstance(part, str) and part in section.model_fields:
             annotation = section.model_fields[part].annotation
             section = next(
                 (a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sparring.environments.openspiel.base import Game
 from sparring.players.base import Agent
-from sparring.refs import PlayerRef
+from sparring.refs import MAIN, PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import Judge, Rollout
@@ -29,12 +29,14 @@ class Batch:
         turns: [N], one row per turn of a trained seat, with the columns that the estimator NEEDS.
         pack: the training arrays, their rows in the order of ``turns``.
         metrics: of models that were trained for the estimator's sake.
+        policy: whose turns these are.
     """
 
     episodes: Sequence[Episode]
     turns: TurnTable
     pack: Pack
     metrics: Mapping[str, float] = field(default_factory=dict)
+    policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
         """Return the advantage of each sampled token, [M].
@@ -57,6 +59,15 @@ class Engine(Protocol):
     environments: list[tuple[Game, float]]
 
     @property
+    def learners(self) -> tuple[str, ...]:
+        """The policies that are trained."""
+        ...
+
+    def seats(self, game: Game) -> tuple[tuple[str, bool], ...]:
+        """Return the policy of each seat of an environment, and whether it is trained."""
+        ...
+
+    @property
     def members(self) -> tuple[PlayerRef, ...]:
         """The snapshots, oldest first."""
         ...
@@ -77,10 +88,12 @@ class Engine(Protocol):
         """
         ...
 
-    def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
-        """Return what a step learns from, with the columns that the estimator NEEDS.
+    def batch(
+        self, episodes: Sequence[Episode], *, progress: float, policy: str | None = None
+    ) -> Batch:
+        """Return what a policy learns from in a step, with the columns that its estimator NEEDS.
 
-        Models that give them are trained first.
+        Models that give them are trained first. None is the first policy that is trained.
         """
         ...
 
@@ -93,15 +106,18 @@ class Engine(Protocol):
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights; return metrics."""
+        """Update the weights of the batch's policy; return metrics."""
         ...
 
     def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step towards these games' moves; return the loss."""
+        """Take one supervised step of each policy towards these games' moves.
+
+        Return the mean loss.
+        """
         ...
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add a copy of the learner to the league, as this snapshot."""
+        """Add a copy of every policy that is trained to the league, as this snapshot."""
         ...
 
     def drop_member(self, member: PlayerRef) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
 from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
+from sparring.engine.policy import Policy
+from sparring.environments.base import random_reply
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
+from sparring.errors import ConfigError, UnknownNameError
 from sparring.rng import Stream
 
 MODE = 0o644  # of every file, so that a server under another user can read it
@@ -33,9 +37,15 @@ model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained("{base}")
 
 
 def export(
-    engine: LocalEngine, folder: Path, *, step: int, dtype: str | None = None, adapter: bool = False
+    engine: LocalEngine,
+    folder: Path,
+    *,
+    step: int,
+    dtype: str | None = None,
+    adapter: bool = False,
+    policy: str | None = None,
 ) -> None:
-    """Write the published policy.
+    """Write a published policy.
 
     Args:
         engine: of the run.
@@ -43,24 +53,42 @@ def export(
         step: of the checkpoint, for the model card.
         dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they were trained.
         adapter: write the adapters alone, not merged into the base model.
+        policy: its name; None: the only one.
 
     Raises:
+        ConfigError: there are several policies and none is named.
+        UnknownNameError: there is no such policy.
         ModelError: adapters alone are asked for and the model has none.
     """
-    engine.learner.policy.save(folder, dtype=dtype, adapter=adapter)
+    own = _chosen(engine, policy)
+    own.published.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
-        _write_sampling(engine, folder / "generation_config.json")
+        _write_sampling(own, folder / "generation_config.json")
     (folder / CARD).write_text(
-        card(engine, folder.name, step=step, adapter=adapter), encoding="utf-8"
+        card(engine, own, folder.name, step=step, adapter=adapter), encoding="utf-8"
     )
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
 
 
-def _write_sampling(engine: LocalEngine, path: Path) -> None:
+def _chosen(engine: LocalEngine, policy: str | None) -> Policy:
+    """Return the policy that is meant."""
+    if policy is None and len(engine.policies) > 1:
+        there = ", ".join(engine.policies)
+        raise ConfigError(
+            f"The run has the policies {there}; say which one is to be written: --policy "
+            f"{next(iter(engine.policies))}."
+        )
+    name = next(iter(engine.policies)) if policy is None else policy
+    if name not in engine.policies:
+        raise UnknownNameError("policy of this run", name, engine.policies)
+    return engine.policies[name]
+
+
+def _write_sampling(own: Policy, path: Path) -> None:
     """Write how the policy was sampled, so that ``generate`` samples alike."""
-    params = engine.params
+    params = own.params
     settings: dict[str, Any] = {
         "do_sample": True,
         "temperature": params.temperature,
@@ -69,18 +97,19 @@ def _write_sampling(engine: LocalEngine, path: Path) -> None:
     }
     settings |= {
         "max_new_tokens": params.max_new_tokens,
-        "eos_token_id": list(engine.renderer.stop_ids),
+        "eos_token_id": list(own.renderer.stop_ids),
     }
-    settings["pad_token_id"] = engine.model.tokenizer.pad_token_id
+    settings["pad_token_id"] = own.model.tokenizer.pad_token_id
     path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
-def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
+def card(engine: LocalEngine, own: Policy, folder: str, *, step: int, adapter: bool) -> str:
     """Return the model card: what it is, how it is asked, and how it is loaded."""
-    config = engine.config
-    prompts = {
-        game.name: first_prompt(engine, game) for game, weight in engine.environments if weight
-    }
+    config, prompts = own.config, dict[str, str]()
+    for game, weight in engine.environments:
+        seats = [seat for seat, (name, _) in enumerate(engine.seats(game)) if name == own.name]
+        if weight and seats:
+            prompts[game.name] = first_prompt(own, game, seats)
     fill = {
         "folder": folder,
         "base": config.model.name,
@@ -91,9 +120,9 @@ def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
         f"# {config.name}, step {step}",
         f"{config.summary}\n\nTrained by play with Sparring: {_made(config)}.",
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
-        f"one legal action, then {_stops(engine)}. {_later(config)} Other prompts were not trained "
+        f"one legal action, then {_stops(own)}. {_later(config)} Other prompts were not trained "
         "on.",
-        *(f"{name}, the first seat:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
+        *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
     if not adapter:
@@ -105,16 +134,26 @@ def card(engine: LocalEngine, folder: str, *, step: int, adapter: bool) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def first_prompt(engine: LocalEngine, game: Game) -> str:
-    """Return what the seat that moves first reads at its first turn of the deal of seed 0, special
-    tokens included.
+def first_prompt(own: Policy, game: Game, seats: Sequence[int]) -> str:
+    """Return what a policy reads at the first turn of its seats in the deal of seed 0.
+
+    Special tokens are included. Until then the other seats say anything legal.
     """
+    stream = Stream.from_seed(0).child("card")
     with Asking(game):
-        state = game.reset(Stream.from_seed(0).child("card"))
-        seen = state.observe(state.due()[0])
-    ledger = Ledger(engine.renderer, engine.context, game)
+        state, moment = game.reset(stream), 0
+        while not set(seats) & set(state.due()):
+            said = {
+                seat: random_reply(state, seat, state.legal(seat), stream.child(moment).child(seat))
+                for seat in state.due()
+            }
+            state.step(said)
+            moment += 1
+        first = next(seat for seat in state.due() if seat in seats)
+        seen = state.observe(first)
+    ledger = Ledger(own.renderer, own.context, game)
     ledger.ask(seen.text, seen)
-    text: str = engine.model.tokenizer.decode(
+    text: str = own.model.tokenizer.decode(
         list(ledger.ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
     )
     return text
@@ -140,10 +179,10 @@ def _made(config: RunConfig) -> str:
     )
 
 
-def _stops(engine: LocalEngine) -> str:
+def _stops(own: Policy) -> str:
     """Return the tokens that end a reply, as text."""
     return " or ".join(
-        f"`{engine.model.tokenizer.decode([index])}`" for index in engine.renderer.stop_ids
+        f"`{own.model.tokenizer.decode([index])}`" for index in own.renderer.stop_ids
     )
 
 

@@ -1,9 +1,10 @@
-"""Everything that touches the model, in one process: sampling, values, updates, saving."""
+"""Everything that touches the models, in one process: sampling, values, updates, saving."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,134 +12,131 @@ import torch
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
-from sparring.engine.build import build_model
+from sparring.engine.build import build_models
 from sparring.engine.exact_columns import ExactColumns
-from sparring.engine.packing import (
-    UNREADABLE,
-    load_optimizer,
-    load_weights,
-    save_optimizer,
-    save_weights,
-)
+from sparring.engine.policy import Policy
+from sparring.engine.roles import Roles
 from sparring.engine.source import EngineSource
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import CheckpointError, ModelError, SparringError, UnknownNameError
-from sparring.learn.critic import fitted_at
-from sparring.learn.finite import check_output
+from sparring.errors import CheckpointError, ConfigError, SparringError, UnknownNameError
 from sparring.learn.learner import Learner
-from sparring.learn.legal import legal_replies
-from sparring.learn.pack import pack
-from sparring.learn.process import ProcessLearner
-from sparring.learn.targets import WeightedLoss
+from sparring.learn.snapshots import Snapshot
+from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent
-from sparring.players.demonstrator import demonstrator
-from sparring.players.policy import PolicyAgent, policy
-from sparring.refs import DEMONSTRATOR, LEARNER, PlayerRef, ref
-from sparring.registry import asks, bind, ordered
+from sparring.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
+from sparring.registry import asks, bind
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
 from sparring.rollout.context_check import check_context
 from sparring.rollout.play import Judge, Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.table import turn_table
-from sparring.schedule import parse
-from sparring.system.files import link_or_copy, parse_json, write_synced
-from sparring.types import Credit, Episode, FloatArray, SamplingParams
+from sparring.rollout.team import Team
+from sparring.system.files import parse_json, write_synced
+from sparring.types import Credit, Episode, FloatArray
 
 
 class LocalEngine:
-    """The model of a run, and its players (``agents``, by the text forms of references)."""
+    """The policies of a run, and its players (``agents``, by the text forms of references)."""
 
     def __init__(self, config: RunConfig) -> None:
         torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
         self.config = config
         self.root = Stream.from_seed(config.seed)
-        games = [configured_game(section) for section in config.environments]
         self.environments: list[tuple[Game, float]] = [
-            (game, section.weight) for game, section in zip(games, config.environments, strict=True)
+            (configured_game(section), section.weight) for section in config.environments
         ]
-        losses = [
-            WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
-            for loss in config.losses
-        ]
-        credit = config.credit.bind("credit")
-        self.columns = ordered(credit.needs)
-        self._all_replies = "candidates" in asks(credit)
-        self._after_process = [
-            name for name in self.columns if "process" in asks(bind("columns", name))
-        ]
-        asked = frozenset().union(*(loss.bound.plugin.needs for loss in losses))
-        with_values = "critic" in asks(credit) or "values" in asked
-        self.model = build_model(config, games, self.root, with_values=with_values)
-        self.renderer = config.renderer.bind("render")(self.model.tokenizer)
-        self.context = config.context.bind("context")
-        check_context(self.context, games, self.renderer)
-        section = config.rollout
-        self.params = SamplingParams(
-            max_new_tokens=section.max_new_tokens,
-            temperature=section.temperature,
-            top_p=section.top_p,
-            top_k=section.top_k,
-        )
-        reference = "reference" in asks(credit) or "reference_logprobs" in asked
-        self.replies = legal_replies(asked, self.renderer)
-        self.learner = Learner(
-            self.model,
-            config.learner,
-            losses,
-            temperature=section.temperature,
-            with_reference=reference,
-            value_at=fitted_at(self.columns),
-        )
-        self.process = (
-            ProcessLearner(self.model, config, credit) if "process" in asks(credit) else None
-        )
-        scales = {section.known_as: section.scale for section in config.environments}
-        limit, exact = config.evaluation.max_states, "tree" in asks(credit)
-        self.exact = ExactColumns(games, limit, scales) if exact else None
-        self.agents: dict[str, Agent] = {
-            str(LEARNER): self._sit(LEARNER, self.model),
-            str(DEMONSTRATOR): demonstrator(renderer=self.renderer, context=self.context),
+        games = [game for game, _ in self.environments]
+        self.roles = Roles(config, games)
+        self.policies = {
+            name: Policy(name, own, model, root, frozen=config.is_frozen(name))
+            for name, (own, model, root) in build_models(config, games, self.root).items()
         }
-        self._past: dict[PlayerRef, LanguageModel] = {}
+        for own in self.policies.values():
+            check_context(own.context, games, own.renderer)
+        self.exact = self._exact_columns(games)
+        self.agents: dict[str, Agent] = {}
 
-    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
-        """Return an agent that plays with this model."""
-        return policy(
-            sampler=self.config.sampler.bind("samplers")(model),
-            renderer=self.renderer,
-            params=self.params,
-            name=str(player),
-            context=self.context,
-        )
+    def _exact_columns(self, games: Sequence[Game]) -> ExactColumns | None:
+        """Return what enumerates the games, if an estimator asks for exact values."""
+        if not any(
+            "tree" in asks(self.policies[name].config.credit.bind("credit"))
+            for name in self.learners
+        ):
+            return None
+        scales = {section.known_as: section.scale for section in self.config.environments}
+        return ExactColumns(games, self.config.evaluation.max_states, scales)
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The policies that are trained, in the order of the configuration."""
+        return tuple(name for name, own in self.policies.items() if not own.frozen)
+
+    def seats(self, game: Game) -> tuple[tuple[str, bool], ...]:
+        """Return the policy of each seat of an environment, and whether it is trained."""
+        return tuple((name, not self.policies[name].frozen) for name in self.roles.of(game))
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model of the first policy that is trained."""
+        return self.policies[self.learners[0]].model
+
+    @property
+    def learner(self) -> Learner:
+        """The learner of the first policy that is trained."""
+        return self.policies[self.learners[0]].trained
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first."""
-        return tuple(self._past)
+        """The snapshots, oldest first: each is of every policy that is trained."""
+        return tuple(map(snapshot, self.policies[self.learners[0]].past))
 
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
+
+        Where there are several policies, a reference that names none means a team: in each seat the
+        policy of the seat's role.
 
         Raises:
             UnknownNameError: there is no such snapshot or bot.
         """
         who = ref(player)
+        if len(self.policies) == 1 or who.kind not in OWN or who.name:
+            return self._one(who)
+
+        def at(game: Game, seat: int) -> Agent:
+            return self._one(who.of(self.roles.of(game)[seat]))
+
+        if who.kind == "snapshot" and who not in self.members:
+            raise self._unknown(who)
+        return Team(str(who), at, [game for game, _ in self.environments])
+
+    def _one(self, who: PlayerRef) -> Agent:
+        """Return a player who is one agent; without a name it is of the policy ``main``."""
         if str(who) not in self.agents:
             self.agents[str(who)] = self._made(who)
         return self.agents[str(who)]
 
     def _made(self, who: PlayerRef) -> Agent:
         """Return a player who has not sat in any seat yet."""
-        if who.kind == "policy":
-            return self._sit(who, self.learner.policy)
+        if who.kind in OWN:
+            name = who.name or (MAIN if MAIN in self.policies else "")
+            found = None if name not in self.policies else self.policies[name].agent(who)
+            if found is None:
+                raise self._unknown(who)
+            return found
         if who.kind not in ("bot", "named"):
-            raise UnknownNameError("player of this run", str(who), self.agents)
+            raise self._unknown(who)
         given = self.config.bots.get(who.name)
         made: Agent = (given.bind("players") if given else bind("players", who.name))()
         return made
+
+    def _unknown(self, who: PlayerRef) -> UnknownNameError:
+        """Return the error of a player that this run has not."""
+        own = [str(LEARNER.of(name)) for name in self.policies]
+        there = [str(one.of(name)) for one in self.members for name in self.policies]
+        return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
 
     def play(
         self,
@@ -146,9 +144,15 @@ class LocalEngine:
         judges: Mapping[str, Judge] | None = None,
         candidates: Candidates | None = None,
     ) -> Rollout:
-        """Play these games; see ``rollout.play.rollout``."""
+        """Play these games; see ``rollout.play.rollout``.
+
+        Where there are several policies, a player of the run who names none is the one of the
+        seat's role; and a seat is trained only where its policy is.
+        """
+        if self.config.policies:
+            specs = [self._seated(spec) for spec in specs]
         seated = {str(player): player for spec in specs for player in spec.players}
-        agents = {name: self.agent(seated[name]) for name in sorted(seated)}
+        agents = {name: self._one(seated[name]) for name in sorted(seated)}
         section = self.config.rollout
         return rollout(
             specs,
@@ -159,70 +163,90 @@ class LocalEngine:
             candidates=candidates,
         )
 
-    def batch(self, episodes: Sequence[Episode], *, progress: float) -> Batch:
-        """Return what a step learns from, with the columns that the estimator NEEDS.
+    def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:
+        """Return a spec in which every policy is named."""
+        policies = self.roles.of(spec.game)
+        seats = tuple(
+            player if player.name else player.of(name)
+            for player, name in zip(spec.players, policies, strict=True)
+        )
+        trained = tuple(
+            asked and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
+            for asked, player in zip(spec.trained, seats, strict=True)
+        )
+        return replace(spec, seats=seats, trained=trained)
 
-        The reward model is trained first. Replies that were not played are in it if it reads them.
+    def batch(
+        self, episodes: Sequence[Episode], *, progress: float, policy: str | None = None
+    ) -> Batch:
+        """Return what a policy learns from, with the columns that its estimator NEEDS.
+
+        Args:
+            episodes: the plays of a step; those that hold no trained seat of it are left out.
+            progress: share of the run that is done.
+            policy: its name; None: the first one that is trained.
         """
-        every = self._all_replies
-        data = pack(episodes, self.replies, candidates=every)
-        source = EngineSource(self, turn_table(episodes, candidates=every), episodes, data)
-        for name in self.columns:
-            if name not in self._after_process:
-                source.add(name)
-        if self.process is None:
-            return Batch(episodes=episodes, turns=source.turns, pack=data)
-        metrics = self.process.fit(data, source.turns, progress=progress)
-        for name in self._after_process:
-            source.add(name)
-        return Batch(episodes=episodes, turns=source.turns, pack=data, metrics=metrics)
+        own = self.policies[self.learners[0] if policy is None else policy]
+        return own.batch(self._of(own, episodes), progress=progress, exact=self._exact_of)
+
+    def _of(self, policy: Policy, episodes: Sequence[Episode]) -> Sequence[Episode]:
+        """Return the plays in which seats of a policy are trained, and those seats alone."""
+        if not self.config.policies:
+            return episodes
+        name, found = "" if policy.name == MAIN else policy.name, []
+        for episode in episodes:
+            trained = tuple(
+                asked and player.kind in OWN and player.name == name
+                for asked, player in zip(episode.trained, episode.players, strict=True)
+            )
+            if any(trained):
+                found.append(replace(episode, trained=trained))
+        return found
+
+    def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
+        """Return the exact columns of a batch; see ``columns.base.Source``."""
+        if self.exact is None:
+            raise ConfigError(
+                'A column reads exact values, which this run has not; write ASKS = {"tree"} into '
+                "its module."
+            )
+        scorer: Any = self.agent(LEARNER)
+        return self.exact.of(source.turns, source.episodes, scorer)
 
     def entropies(self, batch: Batch) -> FloatArray:
         """Return the entropy of the distribution of each sampled token, [M], nats."""
-        return self.learner.entropies(batch.pack)
+        return self.policies[batch.policy].trained.entropies(batch.pack)
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
-        """Update the weights once; see ``Learner.update``.
-
-        Raises:
-            ModelError: nobody has said anything, as all conversations outgrew the model.
-        """
-        if not len(batch.pack.turn_of):
-            raise ModelError(
-                f"No conversation of this step fits into the context of {self.model.context} "
-                "tokens with a whole reply after it. Raise model.context, lower "
-                "rollout.max_new_tokens, or give the games a shorter wording."
-            )
-        return self.learner.update(
-            batch.pack,
-            batch.advantages(credit),
-            credit.value_targets,
-            turns=batch.turns,
-            progress=progress,
-            stream=self.root.child("update").child(step),
-        )
+        """Update the weights of the batch's policy once; see ``Policy.learn``."""
+        return self.policies[batch.policy].learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step towards these games' moves; return the loss."""
-        loss = self.learner.imitate(pack(episodes), self.config.warmup.learning_rate)
-        if self.process is not None:
-            self.process.follow(self.model)
-        return loss
+        """Take one supervised step of each policy towards these games' moves.
+
+        Return the mean loss.
+        """
+        own = [
+            (self.policies[name], self._of(self.policies[name], episodes)) for name in self.learners
+        ]
+        losses = [policy.imitate(plays) for policy, plays in own if plays]
+        return sum(losses) / max(len(losses), 1)
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add a copy of the learner to the league, as this snapshot."""
-        self._add_member(member, self.model.clone())
+        """Add a copy of every policy that is trained to the league, as this snapshot."""
+        assert member.step is not None, "a snapshot"
+        for name in self.learners:
+            own = self.policies[name]
+            own.past[member.step] = Snapshot.of(own.model, "past")
 
     def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot leave the league."""
-        del self._past[member], self.agents[str(member)]
-
-    def _add_member(self, member: PlayerRef, model: LanguageModel) -> None:
-        """Seat a snapshot."""
-        self._past[member] = model
-        self.agents[str(member)] = self._sit(member, model)
+        """Let a snapshot of all policies leave the league."""
+        assert member.step is not None, "a snapshot"
+        for name, own in self.policies.items():
+            own.past.pop(member.step, None)
+            self.agents.pop(str(member.of(name)), None)
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).
@@ -236,22 +260,8 @@ class LocalEngine:
             DivergedError: something of it is not finite.
             OSError: the disk is full or not writable.
         """
-        check_output(self.model)
-        save_weights(self.model, folder / "model.safetensors")
-        save_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
-        if self.learner.average is not None:
-            save_weights(self.learner.average, folder / "average.safetensors")
-        if self.process is not None:
-            save_weights(self.process.model, folder / "process.safetensors")
-            save_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
-        for member, model in self._past.items():
-            target = folder / f"{member}.safetensors"
-            if earlier is None or not link_or_copy(earlier / target.name, target):
-                save_weights(model, target)
-        versions = {str(member): model.version for member, model in self._past.items()}
-        meta: dict[str, Any] = {"version": self.model.version, "members": versions}
-        if self.model.frozen_digest:
-            meta["base"] = self.model.frozen_digest
+        metas = {name: own.save(folder, earlier) for name, own in self.policies.items()}
+        meta = {"policies": metas} if self.config.policies else metas[MAIN]
         write_synced(folder / "engine.json", json.dumps(meta).encode())
 
     def restore(self, folder: Path) -> None:
@@ -259,36 +269,15 @@ class LocalEngine:
 
         Raises:
             CheckpointError: a file is missing or of another model.
-            ModelError: the frozen weights under the adapters are not those that they were trained
-                on.
+            ModelError: frozen weights are not those that were there when it was saved.
         """
         try:
-            meta = parse_json((folder / "engine.json").read_bytes())
-            if meta.get("base", self.model.frozen_digest) != self.model.frozen_digest:
-                raise ModelError(
-                    f"model.name={self.config.model.name!r} is no longer the model that the "
-                    f"adapters in {folder} were trained on: its frozen weights have "
-                    f"SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the "
-                    "old weights back."
-                )
-            load_weights(self.model, folder / "model.safetensors", meta["version"])
-            if self.learner.average is not None:
-                load_weights(self.learner.average, folder / "average.safetensors", meta["version"])
-            load_optimizer(self.learner.optimizer, folder / "optimizer.safetensors")
-            if self.process is not None:
-                load_weights(self.process.model, folder / "process.safetensors", meta["version"])
-                load_optimizer(self.process.optimizer, folder / "process_optimizer.safetensors")
+            found = parse_json((folder / "engine.json").read_bytes())
+            metas = found["policies"] if self.config.policies else {MAIN: found}
             for member in self.members:
                 self.drop_member(member)
-            for name, version in meta["members"].items():
-                member = ref(name) if name else LEARNER
-                if member.kind != "snapshot":
-                    raise CheckpointError(
-                        f"The checkpoint {folder} names a snapshot {name!r}; its names look "
-                        "like past-000040."
-                    )
-                self._add_member(member, self.model.clone())
-                load_weights(self._past[member], folder / f"{member}.safetensors", version)
+            for name, own in self.policies.items():
+                own.restore(folder, metas[name])
         except SparringError:
             raise
         except UNREADABLE as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,17 +11,20 @@ import torch
 from sparring.config import RunConfig
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
-from sparring.errors import ConfigError, SparringError
+from sparring.errors import ConfigError
+from sparring.learn.snapshots import planned_copies
 from sparring.models.memory import (
     GIB,
     PROGRAM,
     Shape,
     activation_bytes,
     available_bytes,
+    find_device,
     training_bytes,
 )
-from sparring.models.pretrained import DTYPES, size_of
+from sparring.models.pretrained import DTYPES, known_size
 from sparring.models.tiny import SPECIAL
+from sparring.refs import MAIN
 from sparring.registry import Bound, asks
 
 TINY = "tiny"  # the name of the model that is built, not loaded
@@ -30,7 +32,6 @@ TINY_CONTEXT = 128  # tokens of the tiny model's conversations, where model.cont
 TOLD = 64  # tokens a seat is told between its replies, taken for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more are no work for a CPU
 GPU_SIZES = (24, 48, 80, 141)  # of usual GPUs, GB
-PROCESS_COPIES = 4  # the reward model's trained weights, their gradient, and AdamW's two moments
 LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
 
 
@@ -53,16 +54,25 @@ def describe(config: RunConfig) -> dict[str, Any]:
         ),
         "plan": rollout.plan.name,
         "sampled_tokens_per_step_at_most": sampled_tokens(config),
-        "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
-        "context": config.context.name,
-        "credit": config.credit.name,
-        **_process(config),
+        **_methods(config),
         "rewards": [reward.name for reward in config.rewards],
-        "losses": [loss.name for loss in config.losses],
         "matchmaker": config.matchmaker.name,
         "checkpoints": steps // config.checkpoint.every + (steps % config.checkpoint.every > 0),
         "evaluations": steps // config.evaluation.every + 1,
         "model": _model(config),
+    }
+
+
+def _methods(config: RunConfig) -> dict[str, Any]:
+    """Return how each policy is asked and trained."""
+    if config.policies:
+        return {"policies": {name: _methods(own) for name, own in config.by_policy.items()}}
+    return {
+        "renderer": {"name": config.renderer.name, **_settings(config.renderer.bind("render"))},
+        "context": config.context.name,
+        "credit": config.credit.name,
+        **_process(config),
+        "losses": [loss.name for loss in config.losses],
     }
 
 
@@ -99,9 +109,49 @@ def sampled_tokens(config: RunConfig) -> int:
 
 
 def _model(config: RunConfig) -> dict[str, Any]:
-    """Return the model's name, size and memory, and in words whether it fits."""
+    """Return the models' names, sizes and memory, and in words whether they fit."""
+    found = {name: _sized(own, config.is_frozen(name)) for name, own in config.by_policy.items()}
+    plan, known = found[MAIN] if not config.policies else _together(config, found)
+    if known is None:
+        return plan
+    gib = {name: round(value / GIB, 2) for name, value in known.items()}
+    return {
+        **plan,
+        "memory_gib": round(sum(known.values()) / GIB, 1),
+        "memory_parts_gib": gib,
+        "needs": _needs(config, known),
+    }
+
+
+def _together(
+    config: RunConfig, found: Mapping[str, tuple[dict[str, Any], dict[str, int] | None]]
+) -> tuple[dict[str, Any], dict[str, int] | None]:
+    """Return the plan of several models and the memory of all.
+
+    A shared base counts once. They are updated one after the other, so that activations are those
+    of the largest.
+    """
+    plan: dict[str, Any] = {"policies": {name: own for name, (own, _) in found.items()}}
+    if any(parts is None for _, parts in found.values()):
+        return {**plan, "needs": "unknown: a model is not on this machine"}, None
+    plan["parameters"] = sum(own["parameters"] for own, _ in found.values())
+    total, bases = dict[str, int](), set[tuple[str, str, str]]()
+    for name, (_, parts) in found.items():
+        model = config.policies[name].model
+        base = (model.name, model.dtype, model.device)
+        shared = model.name != TINY and (model.lora is not None or config.is_frozen(name))
+        for part, value in (parts or {}).items():
+            once = part in ("program", "activations_and_logits")
+            once = once or (part == "weights" and shared and base in bases)
+            total[part] = max(total.get(part, 0), value) if once else total.get(part, 0) + value
+        bases |= {base} if shared else set()
+    return plan, total
+
+
+def _sized(config: RunConfig, frozen: bool) -> tuple[dict[str, Any], dict[str, int] | None]:
+    """Return a model's name and size, and the bytes of its parts of memory; None if not known."""
     chosen = config.model
-    plan: dict[str, Any] = {"name": chosen.name}
+    plan: dict[str, Any] = {"name": chosen.name, **({"frozen": True} if frozen else {})}
     shape: Shape | None
     if chosen.name == TINY:
         parameters, shape = tiny_size(config)
@@ -112,9 +162,9 @@ def _model(config: RunConfig) -> dict[str, Any]:
     else:
         dtype = DTYPES[chosen.dtype]
         plan.update({"dtype": chosen.dtype, "adapters": chosen.lora is not None})
-        found, shape, source = _size(chosen.name)
+        found, shape, source = known_size(chosen.name)
         if found is None:
-            return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}
+            return {**plan, "needs": f"unknown: the model is not on this machine ({source})"}, None
         parameters = found
         plan.update({"parameters": parameters, "parameters_from": source})
     kept = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
@@ -124,19 +174,12 @@ def _model(config: RunConfig) -> dict[str, Any]:
         kept = min(kept, _tiny_cache(config, shape))
     parts = {
         "weights": parameters * dtype.itemsize,
-        "training": memory_to_train(config, parameters),
+        "training": 0 if frozen else memory_to_train(config, parameters),
         "keys_and_values_kept": kept,
-        "activations_and_logits": _activations(config, shape, dtype.itemsize),
+        "activations_and_logits": 0 if frozen else _activations(config, shape, dtype.itemsize),
         "program": PROGRAM,
     }
-    known = {name: value for name, value in parts.items() if value is not None}
-    gib = {name: round(value / GIB, 2) for name, value in known.items()}
-    return {
-        **plan,
-        "memory_gib": round(sum(known.values()) / GIB, 1),
-        "memory_parts_gib": gib,
-        "needs": _needs(config, known),
-    }
+    return plan, {name: value for name, value in parts.items() if value is not None}
 
 
 def _needs(config: RunConfig, parts: Mapping[str, int]) -> str:
@@ -240,56 +283,11 @@ def _activations(config: RunConfig, shape: Shape | None, size: int) -> int | Non
     )
 
 
-def find_device(name: str) -> torch.device:
-    """Return the device of this name; "auto" is a GPU if there is one.
-
-    Raises:
-        ConfigError: this machine has no such device.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.zeros(1, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"model.device={name!r} is not on this machine ({reason}); write model.device=auto."
-        ) from None
-
-
 def memory_to_train(config: RunConfig, parameters: int) -> int:
     """Return the bytes that training a model of so many parameters takes besides its weights,
     activations left out.
     """
-    chosen = config.model
-    credit, needs = (
-        config.credit.bind("credit"),
-        frozenset().union(*(loss.bind("losses").needs for loss in config.losses)),
-    )
-    reference = "reference" in asks(credit) or "reference_logprobs" in needs
-    copies = (
-        (config.learner.average > 0)
-        + reference
-        + (config.league.keep if config.league.every else 0)
-    )
-    copies += PROCESS_COPIES * ("process" in asks(credit))
+    chosen, copies = config.model, planned_copies(config)
     if chosen.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
     return training_bytes(trained=parameters, copies=copies, size=DTYPES[chosen.dtype].itemsize)
-
-
-def _size(name: str) -> tuple[int | None, Shape | None, str]:
-    """Return a model's parameters and shape, and where they are known from: its configuration, or
-    its name ("4B").
-    """
-    try:
-        return *size_of(name), "its configuration"
-    except SparringError as error:
-        found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
-        if found is None:
-            return None, None, str(error)
-        return (
-            round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)),
-            None,
-            "its name, as the model is not on this machine",
-        )

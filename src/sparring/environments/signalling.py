@@ -28,6 +28,7 @@ class Talk(Table):
     signals: int
     rounds: int
     cost: float
+    bonus: float = 0.0
     drawn: int = -1
     moves: tuple[int, ...] = ()
 
@@ -69,11 +70,15 @@ class Talk(Table):
         )
 
     def returns(self) -> list[float]:
-        """Return at the end, for both, 1 for a right guess minus the cost of asking."""
+        """Return at the end, for both, 1 for a right guess minus the cost of asking.
+
+        A first signal of the type's own number adds the bonus.
+        """
         if self.player != TERMINAL:
             return [0.0, 0.0]
         right = self.moves[-1] - self.signals == self.drawn
-        return [right - self.cost * self.asked] * 2
+        own = self.bonus * (self.moves[0] == self.drawn)
+        return [right - self.cost * self.asked + own] * 2
 
     def name_of(self, player: int, index: int) -> str:
         """Return the name of an action or a type."""
@@ -106,21 +111,21 @@ class Talk(Table):
         return self.key(SENDER)
 
 
-def rules(types: int, signals: int, rounds: int, cost: float) -> Rules:
+def rules(types: int, signals: int, rounds: int, cost: float, bonus: float) -> Rules:
     """Return the facts of the game."""
     return Rules(
-        opening=Talk(types, signals, rounds, cost),
+        opening=Talk(types, signals, rounds, cost, bonus),
         actions=signals + types + 1,
         outcomes=types,
         length=2 * (rounds + 1),
         least=-cost * rounds,
-        most=1.0,
+        most=1.0 + bonus,
         utility="identical",
         views=True,
     )
 
 
-register(NAME, {"types": 2, "signals": 2, "rounds": 1, "cost": 0.1}, rules)
+register(NAME, {"types": 2, "signals": 2, "rounds": 1, "cost": 0.1, "bonus": 0.0}, rules)
 
 
 class Signalling(Game):
@@ -131,8 +136,11 @@ class Signalling(Game):
 
     title = "signalling"
 
-    def __init__(self, types: int, signals: int, rounds: int, cost: float, style: Style) -> None:
-        spiel = load(NAME, {"types": types, "signals": signals, "rounds": rounds, "cost": cost})
+    def __init__(
+        self, types: int, signals: int, rounds: int, cost: float, bonus: float, style: Style
+    ) -> None:
+        numbers = {"types": types, "signals": signals, "rounds": rounds, "cost": cost}
+        spiel = load(NAME, {**numbers, "bonus": bonus} if bonus else numbers)
         words = (*SIGNALS[:signals], *TYPES[:types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[:types]
@@ -147,7 +155,7 @@ class Signalling(Game):
         self.rules = (
             "We play a cooperative signalling game. One colour is drawn, all equally "
             f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
-            f"signal: {', '.join(SIGNALS[:signals])}. The signals have no meaning of their own. "
+            f"signal: {', '.join(SIGNALS[:signals])}. {_meaning(types, signals, bonus)} "
             f"Then 'receiver' may guess the colour{asking}. The guess ends the game: both players "
             "get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
@@ -173,12 +181,22 @@ class Signalling(Game):
         return f"The colour was {TYPES[state.trail[0].action]}."
 
 
+def _meaning(types: int, signals: int, bonus: float) -> str:
+    """Return in words what the signals mean before anybody agrees on it."""
+    if not bonus:
+        return "The signals have no meaning of their own."
+    pairs = zip(SIGNALS[:signals], TYPES[:types], strict=False)
+    own = ", ".join(f"{signal!r} for {colour}" for signal, colour in pairs)
+    return f"A colour's own signal ({own}), sent first, adds {bonus:g} to what both get."
+
+
 def signalling(
     *,
     types: Literal[2, 3] = 2,
     signals: Literal[2, 3] = 2,
     rounds: int = 1,
     cost: float = 0.1,
+    bonus: float = 0.0,
     style: Style = "brief",
 ) -> Game:
     """Signalling for 2 seats: a sender tells a receiver a colour, which guesses it or asks again.
@@ -194,6 +212,9 @@ def signalling(
         signals: number of signals that the sender chooses from.
         rounds: how often the receiver may ask, 0 to 4.
         cost: what asking once costs both seats, 0 to 1, paid at the end.
+        bonus: what a first signal of the colour's own adds for both seats, 0 to 1: ping for red,
+            pong for green, pang for blue. 0 (default): signals have no meaning of their own, and a
+            sender learns nothing while no receiver listens.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
@@ -203,4 +224,5 @@ def signalling(
     """
     check_range("signalling: rounds", rounds, 0, 4)
     check_range("signalling: cost", cost, 0, 1)
-    return Signalling(types, signals, rounds, float(cost), style)
+    check_range("signalling: bonus", bonus, 0, 1)
+    return Signalling(types, signals, rounds, float(cost), float(bonus), style)

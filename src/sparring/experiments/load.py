@@ -20,8 +20,8 @@ from sparring.run.folder import CONFIG, RunFolder
 log = logging.getLogger(__name__)
 
 
-def load_tokenizer(path: Path) -> Any:
-    """Return the tokenizer of a run's model, without its weights.
+def load_tokenizers(path: Path) -> dict[str, Any]:
+    """Return the tokenizer of each policy of a run, without its weights.
 
     Nothing is fetched from elsewhere.
 
@@ -30,9 +30,12 @@ def load_tokenizer(path: Path) -> Any:
         ModelError: the model is not on this machine.
     """
     config = resolve(RunFolder.open(path).config())
-    if config.model.name != TINY:
-        return tokenizer_of(config.model.name)
-    return tiny_tokenizer(vocabulary(config))
+    return {
+        name: tiny_tokenizer(vocabulary(own))
+        if own.model.name == TINY
+        else tokenizer_of(own.model.name)
+        for name, own in config.by_policy.items()
+    }
 
 
 def load_run(

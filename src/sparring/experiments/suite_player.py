@@ -73,7 +73,9 @@ class Player:
 
         Only a tiny model has a closed one.
         """
-        if self.config is None or self.config.model.name != TINY or not game.brief:
+        if self.config is None or not game.brief:
+            return []
+        if all(own.model.name != TINY for own in self.config.by_policy.values()):
             return []
         known = vocabulary(self.config)
         return [word for word in words_of(game) if word not in known]

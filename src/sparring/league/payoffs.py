@@ -15,6 +15,9 @@ The learner's rows are those of all its weights so far. With ``league.payoff_dec
 counts less: the book's numbers are then sums of weights,
 
     weight of a play of k steps ago = (1 - payoff_decay)^k
+
+Where a run has several policies, all of them are the learner, and their snapshots of one step are
+one: the seat says which of them played.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from typing import Any, NamedTuple
 from sparring.errors import CheckpointError, ConfigError
 from sparring.league.teams import sides_of
 from sparring.ops.statistics import wilson_ends
-from sparring.refs import PlayerRef
+from sparring.refs import MAIN, PlayerRef
 from sparring.types import Episode
 
 TIE = 1e-9  # returns that differ by less, relative to their size or absolutely, are equal
@@ -223,10 +226,11 @@ def _results(episode: Episode, teams: Sequence[int]) -> Iterator[tuple[Row, Resu
     """Yield what a play says of each ordered pair of players that met in it."""
     if episode.cut:
         return
+    players = [player.of(MAIN) for player in episode.players]
     sides = sides_of(teams)
     if len(sides) == 1:
         for own, other in permutations(range(len(teams)), 2):
-            row = Row(episode.game, own, episode.players[own], episode.players[other])
+            row = Row(episode.game, own, players[own], players[other])
             yield row, Results(games=1, returns=episode.returns[own])
         return
     means = [math.fsum(episode.returns[seat] for seat in side) / len(side) for side in sides]
@@ -242,8 +246,8 @@ def _results(episode: Episode, teams: Sequence[int]) -> Iterator[tuple[Row, Resu
         result = Results(
             games=1, wins=int(won > 0), draws=int(not won), losses=int(won < 0), returns=means[own]
         )
-        for player in dict.fromkeys(episode.players[seat] for seat in sides[own]):
-            for opponent in dict.fromkeys(episode.players[seat] for seat in sides[other]):
+        for player in dict.fromkeys(players[seat] for seat in sides[own]):
+            for opponent in dict.fromkeys(players[seat] for seat in sides[other]):
                 yield Row(episode.game, sides[own][0], player, opponent), result
 
 

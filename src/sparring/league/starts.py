@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sparring.config import RolloutConfig
 from sparring.environments.base import teams_of
@@ -51,6 +51,7 @@ def starts(
     refill: int = 0,
     payoffs: Payoffs | None = None,
     bots: Iterable[str] = (),
+    seats: Callable[[Game], Sequence[tuple[str, bool]]] | None = None,
 ) -> list[EpisodeSpec]:
     """Return the games of one step.
 
@@ -67,6 +68,7 @@ def starts(
         refill: 0, or the number of the refill of this step.
         payoffs: the payoff book that the matchmaker looks at; empty if None.
         bots: names of the bots that the run has options of.
+        seats: gives the policy of each seat, and whether it is trained; None: ``main``, and it is.
 
     Returns:
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
@@ -86,6 +88,7 @@ def starts(
     specs = []
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
         own, game = stream.child(group), by_name[arm.game]
+        own_policies = seats(game) if seats is not None else ()
         number = (step * (rollout.refills + 1) + refill) * groups + group
         request = MatchRequest(
             environment=spec_of(game) or EnvironmentSpec(name=game.name),
@@ -97,6 +100,8 @@ def starts(
             step=step,
             number=number,
             stream=own.child("seats"),
+            policies=tuple(name for name, _ in own_policies),
+            learns=tuple(learns for _, learns in own_policies),
         )
         shared, seating = first.get(arm.name) or (number, matchmaker(request, progress=progress))
         deal = own.child("deal")

@@ -36,6 +36,7 @@ from sparring.learn.loss_batch import LossReader
 from sparring.learn.means import Means
 from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
+from sparring.learn.snapshots import Snapshot
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.losses.base import LossBatch
 from sparring.losses.reduction import reduce
@@ -66,12 +67,13 @@ class Learner(LossReader):
         with_reference = (
             "reference_logprobs" in self.needs if with_reference is None else with_reference
         )
+        reference = Snapshot.of(model, "reference") if with_reference else None
         super().__init__(
             model,
             temperature=temperature,
             micro_tokens=config.micro_tokens,
             features=sorted(self.needs & set(names("features"))),
-            reference=model.clone() if with_reference else None,
+            reference=reference.model if reference is not None else None,
         )
         self.config, self.losses, self.value_at = config, losses, value_at
         self.gradients = GradientCheck(model, reads_values="values" in self.needs)
@@ -83,12 +85,13 @@ class Learner(LossReader):
             weight_decay=config.weight_decay,
             fused=True,
         )
-        self.average = model.clone() if config.average else None
+        self.average = Snapshot.of(model, "average") if config.average else None
+        self.snapshots = tuple(s for s in (self.average, reference) if s is not None)
 
     @property
     def policy(self) -> LanguageModel:
         """The model to evaluate and export: the average of the weights if there is one."""
-        return self.average or self.model
+        return self.average.model if self.average is not None else self.model
 
     def update(
         self,
@@ -269,10 +272,5 @@ class Learner(LossReader):
         """
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
-            with torch.no_grad():
-                for averaged, current in zip(
-                    self.average.parameters(), self.model.parameters(), strict=True
-                ):
-                    averaged.lerp_(current, 1.0 - self.config.average)
-            self.average.version += 1
+            self.average.follow(self.model, self.config.average)
         return norm

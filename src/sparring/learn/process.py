@@ -34,6 +34,7 @@ from sparring.credit.base import start_groups, trajectory_returns
 from sparring.errors import ConfigError
 from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack
+from sparring.learn.snapshots import Snapshot
 from sparring.models.language_model import LanguageModel
 from sparring.ops.pairs import every_pair, one_to_one
 from sparring.registry import Bound
@@ -66,11 +67,12 @@ class ProcessLearner(Learner):
             else config.process.learning_rate
         )
         own = config.learner.model_copy(update={"learning_rate": rate, "average": 0.0})
-        super().__init__(policy.clone(), own, [], temperature=config.rollout.temperature)
+        self.snapshot = Snapshot.of(policy, "process")
+        super().__init__(self.snapshot.model, own, [], temperature=config.rollout.temperature)
 
     def follow(self, policy: LanguageModel) -> None:
         """Take on the policy's weights: what was learnt before the first step is common to both."""
-        self.model.load_tensors(policy.tensors())
+        self.snapshot.follow(policy)
 
     def fit(self, data: Pack, turns: TurnTable, *, progress: float) -> dict[str, float]:
         """Train on the pairs of a step and return the metrics of this module.

@@ -17,8 +17,8 @@ from sparring.measure.starts import Starts, every
 from sparring.ops.statistics import clustered_share_interval, mean_interval, wilson_interval
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.team import play_teams
 from sparring.types import Episode, Interval, Turn
 
 AGENT, OPPONENT = "agent", "opponent"  # what the two are called in the episodes of a match
@@ -115,7 +115,7 @@ def play_matches(
         for number in range(games_per_seat)
     ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
-    episodes = play(specs, agents, in_flight=in_flight, on_finished=on_finished)
+    episodes = play_teams(specs, agents, in_flight=in_flight, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     records = [_seat_record(game, played, judge, level) for played in seats]
     return MatchReport(

@@ -5,6 +5,7 @@ W x becomes W x + (alpha / rank) B A x, with W frozen.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -100,6 +101,16 @@ def _draw(adapted: Any, stream: Stream) -> None:
             )
         elif "lora_embedding_B" in name:
             parameter.copy_(torch.empty(parameter.shape).normal_(generator=generator))
+
+
+def with_the_weights_of(network: Any) -> Any:
+    """Return another network of the same weights, which are in memory once.
+
+    What is added to one, such as adapters, is not in the other. What changes the weights in place
+    changes both: they are to be frozen.
+    """
+    shared = (*network.parameters(), *network.buffers())
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in shared})
 
 
 def base_of(network: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from sparring.errors import ModelError
+from sparring.errors import ConfigError, ModelError
 
 GIB = 1 << 30
 PROGRAM = GIB // 2  # Python, torch and their libraries
@@ -102,6 +102,23 @@ def activation_bytes(
         else shape.layers * block
     )
     return blocks + LOGIT_COPIES * asked * shape.vocabulary * 4
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of this name; "auto" is a GPU if there is one.
+
+    Raises:
+        ConfigError: this machine has no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.zeros(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"model.device={name!r} is not on this machine ({reason}); write model.device=auto."
+        ) from None
 
 
 def available_bytes(device: torch.device | None = None) -> int:

@@ -9,6 +9,7 @@ that of its package.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,20 @@ def _source(name: str) -> str:
         tuple(PACKAGED),
         "Give a folder, a Hugging Face id (owner/name), or one of these.",
     )
+
+
+def known_size(name: str) -> tuple[int | None, Shape | None, str]:
+    """Return a model's parameters and shape, and where they are known from: its configuration, or
+    its name ("4B").
+    """
+    try:
+        return *size_of(name), "its configuration"
+    except SparringError as error:
+        found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
+        if found is None:
+            return None, None, str(error)
+        return (
+            round(float(found[1]) * (10**9 if found[2] in "Bb" else 10**6)),
+            None,
+            "its name, as the model is not on this machine",
+        )

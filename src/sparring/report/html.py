@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from sparring.config import of_any
 from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
 from sparring.report.judged_game import judged_games
@@ -119,7 +121,7 @@ def write_report(path: Path) -> Path:
     body.append(_health(read_lines(path / HEALTH), known="health" in config))
     body.append('<div class="charts">')
     for title, prefixes, note in CHARTS:
-        chosen = _series(lines, prefixes)
+        chosen = _series(lines, prefixes, config.get("policies") or ())
         if chosen:
             body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
     body += ["</div>", _match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
@@ -150,8 +152,10 @@ def write_chart(path: Path, target: Path) -> Path:
     return target
 
 
-def _series(lines: list[dict[str, Any]], prefixes: tuple[str, ...]) -> list[Series]:
-    """Return the series of these metrics.
+def _series(
+    lines: list[dict[str, Any]], prefixes: tuple[str, ...], policies: Collection[str] = ()
+) -> list[Series]:
+    """Return the series of these metrics, those of each of several policies too.
 
     A prefix that ends in / stands for all below it, a pattern with * for all that it fits.
     """
@@ -161,7 +165,8 @@ def _series(lines: list[dict[str, Any]], prefixes: tuple[str, ...]) -> list[Seri
             key
             for line in lines
             for key in line
-            if key.startswith(folders) or any(fnmatchcase(key, name) for name in prefixes)
+            if (bare := of_any(key, policies)).startswith(folders)
+            or any(fnmatchcase(bare, name) for name in prefixes)
         }
     )
     points = {

@@ -22,7 +22,7 @@ from sparring.types import Episode, Turn, Verdict
 WIDTH = 100  # of the lines that are printed
 UNSENT = " (not sent: the conversation had outgrown the model)"
 LABEL = 10  # columns of what stands before a line
-Decode = Callable[[int], str]
+Decode = Callable[[str, int], str]  # of a turn's agent and a token id
 # (seat, turn index, candidate) -> its row
 Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
 
@@ -126,7 +126,7 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
         step: it was played in.
         episode: what is shown.
         credit: of ``Stored.credit``.
-        decode: gives the text of a token; None shows ids.
+        decode: gives the text of a token of an agent; None shows ids.
     """
     lines = [
         f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"
@@ -224,7 +224,7 @@ def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None)
     entropies = (credit["entropies"] if credit is not None else None) or [None] * len(sampled)
     shown = []
     for (index, logprob), entropy in zip(sampled, entropies, strict=True):
-        text = str(index) if decode is None else repr(decode(index))
+        text = str(index) if decode is None else repr(decode(turn.agent, index))
         shown.append(
             f"{text} p={math.exp(logprob):.3g}{'' if entropy is None else f' H={entropy:.2f}'}"
         )

@@ -8,7 +8,7 @@ USING (step, episode_id, seat, turn_index, candidate) GROUP BY role
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,14 @@ class CreditStore(Parts):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, COLUMNS)
 
-    def append(self, step: int, episodes: Sequence[Episode], learned: Learned) -> Path:
+    def append(self, step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> Path:
         """Write what a step found as one part.
 
         Args:
             step: steps done.
             episodes: every play of the step; turns that are not in the batch have ``selected``
                 false.
-            learned: what the step learned from.
+            learned: what each policy learned from in the step.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -76,31 +76,18 @@ class CreditStore(Parts):
         return self.put(step, COLUMNS.written(credit_rows(step, episodes, learned)))
 
 
-def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.Table:
+def credit_rows(step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> pa.Table:
     """Return the rows of a step.
 
-    The batch in the order of its turn table, then what was not trained on: turns that selection
-    dropped, and replies that were not played where the estimator follows what was.
+    The batch of each policy in the order of its turn table, then what was not trained on: turns
+    that selection dropped, and replies that were not played where the estimator follows what was.
     """
-    turns, credit = learned.turns, learned.credit
     played = {episode.episode_id for episode in episodes}
-    candidates = turns.state_group is not None
-    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=candidates)]
-    known = set(keys)
-    by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
-    columns: dict[str, Iterable[Any]] = {
-        "selected": [True] * len(keys),
-        "replayed": [number not in played for number, *_ in keys],
-        "reward": turns.reward,
-        "advantage": credit.advantages
-        if by_token is None
-        else [own.mean() if len(own) else 0.0 for own in by_token],
-        "token_advantages": [None] * len(keys) if by_token is None else by_token,
-        "baseline": _or_null(credit.baselines, len(keys)),
-        "value": _or_null(turns.value, len(keys)),
-        "value_target": _or_null(credit.value_targets, len(keys)),
-        "entropies": _by_turn(learned.entropies, turns),
-    }
+    found: dict[str, list[Any]] = {field.name: [] for field in SCHEMA}
+    for own in learned:
+        for name, column in _columns(own, played).items():
+            found[name].extend(column)
+    known = set(zip(*(found[name] for name in KEYS), strict=True))
     left = [
         (*_key(episode, turn), sum(turn.rewards.values()))
         for episode, turn in ordered_turns(episodes, candidates=True)
@@ -110,15 +97,42 @@ def credit_rows(step: int, episodes: Sequence[Episode], learned: Learned) -> pa.
         "selected": [False] * len(left),
         "replayed": [False] * len(left),
         "reward": [row[-1] for row in left],
+        **{name: [row[place] for row in left] for place, name in enumerate(KEYS)},
     }
-    rows = [*keys, *(row[:-1] for row in left)]
-    found: dict[str, list[Any]] = {"step": [step] * len(rows)}
-    found |= {name: [row[place] for row in rows] for place, name in enumerate(KEYS)}
-    found |= {
-        name: [*column, *dropped.get(name, [None] * len(left))] for name, column in columns.items()
-    }
+    for name, rows in found.items():
+        rows.extend(dropped.get(name, [None] * len(left)))
+    found["step"] = [step] * len(found["step"])
     arrays = [pa.array(found[field.name], field.type) for field in SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _columns(learned: Learned, played: Collection[int]) -> dict[str, Iterable[Any]]:
+    """Return the columns of what a policy learned from.
+
+    Args:
+        learned: its batch, and what was found of it.
+        played: numbers of the plays of the step; others are replayed.
+    """
+    turns, credit = learned.turns, learned.credit
+    every = turns.state_group is not None
+    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=every)]
+    by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
+    nothing = [None] * len(keys)
+    return {
+        **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
+        "step": nothing,
+        "selected": [True] * len(keys),
+        "replayed": [number not in played for number, *_ in keys],
+        "reward": turns.reward,
+        "advantage": credit.advantages
+        if by_token is None
+        else [own.mean() if len(own) else 0.0 for own in by_token],
+        "token_advantages": nothing if by_token is None else by_token,
+        "baseline": _or_null(credit.baselines, len(keys)),
+        "value": _or_null(turns.value, len(keys)),
+        "value_target": _or_null(credit.value_targets, len(keys)),
+        "entropies": _by_turn(learned.entropies, turns),
+    }
 
 
 def _key(episode: Episode, turn: Turn) -> tuple[int, ...]:

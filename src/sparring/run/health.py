@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparring.config import HealthConfig, HealthRule
+from sparring.config import HealthConfig, HealthRule, of_any
 
 START = 5  # records of a metric whose mean is its start
 PATIENCE = 10  # steps after which a metric that no step has recorded is taken for a mistake
@@ -102,12 +102,17 @@ class HealthMonitor:
     """Looks at every step's figures; a rule acts once per metric in a run."""
 
     def __init__(
-        self, config: HealthConfig, steps: int, lines: Iterable[Mapping[str, Any]] = ()
+        self,
+        config: HealthConfig,
+        steps: int,
+        lines: Iterable[Mapping[str, Any]] = (),
+        policies: Iterable[str] = (),
     ) -> None:
         """Begin with what the ``lines`` of metrics.jsonl say about the steps done.
 
-        ``steps`` is the length of the run.
+        ``steps`` is the length of the run; a rule looks at the figures of each of its ``policies``.
         """
+        self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
         self._streaks: dict[tuple[int, str], int] = {}  # unhealthy records in a row
         self._starts: dict[
@@ -130,7 +135,11 @@ class HealthMonitor:
         """
         found = []
         for number, rule in enumerate(self._rules):
-            names = sorted(name for name in metrics if matches(rule.metric, name))
+            names = sorted(
+                name
+                for name in metrics
+                if matches(rule.metric, of_any(name, self._policies)) or name == rule.metric
+            )
             if names:
                 self._seen.add(number)
             elif number not in self._seen and step == PATIENCE and not rule.if_recorded:
@@ -145,6 +154,7 @@ class HealthMonitor:
                             name,
                             metrics[name],
                             stops=self._stop or rule.action == "stop",
+                            policies=self._policies,
                         )
                     )
         return found
@@ -235,7 +245,13 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def _finding(
-    rule: HealthRule, step: int, name: str, value: float | None, *, stops: bool
+    rule: HealthRule,
+    step: int,
+    name: str,
+    value: float | None,
+    *,
+    stops: bool,
+    policies: frozenset[str],
 ) -> Finding:
     """Return a finding in plain words."""
     number = value if value is not None and math.isfinite(value) else None
@@ -246,7 +262,8 @@ def _finding(
         if number is not None
         else f"{name} is no number at step {step}"
     )
-    message = f"{state}. Usual remedy: {REMEDIES.get(name.split('/')[0], OTHERWISE)}."
+    first = of_any(name, policies).split("/")[0]
+    message = f"{state}. Usual remedy: {REMEDIES.get(first, OTHERWISE)}."
     return Finding(step=step, metric=name, value=number, stops=stops, message=message)
 
 

@@ -104,7 +104,8 @@ def train(
     for record in (writer, store, credit):
         record.truncate_after(state.step)
     latest: dict[str, float] = writer.latest()
-    monitor, halt = HealthMonitor(config.health, config.steps, writer.lines()), ""
+    lines = writer.lines()
+    monitor, halt = HealthMonitor(config.health, config.steps, lines, config.policies), ""
     try:
         if state.step == 0:
             warm_up(config, engine)
@@ -124,7 +125,7 @@ def train(
                     **timing,
                     "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],
                 }
-            if outcome.learned is not None:
+            if outcome.learned:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)
             writer.write(step, metrics, timing)

@@ -22,7 +22,7 @@ class Methods:
     matchmaker: Bound
     curriculum: Bound
     selection: Bound
-    credit: Bound
+    credit: Mapping[str, Bound]  # by the name of the policy that it trains
     rewards: tuple[WeightedReward, ...] = ()
     replay: Bound | None = None
     plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
@@ -36,7 +36,11 @@ class Methods:
             matchmaker=config.matchmaker.bind("league.matchmakers"),
             curriculum=config.curriculum.bind("selection.curricula"),
             selection=config.selection.bind("selection"),
-            credit=config.credit.bind("credit"),
+            credit={
+                name: own.credit.bind("credit")
+                for name, own in config.by_policy.items()
+                if not config.is_frozen(name)
+            },
             rewards=prepared(
                 [
                     WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))

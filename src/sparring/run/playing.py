@@ -71,6 +71,7 @@ def play_step(
             refill=refill,
             payoffs=payoffs,
             bots=config.bots,
+            seats=engine.seats,
         )
         play = partial(engine.play, judges=judges) if judges else engine.play
         candidates = _candidates(config, engine, methods.rewards, progress)

@@ -27,6 +27,8 @@ Metrics:
     retried_games           games that failed and began anew
     dropped_groups          groups given up because a game failed beyond its retries
     credit/...              figures of the advantage estimator, such as its baselines
+Where a run has several policies, what one of them learns from and how it is updated stands below
+its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
 Timing, in timing.jsonl:
     seconds/play            playing the games, judging and shaping them
     seconds/oracle          judging alone, where a game has an oracle
@@ -46,9 +48,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.engine.base import Engine
+from sparring.engine.base import Batch, Engine
 from sparring.environments.base import teams_of
 from sparring.league.starts import arms
+from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
 from sparring.run.measures import candidate_metrics, oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods
@@ -68,7 +71,7 @@ class Round:
     metrics: dict[str, float]
     timing: dict[str, float]
     state: RunState
-    learned: Learned | None = None  # where it was to be recorded
+    learned: tuple[Learned, ...] = ()  # of each policy, where it was to be recorded
 
 
 def play_round(
@@ -102,16 +105,22 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    batch = engine.batch(joined, progress=progress)
-    credit: Credit = methods.credit(batch.turns, state.json("credit"), progress=progress)
-    advantages = batch.advantages(credit)
+    batches = [engine.batch(joined, progress=progress, policy=name) for name in engine.learners]
+    credits: list[Credit] = [
+        methods.credit[batch.policy](
+            batch.turns, state.json(_owner(batch.policy)), progress=progress
+        )
+        for batch in batches
+    ]
+    figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
-    updated, found = {}, None
-    if recorded:
-        entropies = engine.entropies(batch) if joined else np.zeros(0)
-        found = Learned(batch=joined, turns=batch.turns, credit=credit, entropies=entropies)
-    if joined:
-        updated = engine.learn(batch, credit, step=step, progress=progress)
+    learned, metrics = list[Learned](), dict[str, float]()
+    for batch, credit, own in zip(batches, credits, figures, strict=True):
+        if recorded:
+            learned.append(_learned(engine, batch, credit))
+        if batch.episodes:
+            own |= engine.learn(batch, credit, step=step, progress=progress)
+        metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
     clock.append(time.perf_counter())
     metrics = {
         **rollout_metrics(played.episodes),
@@ -119,27 +128,57 @@ def play_round(
         **oracle_metrics(played.episodes, methods.oracles),
         **played.metrics,
         **replayed,
-        **batch.metrics,
-        **{f"credit/{name}": value for name, value in credit.metrics.items()},
-        **updated,
-        "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
-        "distinct_share": len(batch.pack.sequences) / max(len(batch.pack.distinct), 1),
+        **metrics,
         "retried_games": float(played.counts.retried),
         "dropped_groups": float(len(played.counts.dropped_groups)),
     }
-    timing = _timing(clock, len(played.episodes), batch.pack.num_tokens)
+    timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     if methods.oracles:
         timing["seconds/oracle"] = played.judging
     teams = {game.name: teams_of(game) for game, _ in engine.environments}
     after = state.after(
-        credit=dict(credit.state),
+        **{
+            _owner(batch.policy): dict(credit.state)
+            for batch, credit in zip(batches, credits, strict=True)
+        },
         curriculum=book.state,
         replay=buffer,
         payoffs=payoffs.after(played.episodes, teams, decay=config.league.payoff_decay).to_json(),
     )
     return Round(
-        episodes=played.episodes, metrics=metrics, timing=timing, state=after, learned=found
+        episodes=played.episodes,
+        metrics=metrics,
+        timing=timing,
+        state=after,
+        learned=tuple(learned),
     )
+
+
+def prefix(policy: str) -> str:
+    """Return what the metrics of a policy's learning begin with."""
+    return "" if policy == MAIN else f"{policy}/"
+
+
+def _owner(policy: str) -> str:
+    """Return under which name the run's state keeps what a policy's estimator remembers."""
+    return "credit" if policy == MAIN else f"credit-{policy}"
+
+
+def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
+    """Return the figures of a policy's batch and credit."""
+    advantages = batch.advantages(credit)
+    return {
+        **batch.metrics,
+        **{f"credit/{name}": value for name, value in credit.metrics.items()},
+        "advantage_std": float(np.std(advantages)) if len(advantages) else 0.0,
+        "distinct_share": len(batch.pack.sequences) / max(len(batch.pack.distinct), 1),
+    }
+
+
+def _learned(engine: Engine, batch: Batch, credit: Credit) -> Learned:
+    """Return what is recorded of a policy's batch, before it is learned from."""
+    entropies = engine.entropies(batch) if batch.episodes else np.zeros(0)
+    return Learned(batch=batch.episodes, turns=batch.turns, credit=credit, entropies=entropies)
 
 
 def _timing(clock: list[float], games: int, tokens: int) -> dict[str, float]:

@@ -246,10 +246,10 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
 
     def credit(turns, state, progress):
         seen.append(turns)
-        return usual.credit(turns, state, progress=progress)
+        return usual.credit["main"](turns, state, progress=progress)
 
     methods = Methods(
-        matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit=credit, replay=usual.replay
+        matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit={"main": credit}, replay=usual.replay
     )
     for _ in range(3):
         outcomes.append(play_round(config, engine, methods, state))

@@ -11,7 +11,7 @@ from sparring.errors import PluginError, nearest
 from sparring.league.payoffs import Payoffs, Results
 from sparring.league.teams import sides_of
 from sparring.refs import LEARNER as LEARNER
-from sparring.refs import PlayerRef, refs
+from sparring.refs import MAIN, PlayerRef, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import EnvironmentSpec
@@ -31,6 +31,9 @@ class MatchRequest:
         step: steps done.
         number: counts initial states over the whole run; used to balance seats.
         stream: what is drawn comes from here.
+        policies: name of the policy that the learner is in each seat, [num_seats]; none: ``main``
+            in all.
+        learns: whether that policy is trained, [num_seats]; none: all are.
     """
 
     environment: EnvironmentSpec
@@ -42,6 +45,8 @@ class MatchRequest:
     step: int = 0
     number: int
     stream: Stream
+    policies: tuple[str, ...] = ()
+    learns: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", refs(self.members))
@@ -56,6 +61,12 @@ class MatchRequest:
         """The seats that one player fills: those of a team; each by itself where all are one."""
         sides = sides_of(self.teams)
         return sides if len(sides) > 1 else tuple((seat,) for seat in range(self.num_seats))
+
+    @property
+    def own_sides(self) -> tuple[tuple[int, ...], ...]:
+        """The sides in which somebody learns; all of them where nobody does."""
+        learns = self.learns or (True,) * self.num_seats
+        return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
 
     def results(self, opponent: PlayerRef) -> Results:
         """Return how the learner has done against a player in this environment, from any seat."""
@@ -93,12 +104,12 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
         request: the seats to be filled.
         opponent: who fills a side, given the side's first seat.
     """
-    own = request.number % len(request.sides)
+    own = request.own_sides[request.number % len(request.own_sides)]
     seats = dict.fromkeys(range(request.num_seats), LEARNER)
-    for number, side in enumerate(request.sides):
-        if number != own:
+    for side in request.sides:
+        if side != own:
             seats.update(dict.fromkeys(side, opponent(side[0])))
-    trained = tuple(seat in request.sides[own] for seat in range(request.num_seats))
+    trained = tuple(seat in own for seat in range(request.num_seats))
     return Seating(seats=tuple(seats[seat] for seat in range(request.num_seats)), trained=trained)
 
 
@@ -128,7 +139,7 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
                 f"The {matchmaker} put {str(player)!r} into seat {seat}, and there is no such "
                 f"player. {_advice(player, request)}"
             )
-        if trained and player != LEARNER:
+        if trained and player.of(MAIN) != LEARNER:
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
                 f"{str(LEARNER)!r} is trained."
@@ -139,7 +150,8 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
     """Return whether a player can be seated in training."""
     if player.kind == "bot":
         return player.name in request.bots or registry.known("players", player.name)
-    return player == LEARNER or player in request.members
+    there = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
+    return there and player.name in ("", *request.policies)
 
 
 def _advice(player: PlayerRef, request: MatchRequest) -> str:

@@ -1,0 +1,114 @@
+"""What the methods of a configuration need beside them: losses, oracles, rewards, references."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparring import registry
+from sparring.config_parts import check_requires
+from sparring.errors import ConfigError, MissingError
+from sparring.parts import load_part, offering
+
+if TYPE_CHECKING:
+    from sparring.config.run import RunConfig
+
+
+def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
+    """Refuse a reward that reads verdicts, playouts or references where a game has none."""
+    if "playouts" in plugin.needs and not config.rollout.playouts:
+        raise ConfigError(
+            f"rewards: {plugin.name!r} needs games played on from every turn; write "
+            "rollout.playouts: 4 (any number)."
+        )
+    missing = [game.known_as for game in config.environments if game.weight and game.oracle is None]
+    if "verdicts" in plugin.needs and missing:
+        raise ConfigError(
+            f"rewards: {plugin.name!r} needs an oracle for every game trained on, "
+            f"and {missing[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
+            "another of `sparring list oracles`."
+        )
+    if "reference" not in plugin.needs:
+        return
+    solved = offering("environments", "solver", "def reference(")
+    other = [
+        game.known_as
+        for game in config.environments
+        if game.weight and game.name not in solved and not _has_reference(game.name)
+    ]
+    if other:
+        raise ConfigError(
+            f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
+            f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
+            "best_action with an oracle."
+        )
+
+
+def check_losses(config: RunConfig) -> None:
+    """Refuse losses none of which trains the policy.
+
+    Refuse also one that fits a critic where the estimator reads none.
+    """
+    losses = [loss.bind("losses").plugin for loss in config.losses]
+    if not any(loss.trains for loss in losses):
+        named = ", ".join(loss.name for loss in losses)
+        raise ConfigError(
+            f"losses: nothing trains the policy, as {named} cannot alone; add a line such as "
+            "- {name: ppo_clip}."
+        )
+    fitting = [loss.name for loss in losses if "values" in loss.needs]
+    credit = config.credit.bind("credit")
+    if fitting and "critic" not in registry.asks(credit):
+        raise ConfigError(
+            f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} reads "
+            "none; leave it out, or write credit: {name: gae}."
+        )
+    check_requires(
+        credit, [loss.name for loss in losses], [reward.name for reward in config.rewards]
+    )
+
+
+def check_candidates(config: RunConfig) -> None:
+    """Refuse candidates that nothing judges, and credit that compares them without any."""
+    several, credit = config.rollout.candidates, config.credit.bind("credit")
+    if several.count == 1:
+        if "candidates" in registry.asks(credit):
+            raise MissingError(
+                f"credit: {config.credit.name!r} compares the replies to one prompt here, and "
+                "there is one; write rollout.candidates.count: 4 (2 or more)."
+            )
+        return
+    without = [one.known_as for one in config.environments if one.weight and one.oracle is None]
+    if several.by == "oracle" and without:
+        raise MissingError(
+            f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
+            "write oracle: {name: minimax} below the environment, or another of `sparring "
+            "list oracles`."
+        )
+    reads = {
+        reward.name: getattr(reward.bind("rewards").plugin.module, "READS", "")
+        for reward in config.rewards
+    }
+    if "candidates" in registry.asks(credit):
+        requires = getattr(credit.plugin.module, "REQUIRES", {})
+        for option in requires.get("components", ()):
+            named = credit.options.get(option, credit.plugin.options[option].default)
+            if reads.get(named, "turn") != "turn":
+                raise ConfigError(
+                    f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "
+                    f"option {option}), which reads more than one turn, so that a reply that "
+                    "was not played has none; name best_action or regret."
+                )
+    if several.by == "rewards" and "turn" not in reads.values():
+        raise MissingError(
+            f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
+            "turn by itself; add to rewards a line such as - {name: best_action}, or write "
+            "rollout.candidates.by: oracle."
+        )
+
+
+def _has_reference(game: str) -> bool:
+    """Return whether a game has a solver that gives reference solutions; it may be from outside."""
+    solver = (
+        load_part("environments", game, "solver") if registry.known("environments", game) else None
+    )
+    return solver is not None and hasattr(solver.module, "reference")

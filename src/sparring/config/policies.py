@@ -1,0 +1,100 @@
+"""Several policies in one run: what each of them is, and which roles it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from sparring import names
+from sparring.config.learning import LearnerConfig, LossConfig, ProcessConfig
+from sparring.config.model import ModelConfig
+from sparring.config.play import SamplingConfig
+from sparring.config_parts import PluginConfig, Strict, merge
+from sparring.errors import quoted
+
+PolicyName = Annotated[str, AfterValidator(names.file_name)]  # it begins names of files
+RoleName = Annotated[str, Field(min_length=1)]
+
+
+class PolicyConfig(Strict):
+    """One of several, as docs/policies.md tells; what it leaves out, key by key, the run says."""
+
+    frozen: bool = Field(
+        False, description="whether it plays as it began, or as its model folder has it, for ever"
+    )
+    model: ModelConfig = ModelConfig()
+    renderer: PluginConfig = PluginConfig(name="plain")
+    context: PluginConfig = PluginConfig(name="full")
+    sampler: PluginConfig = PluginConfig(name="in_process")
+    rollout: SamplingConfig = SamplingConfig()
+    credit: PluginConfig = PluginConfig(name="mars")
+    losses: list[LossConfig] = Field(
+        default_factory=lambda: [LossConfig(name="ppo_clip")],
+        min_length=1,
+        description="terms of the loss",
+    )
+    learner: LearnerConfig = LearnerConfig()
+    process: ProcessConfig = ProcessConfig()
+
+
+SECTIONS = tuple(key for key in PolicyConfig.model_fields if key != "frozen")
+
+
+def completed(data: Any) -> Any:
+    """Return a run's configuration in which every policy says everything.
+
+    What a policy leaves out is what the run says, or its default. A complete one stays as it is.
+
+    Args:
+        data: as written, before it is checked.
+    """
+    given = data.get("policies") if isinstance(data, Mapping) else None
+    if not isinstance(given, Mapping):
+        return data
+    shared = {key: data[key] for key in SECTIONS if key in data}
+    if isinstance(shared.get("rollout"), Mapping):
+        fields = SamplingConfig.model_fields
+        shared["rollout"] = {key: v for key, v in shared["rollout"].items() if key in fields}
+    policies = {
+        name: merge(shared, {} if own is None else own)
+        if own is None or isinstance(own, Mapping)
+        else own
+        for name, own in given.items()
+    }
+    return {**data, "policies": policies}
+
+
+def check_policies(
+    policies: Mapping[str, PolicyConfig], roles: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Raise ValueError if a role is given to no policy of the run, or no policy is trained.
+
+    Args:
+        policies: of the run.
+        roles: policy of each role, by the key of the configuration that says it.
+    """
+    for key, given in roles.items():
+        for role, name in given.items():
+            if name not in policies:
+                known = ", ".join(policies) or "none; write them below `policies`"
+                raise ValueError(
+                    f"{key} gives the role {quoted(role)} to {quoted(name)}, which is no policy "
+                    f"of this run; there are {known}"
+                )
+    if policies and all(own.frozen for own in policies.values()):
+        raise ValueError(
+            "every policy is frozen, so that nothing is trained; leave frozen: true out of one"
+        )
+
+
+def of_any(metric: str, policies: Iterable[str]) -> str:
+    """Return a metric's name without the policy in front of it: ``leader/loss`` is a ``loss``.
+
+    Args:
+        metric: its name in the records.
+        policies: names of the run's policies.
+    """
+    first, _, rest = metric.partition("/")
+    return rest if rest and first in policies else metric

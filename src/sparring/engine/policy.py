@@ -1,0 +1,275 @@
+"""A policy of a run: weights with a purpose, how they are asked, and what trains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.config import RunConfig
+from sparring.engine.base import Batch
+from sparring.engine.source import EngineSource
+from sparring.errors import CheckpointError, ModelError
+from sparring.learn.critic import fitted_at
+from sparring.learn.finite import check_output
+from sparring.learn.learner import Learner
+from sparring.learn.legal import legal_replies
+from sparring.learn.pack import pack
+from sparring.learn.process import ProcessLearner
+from sparring.learn.snapshots import Snapshot, planned
+from sparring.learn.targets import WeightedLoss
+from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
+from sparring.models.language_model import LanguageModel
+from sparring.players.base import Agent
+from sparring.players.demonstrator import demonstrator
+from sparring.players.policy import PolicyAgent, policy
+from sparring.refs import MAIN, PlayerRef, ref, snapshot
+from sparring.registry import asks, bind, ordered
+from sparring.rng import Stream
+from sparring.rollout.table import turn_table
+from sparring.schedule import parse
+from sparring.types import Credit, Episode, FloatArray, SamplingParams
+
+Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
+
+
+class Policy:
+    """A model, its renderer and sampler settings; and its learner, if it is trained.
+
+    Args:
+        name: of the policy.
+        config: of a run that has this policy alone.
+        model: gives its weights; from ``engine.build``.
+        root: all that is drawn for it derives from here.
+        frozen: whether it is not trained: it has no learner, and no snapshots but itself.
+    """
+
+    def __init__(
+        self, name: str, config: RunConfig, model: LanguageModel, root: Stream, *, frozen: bool
+    ) -> None:
+        self.name, self.config, self.model, self.root = name, config, model, root
+        self.frozen = frozen
+        self.renderer = config.renderer.bind("render")(model.tokenizer)
+        self.context = config.context.bind("context")
+        rollout = config.rollout
+        self.params = SamplingParams(
+            max_new_tokens=rollout.max_new_tokens,
+            temperature=rollout.temperature,
+            top_p=rollout.top_p,
+            top_k=rollout.top_k,
+        )
+        self.past: dict[int, Snapshot] = {}  # by the step that each was taken at
+        self.learner: Learner | None = None
+        self.process: ProcessLearner | None = None
+        if frozen:
+            for parameter in model.parameters():
+                parameter.requires_grad_(False)
+            return
+        credit = config.credit.bind("credit")
+        self.columns = ordered(credit.needs)
+        self._all_replies = "candidates" in asks(credit)
+        self._after_process = [
+            name for name in self.columns if "process" in asks(bind("columns", name))
+        ]
+        losses = [
+            WeightedLoss(bound=loss.bind("losses"), weight=parse(loss.weight))
+            for loss in config.losses
+        ]
+        self.replies = legal_replies(
+            frozenset().union(*(loss.bound.plugin.needs for loss in losses)), self.renderer
+        )
+        kept = planned(config)
+        self.learner = Learner(
+            model,
+            config.learner,
+            losses,
+            temperature=rollout.temperature,
+            with_reference=kept["reference"] > 0,
+            value_at=fitted_at(self.columns),
+        )
+        if kept["process"]:
+            self.process = ProcessLearner(model, config, credit)
+
+    @property
+    def trained(self) -> Learner:
+        """What trains it.
+
+        Raises:
+            ModelError: it is frozen.
+        """
+        if self.learner is None:
+            raise ModelError(f"The policy {self.name!r} is frozen; nothing trains it.")
+        return self.learner
+
+    @property
+    def published(self) -> LanguageModel:
+        """The model to evaluate and export: the average of the weights if there is one."""
+        return self.model if self.learner is None else self.learner.policy
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """All copies of its weights that are held now."""
+        kept = () if self.learner is None else self.learner.snapshots
+        process = () if self.process is None else (self.process.snapshot,)
+        return (*self.past.values(), *kept, *process)
+
+    def agent(self, who: PlayerRef) -> Agent | None:
+        """Return the agent of one of its players; None where there is no such player.
+
+        Args:
+            who: a learner, policy, demonstrator or snapshot.
+        """
+        if who.kind == "demonstrator":
+            return demonstrator(renderer=self.renderer, name=str(who), context=self.context)
+        if who.kind != "snapshot":
+            return self._sit(who, self.published if who.kind == "policy" else self.model)
+        if self.frozen:
+            return self._sit(who, self.model)
+        return self._sit(who, self.past[who.step].model) if who.step in self.past else None
+
+    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
+        """Return an agent that plays with this model."""
+        return policy(
+            sampler=self.config.sampler.bind("samplers")(model),
+            renderer=self.renderer,
+            params=self.params,
+            name=str(player),
+            context=self.context,
+        )
+
+    def batch(self, episodes: Sequence[Episode], *, progress: float, exact: Exact) -> Batch:
+        """Return what it learns from in these plays, with the columns that its estimator NEEDS.
+
+        The reward model is trained first. Replies that were not played are in it if it reads them.
+
+        Args:
+            episodes: plays, in which its seats alone are trained.
+            progress: share of the run that is done.
+            exact: gives the exact columns of a batch.
+        """
+        every = self._all_replies
+        data = pack(episodes, self.replies, candidates=every)
+        turns = turn_table(episodes, candidates=every)
+        source = EngineSource(self, turns, episodes, data, exact)
+        for name in self.columns:
+            if name not in self._after_process:
+                source.add(name)
+        metrics: Mapping[str, float] = {}
+        if self.process is not None:
+            metrics = self.process.fit(data, source.turns, progress=progress)
+            for name in self._after_process:
+                source.add(name)
+        return Batch(
+            episodes=episodes, turns=source.turns, pack=data, metrics=metrics, policy=self.name
+        )
+
+    def learn(
+        self, batch: Batch, credit: Credit, *, step: int, progress: float
+    ) -> dict[str, float]:
+        """Update the weights once; see ``Learner.update``. Without a turn nothing changes.
+
+        Raises:
+            ModelError: nobody has said anything, as all conversations outgrew the model.
+        """
+        if not len(batch.turns.reward):
+            return {}  # its seats were never due: others ended the plays before
+        if not len(batch.pack.turn_of):
+            raise ModelError(
+                f"No conversation of this step fits into the context of {self.model.context} "
+                "tokens with a whole reply after it. Raise model.context, lower "
+                "rollout.max_new_tokens, or give the games a shorter wording."
+            )
+        return self.trained.update(
+            batch.pack,
+            batch.advantages(credit),
+            credit.value_targets,
+            turns=batch.turns,
+            progress=progress,
+            stream=self.root.child("update").child(step),
+        )
+
+    def imitate(self, episodes: Sequence[Episode]) -> float:
+        """Take one supervised step towards its seats' moves in these plays; return the loss."""
+        loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
+        if self.process is not None:
+            self.process.follow(self.model)
+        return loss
+
+    def _file(self, what: str) -> str:
+        """Return the name of one of its files in a checkpoint."""
+        return f"{'' if self.name == MAIN else f'{self.name}-'}{what}.safetensors"
+
+    def _past_file(self, step: int) -> str:
+        """Return the name of the file of one of its past selves."""
+        return f"{snapshot(step, self.name)}.safetensors"
+
+    def save(self, folder: Path, earlier: Path | None = None) -> dict[str, Any]:
+        """Write everything that must be saved into a checkpoint's folder; return what names it.
+
+        Args:
+            folder: of the checkpoint that is being written.
+            earlier: the checkpoint saved or restored last; a snapshot that it holds is linked.
+
+        Raises:
+            DivergedError: something of it is not finite.
+            OSError: the disk is full or not writable.
+        """
+        if self.learner is not None:
+            check_output(self.model)
+            save_weights(self.model, folder / self._file("model"))
+            save_optimizer(self.learner.optimizer, folder / self._file("optimizer"))
+            if self.learner.average is not None:
+                self.learner.average.save(folder / self._file("average"))
+        if self.process is not None:
+            self.process.snapshot.save(folder / self._file("process"))
+            save_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
+        for step, copied in self.past.items():
+            name = self._past_file(step)
+            copied.save(folder / name, earlier / name if earlier is not None else None)
+        versions = {
+            str(snapshot(step, self.name)): copied.model.version
+            for step, copied in self.past.items()
+        }
+        meta: dict[str, Any] = {"version": self.model.version, "members": versions}
+        if self.model.frozen_digest:
+            meta["base"] = self.model.frozen_digest
+        return meta
+
+    def restore(self, folder: Path, meta: Mapping[str, Any]) -> None:
+        """Take back what ``save`` wrote.
+
+        Args:
+            folder: of the checkpoint.
+            meta: what ``save`` returned.
+
+        Raises:
+            CheckpointError: it names what is no snapshot of this policy.
+            ModelError: a file is of another model, or weights that are not saved have changed.
+        """
+        if meta.get("base", self.model.frozen_digest) != self.model.frozen_digest:
+            raise ModelError(
+                f"model.name={self.config.model.name!r} is no longer the model that the "
+                f"{'run has played with' if self.frozen else 'adapters'} in {folder} "
+                f"{'' if self.frozen else 'were trained on'}: its frozen weights have "
+                f"SHA-256 {self.model.frozen_digest[:12]}, not {meta['base'][:12]}. Put the "
+                "old weights back."
+            )
+        version = meta["version"]
+        if self.learner is not None:
+            load_weights(self.model, folder / self._file("model"), version)
+            if self.learner.average is not None:
+                self.learner.average.restore(folder / self._file("average"), version)
+            load_optimizer(self.learner.optimizer, folder / self._file("optimizer"))
+        if self.process is not None:
+            self.process.snapshot.restore(folder / self._file("process"), version)
+            load_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
+        self.past.clear()
+        for name, updates in meta["members"].items():
+            member = ref(name) if name else None
+            if member is None or member.step is None or member != member.of(self.name):
+                raise CheckpointError(
+                    f"The checkpoint {folder} names a snapshot {name!r}; its names look "
+                    f"like {snapshot(40, self.name)}."
+                )
+            self.past[member.step] = Snapshot.of(self.model, "past")
+            self.past[member.step].restore(folder / self._past_file(member.step), updates)

@@ -1,0 +1,108 @@
+"""Frozen copies of a policy's weights, each with a purpose: one class that saves, restores and
+counts itself.
+
+Purposes:
+    past        the policy as it was at a step: a member of the league
+    average     the moving average of its weights, which is evaluated and exported
+    reference   the policy that the run was made from, which losses and columns compare with
+    process     the reward model, which has an optimiser of its own
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from sparring.config import RunConfig
+from sparring.learn.weights import load_weights, save_weights
+from sparring.models.language_model import LanguageModel
+from sparring.registry import asks
+from sparring.system.files import link_or_copy
+
+Purpose = Literal["past", "average", "reference", "process"]
+# how often the trained weights are held for it: a model that is trained has their gradient and
+# AdamW's two moments as well
+COPIES: dict[Purpose, int] = {"past": 1, "average": 1, "reference": 1, "process": 4}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """A copy of a policy's weights; what is frozen is shared with the policy.
+
+    Args:
+        purpose: what it is kept for.
+        model: the copy.
+    """
+
+    purpose: Purpose
+    model: LanguageModel
+
+    @classmethod
+    def of(cls, policy: LanguageModel, purpose: Purpose) -> Snapshot:
+        """Return a copy of a policy as it is now."""
+        return cls(purpose=purpose, model=policy.clone())
+
+    @torch.no_grad()
+    def follow(self, policy: LanguageModel, decay: float = 0.0) -> None:
+        """Move towards a policy's weights: w <- decay w + (1 - decay) w_policy.
+
+        Args:
+            policy: a model of the same weights.
+            decay: share of the own weights that stays, in [0, 1); 0 takes the policy's as they are.
+        """
+        if not decay:
+            self.model.load_tensors(policy.tensors())
+            return
+        for own, new in zip(self.model.parameters(), policy.parameters(), strict=True):
+            own.lerp_(new, 1.0 - decay)
+        self.model.version += 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory that it takes, those of its training included."""
+        weights = self.model.tensors().values()
+        return COPIES[self.purpose] * sum(w.numel() * w.element_size() for w in weights)
+
+    def save(self, path: Path, earlier: Path | None = None) -> None:
+        """Write the weights.
+
+        Args:
+            path: the file.
+            earlier: a file that holds just these weights, if there is one: it is linked.
+
+        Raises:
+            DivergedError: one of them is not finite.
+            OSError: the disk is full or not writable.
+        """
+        if earlier is None or not link_or_copy(earlier, path):
+            save_weights(self.model, path)
+
+    def restore(self, path: Path, version: int) -> None:
+        """Take back what ``save`` wrote, and how many updates made it.
+
+        Raises:
+            CheckpointError: the version is no count.
+            ModelError: the file is of another model.
+        """
+        load_weights(self.model, path, version)
+
+
+def planned(config: RunConfig) -> dict[Purpose, int]:
+    """Return how many snapshots of each purpose a run holds at most."""
+    credit = config.credit.bind("credit")
+    needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
+    reference = "reference" in asks(credit) or "reference_logprobs" in needs
+    return {
+        "past": config.league.keep if config.league.every else 0,
+        "average": int(config.learner.average > 0),
+        "reference": int(reference),
+        "process": int("process" in asks(credit)),
+    }
+
+
+def planned_copies(config: RunConfig) -> int:
+    """Return how often the trained weights are held for snapshots at most."""
+    return sum(COPIES[purpose] * count for purpose, count in planned(config).items())

@@ -1,0 +1,110 @@
+"""Several agents that sit as one player, each in the seats of its roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sparring.environments.openspiel.base import Game
+from sparring.errors import GameError
+from sparring.players.base import Agent, PendingTurn, Reply
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
+from sparring.types import Episode, FloatArray
+
+
+class Team:
+    """One player of several agents: the agent of a seat depends on the seat's role.
+
+    Args:
+        name: what the player is called.
+        at: the agent of a seat of an environment.
+        games: the environments whose seats are known by the environment's name, too.
+    """
+
+    renderer: Any = None
+
+    def __init__(
+        self, name: str, at: Callable[[Game, int], Agent], games: Sequence[Game] = ()
+    ) -> None:
+        self.name, self.at = name, at
+        self._games = {game.name: game for game in games}
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Refuse to act: who acts is known where a seat is filled.
+
+        Raises:
+            GameError: always.
+        """
+        raise GameError(f"{self.name} is several agents; play with rollout.team.play_teams.")
+
+    def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
+        """Return for each query what the agent of its seat says of the legal actions.
+
+        Args:
+            queries: of environments that are known by name.
+
+        Raises:
+            GameError: an environment is not known, or an agent scores no actions.
+        """
+        found: list[FloatArray | None] = [None] * len(queries)
+        for place in sorted({(query.game, query.seat) for query in queries}):
+            own = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
+            agent: Any = self.at(self._known(place[0]), place[1])
+            for number, row in zip(
+                own, agent.action_logprobs([queries[n] for n in own]), strict=True
+            ):
+                found[number] = row
+        return [row for row in found if row is not None]
+
+    def _known(self, name: str) -> Game:
+        """Return an environment by name."""
+        if name not in self._games:
+            raise GameError(
+                f"{name!r} is no environment of the run, so it is not known which policy sits "
+                f"where; there are {', '.join(self._games)}."
+            )
+        return self._games[name]
+
+
+def play_teams(
+    specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
+) -> list[Episode]:
+    """Play as ``rollout.play.play`` does, where agents may be teams; the records name the teams.
+
+    Args:
+        specs: the plays.
+        agents: by the text forms of the players in the specs.
+        options: as ``play`` has them.
+
+    Raises:
+        RolloutError: as for ``play``.
+    """
+    teams = {name: agent for name, agent in agents.items() if isinstance(agent, Team)}
+    if not teams:
+        return play(specs, agents, **options)
+    seated: dict[str, Agent] = dict(agents)
+    whose: dict[str, str] = {}
+    changed = []
+    for spec in specs:
+        seats = list(map(str, spec.players))
+        for seat, name in enumerate(seats):
+            if name in teams:
+                seats[seat] = f"{name}, seat {seat} of {spec.game.name}"
+                whose[seats[seat]] = name
+                seated[seats[seat]] = teams[name].at(spec.game, seat)
+        changed.append(replace(spec, seats=tuple(seats)))
+    return [_renamed(episode, whose) for episode in play(changed, seated, **options)]
+
+
+def _renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
+    """Return an episode in which the seats of a team have the team's name."""
+    return replace(
+        episode,
+        agents=tuple(whose.get(name, name) for name in episode.agents),
+        players=(),
+        turns=tuple(
+            turn._replace(agent=whose.get(turn.agent, turn.agent)) for turn in episode.turns
+        ),
+    )

@@ -1,0 +1,431 @@
+"""Several policies in one run: who sits where, what each learns from, what is saved, and what is refused."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.config import of_any, resolve
+from sparring.engine.export import export
+from sparring.engine.local import LocalEngine
+from sparring.engine.plan import describe
+from sparring.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
+from sparring.league.payoffs import Payoffs
+from sparring.measure.exploitability import ask
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.matches import play_matches
+from sparring.players.random import RandomAgent
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.refs import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
+from sparring.rng import Stream
+from sparring.rollout.play import EpisodeSpec
+from sparring.rollout.team import Team, play_teams
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+from sparring.run.warmup import warm_up
+from sparring.yaml_text import parse_yaml
+
+SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
+BASE = {
+    "environments": [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "random", "penalty": 0.1}}],
+    "steps": 4,
+    "threads": 1,
+    "rollout": {"games_per_step": 16},
+    "model": SMALL,
+    "learner": {"learning_rate": 0.01},
+}
+TWO = {
+    **BASE,
+    "policies": {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rae"}, "rollout": {"temperature": 0.5}}},
+    "roles": {"sender": "leader", "receiver": "helper"},
+}
+FROZEN = {**TWO, "policies": {"leader": None, "helper": {"frozen": True}}}
+
+
+def engine(config, **changes):
+    return LocalEngine(resolve({**config, **changes}))
+
+
+def rounds(run, count=1, state=None):
+    state = state or RunState()
+    for _ in range(count):
+        outcome = play_round(run.config, run, Methods.of(run.config), state)
+        state = outcome.state
+    return outcome
+
+
+def weights(policy):
+    return torch.cat([p.detach().flatten() for p in policy.model.network.parameters()])
+
+
+def spec(run, *, seats=(LEARNER, LEARNER), trained=(True, True)):
+    return EpisodeSpec(
+        game=run.environments[0][0], episode_id=0, group_id=0, deal=run.root.child("d"), stream=run.root.child("s"), seats=seats, trained=trained
+    )
+
+
+# -- the configuration
+
+
+def test_a_policy_says_what_it_has_of_its_own_and_the_run_says_the_rest():
+    config = resolve(TWO)
+    leader, helper = config.by_policy["leader"], config.by_policy["helper"]
+    assert (leader.model.hidden_size, helper.model.hidden_size, leader.model.heads) == (16, 8, 1)
+    assert (leader.credit.name, helper.credit.name) == ("mars", "rae")
+    assert (leader.rollout.temperature, helper.rollout.temperature, helper.rollout.games_per_step) == (1.0, 0.5, 16)
+    assert leader.learner.learning_rate == helper.learner.learning_rate == 0.01
+    assert not leader.policies and list(config.by_policy) == ["leader", "helper"]
+    assert list(resolve(BASE).by_policy) == ["main"]
+
+
+def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_later():
+    """A policy that was completed stays as it is: a key of the run that is changed afterwards is not its own any more."""
+    config = resolve(TWO)
+    written = parse_yaml(to_yaml(config), "x")
+    assert resolve(written) == config
+    assert resolve(apply_overrides(written, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
+    assert resolve({**TWO, "model": {**SMALL, "hidden_size": 32}}).by_policy["helper"].model.hidden_size == 32
+    assert "policies" not in resolve(BASE).model_dump(mode="json") and "roles" not in resolve(BASE).environments[0].model_dump()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"policies": {"leader": {"frozn": True}}}, r"key of policies.leader 'frozn'. Did you mean 'frozen'"),
+        ({"policies": {"leader": {"model": {"hiden_size": 8}}}}, "key of policies.leader.model 'hiden_size'"),
+        ({"policies": {"leader": {"rollout": {"games_per_step": 8}}}}, "key of policies.leader.rollout 'games_per_step'"),
+        ({"policies": {"leader": {"credit": "mers"}}, "roles": {}}, "policies.leader: Unknown advantage estimator 'mers'"),
+        ({"policies": {"leader": {"losses": [{"name": "value_loss"}]}}, "roles": {}}, "policies.leader: losses: nothing trains the policy"),
+        ({"policies": {"a/b": {}}}, "'a/b' is no name of a file"),
+        ({"policies": 3}, "policies: Input should be a valid dictionary, got 3"),
+        ({"policies": {"leader": 3}}, "policies.leader"),
+        ({"policies": {"leader": {"frozen": True}}, "roles": {}}, "every policy is frozen"),
+        ({"roles": {"sender": "leder"}}, "gives the role 'sender' to 'leder', which is no policy of this run; there are leader, helper"),
+        ({"policies": {}}, "there are none; write them below `policies`"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_one_line(changes, said):
+    with pytest.raises(ConfigError, match=said) as caught:
+        resolve({**TWO, **changes})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("roles", "said"),
+    [
+        ({"sender": "leader"}, r"the role 'receiver' of 'signalling' has no policy. Its roles are sender, receiver; write roles: \{receiver: leader\}"),
+        ({"sender": "leader", "receiver": "leader"}, "policies.helper: it plays no role; give it one of sender, receiver"),
+        ({"sender": "leader", "receiver": "helper", "recever": "helper"}, "role in `roles` 'recever'. Did you mean 'receiver'"),
+    ],
+)
+def test_roles_and_policies_fit_each_other(roles, said):
+    with pytest.raises(ConfigError, match=said):
+        engine(TWO, roles=roles)
+
+
+def test_where_names_of_roles_clash_an_environment_says_its_own():
+    kuhn = {"name": "kuhn_poker", "roles": {"first": "helper", "second": "leader"}}
+    run = engine(TWO, environments=[{"name": "leduc_poker"}, kuhn], roles={"first": "leader", "second": "helper"})
+    assert [run.seats(game) for game, _ in run.environments] == [
+        (("leader", True), ("helper", True)),
+        (("helper", True), ("leader", True)),
+    ]
+    with pytest.raises(UnknownNameError, match="role in `roles` 'frst'"):
+        engine(TWO, environments=[{"name": "kuhn_poker", "roles": {"frst": "leader"}}], roles={"first": "leader", "second": "helper"})
+
+
+@given(st.text(), st.sets(st.text(min_size=1)))
+def test_a_metric_loses_its_policy_and_nothing_else(metric, policies):
+    found = of_any(metric, policies)
+    assert metric.endswith(found)
+    assert found == metric or (metric.removesuffix(found).removesuffix("/") in policies and found)
+
+
+# -- playing and learning
+
+
+def test_each_policy_learns_from_the_turns_of_its_own_seats():
+    run = engine(TWO)
+    before = {name: weights(policy) for name, policy in run.policies.items()}
+    episodes = run.play([spec(run)]).episodes
+    assert episodes[0].players == (LEARNER.of("leader"), LEARNER.of("helper")) and episodes[0].trained == (True, True)
+    batches = {name: run.batch(episodes, progress=0.0, policy=name) for name in run.learners}
+    for seat, (name, batch) in enumerate(batches.items()):
+        assert set(batch.turns.seat.tolist()) == {seat} and batch.policy == name
+        assert batch.turns.agent_names == (f"learner-{name}",)
+    credit = Methods.of(run.config).credit["helper"](batches["helper"].turns, {}, progress=0.0)
+    run.learn(batches["helper"], credit, step=0, progress=0.0)
+    assert torch.equal(weights(run.policies["leader"]), before["leader"])
+    assert not torch.equal(weights(run.policies["helper"]), before["helper"])
+    assert run.policies["helper"].params.temperature == 0.5 and run.policies["leader"].params.temperature == 1.0
+
+
+def test_a_step_updates_all_and_says_whose_figures_are_whose():
+    run = engine(TWO)
+    outcome = rounds(run, 2)
+    assert {policy.model.version for policy in run.policies.values()} == {2}
+    assert {f"{name}/{key}" for name in TWO["policies"] for key in ("loss", "advantage_std", "gradient_norm")} < set(outcome.metrics)
+    assert "loss" not in outcome.metrics and "return/signalling/sender" in outcome.metrics
+    assert outcome.metrics["leader/logprob_difference_max"] < 1e-4 > outcome.metrics["helper/logprob_difference_max"]
+    assert outcome.state.json("credit-helper") and outcome.state.json("credit") == {}  # rae remembers, mars does not
+
+
+def test_one_policy_by_its_name_is_the_run_without_names(saved):
+    """A reduction: ``policies: {main: }`` in every role plays, learns and saves as a run that names none."""
+    plain, named = engine(BASE), engine({**BASE, "policies": {"main": None}, "roles": {"sender": "main", "receiver": "main"}})
+    outcomes = [rounds(run, 2) for run in (plain, named)]
+    assert outcomes[0].metrics == outcomes[1].metrics
+    assert outcomes[0].episodes == outcomes[1].episodes
+    files = [saved(run) for run in (plain, named)]
+    assert json.loads(files[1].pop("engine.json"))["policies"]["main"] == json.loads(files[0].pop("engine.json"))
+    assert files[0] == files[1]
+
+
+def test_what_a_policy_is_does_not_depend_on_the_others():
+    """Each draws its weights from a stream of its own name."""
+    run, other = engine(TWO), engine(TWO, policies={"helper": TWO["policies"]["helper"], "leader": {"model": {"hidden_size": 32}}})
+    assert torch.equal(weights(run.policies["helper"]), weights(other.policies["helper"]))
+    twins = engine(TWO, policies={"leader": None, "helper": None})
+    assert not torch.equal(weights(twins.policies["leader"]), weights(twins.policies["helper"]))
+
+
+def test_a_frozen_policy_plays_and_never_changes(saved):
+    run = engine(FROZEN, warmup={"updates": 1, "games": 4}, league={"every": 1})
+    before = weights(run.policies["helper"]).clone()
+    warm_up(run.config, run)
+    outcome = rounds(run, 2)
+    assert torch.equal(weights(run.policies["helper"]), before) and run.learners == ("leader",)
+    assert {episode.trained for episode in outcome.episodes} == {(True, False)}
+    assert not any(name.startswith("helper/") for name in outcome.metrics)
+    assert set(saved(run)) == {"engine.json", "leader-model.safetensors", "leader-optimizer.safetensors"}
+    with pytest.raises(ModelError, match="'helper' is frozen"):
+        run.policies["helper"].trained  # noqa: B018
+
+
+def test_a_side_in_which_nobody_learns_is_not_the_learner_s():
+    """Every play of a zero-sum game against snapshots has a seat that is trained, where one role's policy is frozen."""
+    kuhn = {"environments": [{"name": "kuhn_poker"}], "roles": {"first": "leader", "second": "helper"}}
+    run = engine({**FROZEN, **kuhn}, matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}})
+    outcome = rounds(run)
+    assert {(episode.agents, episode.trained) for episode in outcome.episodes} == {(("learner-leader", "bot-random"), (True, False))}
+
+
+# -- the league
+
+
+def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
+    run = engine(TWO, league={"every": 1}, matchmaker={"name": "mixed", "past": 1.0})
+    state = rounds(run).state
+    run.take_member(snapshot(1))
+    outcome = rounds(run, 1, state)
+    assert run.members == (snapshot(1),)
+    assert Counter(player for e in outcome.episodes for player in e.agents).keys() == {
+        *("learner-leader", "learner-helper", "past-leader-000001", "past-helper-000001")
+    }
+    for episode in outcome.episodes:
+        assert all(who.of("main") == LEARNER if trained else who.kind == "snapshot" for who, trained in zip(episode.players, episode.trained, strict=True))
+    run.drop_member(snapshot(1))
+    assert run.members == () and not any(policy.past for policy in run.policies.values())
+    for name in ("past-000001", "past-leader-000001", "learner-nobody"):
+        with pytest.raises(UnknownNameError, match=name):
+            run.agent(name)
+
+
+def test_the_payoff_book_takes_all_policies_of_a_run_for_one_player():
+    run = engine(TWO)
+    episodes = run.play([spec(run)]).episodes
+    book = Payoffs().after(episodes, {"signalling": (0, 0)})
+    assert {(row.player, row.opponent, row.seat) for row in book.rows} == {(LEARNER, LEARNER, 0), (LEARNER, LEARNER, 1)}
+
+
+# -- outside of training
+
+
+def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says():
+    run = engine(TWO)
+    game = run.environments[0][0]
+    team, single = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
+    assert isinstance(team, Team) and team.at(game, 0) is single["leader"] and team.at(game, 1) is single["helper"]
+    states = enumerate_info_states(game)
+    rows = {name: ask(agent, states)[0] for name, agent in single.items()}
+    for number, (query, row) in enumerate(zip(states.queries, ask(team, states)[0], strict=True)):
+        own = rows["leader" if query.seat == 0 else "helper"][number]
+        assert np.allclose(row, own, atol=1e-6)
+    episodes = play_teams([spec(run, seats=("policy", "policy"), trained=(False, False))], {"policy": team})
+    assert episodes[0].agents == ("policy", "policy") and {turn.agent for turn in episodes[0].turns} == {"policy"}
+    report = play_matches(game, team, RandomAgent("random"), games_per_seat=2, stream=Stream.from_seed(0))
+    assert len(report.seats) == 2
+
+
+def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
+    run = engine(TWO)
+    with pytest.raises(ConfigError, match="The run has the policies leader, helper; say which one is to be written: --policy leader"):
+        export(run, tmp_path / "x", step=1)
+    with pytest.raises(UnknownNameError, match=r"policy of this run 'helpr'. Did you mean 'helper'"):
+        export(run, tmp_path / "x", step=1, policy="helpr")
+    for name, words in (("leader", "signalling sender"), ("helper", "signalling receiver")):
+        export(run, tmp_path / name, step=1, policy=name)
+        assert words in (tmp_path / name / "README.md").read_text()
+        sizes = json.loads((tmp_path / name / "config.json").read_text())
+        assert sizes["n_embd"] == {"leader": 16, "helper": 8}[name]
+
+
+def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tmp_path, saved):
+    """Of a folder: what is played with is what is there, and a folder that has changed is noticed."""
+    first = engine(BASE, environments=[{"name": "signalling", "options": {"rounds": 0, "types": 3, "signals": 3}}])
+    export(first, tmp_path / "model", step=1)
+    config = {**TWO, "policies": {"leader": None, "helper": {"frozen": True, "model": {"name": str(tmp_path / "model")}}}}
+    run = engine(config)
+    leader, helper = (run.policies[name].model.tokenizer for name in ("leader", "helper"))
+    assert len(leader) != len(helper)
+    rounds(run)
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    run.save(folder)
+    engine(config).restore(folder)
+    with torch.no_grad():
+        next(first.model.network.parameters()).add_(0.1)
+    export(first, tmp_path / "model", step=2)
+    with pytest.raises(ModelError, match=r"is no longer the model that the run has played with in"):
+        engine(config).restore(folder)
+
+
+def test_the_plan_counts_every_model():
+    plan, alone = (describe(resolve(config)) for config in (TWO, BASE))
+    models = plan["model"]["policies"]
+    assert models["helper"]["parameters"] == alone["model"]["parameters"] < models["leader"]["parameters"]
+    assert plan["model"]["parameters"] == sum(own["parameters"] for own in models.values())
+    assert plan["policies"]["helper"]["credit"] == "rae"
+    each = [describe(config)["model"]["memory_parts_gib"] for config in resolve(TWO).by_policy.values()]
+    most = max(part["activations_and_logits"] for part in each)
+    assert plan["model"]["memory_parts_gib"]["activations_and_logits"] == most > 0  # one is updated after the other
+    assert plan["model"]["memory_parts_gib"]["program"] == each[0]["program"]
+    parts = describe(resolve(FROZEN))["model"]
+    assert parts["policies"]["helper"]["frozen"] and "needs" in parts
+
+
+# -- saving
+
+
+def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, saved):
+    setting = {"learner": {"learning_rate": 0.01, "average": 0.9}, "league": {"every": 1}}
+    run, twin = engine(TWO, **setting), engine(TWO, **setting)
+    for one in (run, twin):
+        state = rounds(one, 2).state
+        one.take_member(snapshot(2))
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    run.save(folder)
+    fresh = engine(TWO, **setting)
+    fresh.restore(folder)
+    names = [f"{name}-{what}.safetensors" for name in TWO["policies"] for what in ("model", "optimizer", "average")]
+    assert set(saved(fresh)) == {"engine.json", *names, "past-leader-000002.safetensors", "past-helper-000002.safetensors"}
+    assert saved(fresh) == saved(run)
+    for one in (fresh, twin):
+        rounds(one, 1, state)
+    assert saved(fresh) == saved(twin)
+
+
+def test_the_checkpoint_of_another_set_of_policies_is_refused(tmp_path):
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    engine(TWO).save(folder)
+    with pytest.raises(CheckpointError, match="cannot be loaded"):
+        engine(BASE).restore(folder)
+    meta = json.loads((folder / "engine.json").read_text())
+    meta["policies"]["helper"]["members"] = {"past-leader-000001": 1}
+    (folder / "engine.json").write_text(json.dumps(meta))
+    with pytest.raises(CheckpointError, match="names a snapshot 'past-leader-000001'; its names look like past-helper-000040"):
+        engine(TWO).restore(folder)
+
+
+def test_a_reference_of_a_policy_goes_through_a_record():
+    assert ref("past-helper-000002") == PlayerRef("snapshot", "helper", 2)
+
+
+# -- recipes
+
+
+def test_the_recipes_of_signalling_differ_in_who_is_trained():
+    configs = {name: resolve(load_recipe(name)) for name in ("signalling-tiny", "signalling-tiny-leader", "signalling-tiny-helper")}
+    frozen = {name: [own for own in config.policies if config.is_frozen(own)] for name, config in configs.items()}
+    assert frozen == {"signalling-tiny": [], "signalling-tiny-leader": ["helper"], "signalling-tiny-helper": ["leader"]}
+    sizes = {own.model.hidden_size for own in configs["signalling-tiny"].policies.values()}
+    assert len(sizes) == 2
+
+
+def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on():
+    """A leader who says nothing legal forfeits at once, so that the helper is never asked."""
+    forfeit = [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "forfeit"}}]
+    run = engine({**TWO, "policies": {"leader": {"frozen": True}, "helper": None}}, environments=forfeit)
+    before = weights(run.policies["helper"]).clone()
+    outcome = rounds(run)
+    assert not outcome.episodes or {len(episode.turns) for episode in outcome.episodes} <= {1, 2}
+    silent = [episode for episode in outcome.episodes if len(episode.turns) == 1]
+    batch = run.batch(silent, progress=0.0)
+    credit = Methods.of(run.config).credit["helper"](batch.turns, {}, progress=0.0)
+    assert silent and not len(batch.turns.reward)
+    moved = weights(run.policies["helper"]).clone()
+    assert run.learn(batch, credit, step=0, progress=0.0) == {} and torch.equal(weights(run.policies["helper"]), moved)
+    assert len(before) == len(moved)
+
+
+# -- adapters over one base
+
+
+def chat(folder, **policies):
+    return engine(
+        {
+            "environments": [{"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}],
+            "threads": 1,
+            "rollout": {"games_per_step": 4, "max_new_tokens": 4},
+            "renderer": {"name": "chat"},
+            "model": {"name": str(folder), "lora": {"rank": 2}},
+            "learner": {"learning_rate": 0.05},
+            "policies": policies,
+            "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
+        }
+    )
+
+
+def addresses(policy, *, trained):
+    return {p.data_ptr() for p in policy.model.network.parameters() if p.requires_grad == trained}
+
+
+@pytest.mark.parametrize("other", [{"model": {"lora": {"rank": 4}}}, {"frozen": True}, {"frozen": True, "model": {"lora": None}}])
+def test_a_base_that_nobody_trains_is_in_memory_once(chat_folder, other):
+    run = chat(chat_folder, leader={}, helper=other)
+    leader, helper = run.policies["leader"], run.policies["helper"]
+    base = addresses(leader, trained=False)
+    assert base and base <= addresses(helper, trained=False)
+    assert not addresses(leader, trained=True) & addresses(helper, trained=True)
+    assert len(addresses(helper, trained=True)) == (0 if helper.frozen else len(addresses(leader, trained=True)))
+    before = {name: [p.clone() for p in policy.model.network.parameters()] for name, policy in run.policies.items()}
+    rounds(run)
+    for name, policy in run.policies.items():
+        for old, new in zip(before[name], policy.model.network.parameters(), strict=True):
+            assert new.requires_grad or torch.equal(old, new)
+    assert any(not torch.equal(old, new) for old, new in zip(before["leader"], leader.model.network.parameters(), strict=True))
+
+
+def test_a_model_that_is_trained_whole_shares_nothing(chat_folder):
+    run = chat(chat_folder, leader={}, helper={"model": {"lora": None}})
+    every = [addresses(policy, trained=True) | addresses(policy, trained=False) for policy in run.policies.values()]
+    assert not every[0] & every[1]
+
+
+def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
+    """The reduction: of a seed, the policy ``main`` scores actions as it does in a run that has it alone."""
+    alone, beside = chat(chat_folder, main={}, helper={"frozen": True}), chat(chat_folder, main={}, helper={})
+    states = enumerate_info_states(alone.environments[0][0])
+    for run in (alone, beside):
+        assert addresses(run.policies["main"], trained=False)
+    rows = [[row for q, row in zip(states.queries, run.agent(PUBLISHED).action_logprobs(states.queries), strict=True) if q.seat == 0] for run in (alone, beside)]
+    assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
+    models = [run.policies["main"].model.tensors() for run in (alone, beside)]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

@@ -1,0 +1,84 @@
+"""Snapshots: one class for past self, average, reference and reward model, which saves, restores and counts itself."""
+
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine import plan
+from sparring.engine.local import LocalEngine
+from sparring.errors import CheckpointError, ModelError
+from sparring.learn.snapshots import COPIES, Snapshot, planned, planned_copies
+from sparring.refs import snapshot
+
+BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
+ALL = {
+    "credit": {"name": "oprl"},
+    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}],
+    "rollout": {"group_size": 8},
+    "learner": {"average": 0.5},
+    "league": {"every": 1, "keep": 2},
+}
+
+
+def engine(**changes):
+    return LocalEngine(resolve({**BASE, **changes}))
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_it_is_a_copy_that_follows_when_it_is_told_to():
+    """An average of decay 0.75 goes a quarter of the way: from 0 to 1 that is 0.25, then 0.4375."""
+    model = engine().model
+    copied = Snapshot.of(model, "average")
+    with torch.no_grad():
+        for own, new in zip(copied.model.parameters(), model.parameters(), strict=True):
+            own.zero_()
+            new.fill_(1.0)
+    assert not weights(copied.model).any()
+    for expected in (0.25, 0.4375):
+        copied.follow(model, 0.75)
+        assert torch.equal(weights(copied.model), torch.full_like(weights(model), expected))
+    assert copied.model.version == 2
+    copied.follow(model)
+    assert torch.equal(weights(copied.model), weights(model)) and copied.model.version == 2
+
+
+def test_what_is_saved_is_restored_and_nothing_else(tmp_path):
+    first, other = engine(), engine(seed=1)
+    first.model.version = 7
+    path = tmp_path / "x.safetensors"
+    Snapshot.of(first.model, "past").save(path)
+    copied = Snapshot.of(other.model, "past")
+    copied.restore(path, 7)
+    assert torch.equal(weights(copied.model), weights(first.model)) and copied.model.version == 7
+    assert not torch.equal(weights(other.model), weights(first.model))
+    with pytest.raises(CheckpointError, match="no count of updates"):
+        copied.restore(path, -1)
+    with pytest.raises(ModelError, match="of another model"):
+        Snapshot.of(engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)
+
+
+def test_one_that_the_earlier_file_holds_is_linked(tmp_path):
+    copied = Snapshot.of(engine().model, "past")
+    first, second, third = (tmp_path / name for name in "abc")
+    copied.save(first)
+    copied.save(second, first)
+    copied.save(third, tmp_path / "gone")
+    assert second.samefile(first) and not third.samefile(first) and third.read_bytes() == first.read_bytes()
+
+
+def test_the_plan_counts_what_the_engine_holds():
+    """The bytes of all snapshots of a run, when its league is full, are those that its plan has for them."""
+    config = resolve({**BASE, **ALL})
+    run = LocalEngine(config)
+    for step in (1, 2):
+        run.take_member(snapshot(step))
+    held = run.policies["main"].snapshots
+    assert {s.purpose for s in held} == set(COPIES) == set(planned(config))
+    trained = sum(p.numel() * 4 for p in run.model.parameters())
+    assert sum(s.num_bytes for s in held) == planned_copies(config) * trained == (2 + 1 + 1 + 4) * trained
+    parameters = trained // 4
+    assert plan.memory_to_train(config, parameters) == trained * 3 + sum(s.num_bytes for s in held)
+    assert planned_copies(resolve(BASE)) == 0

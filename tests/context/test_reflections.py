@@ -109,4 +109,4 @@ def test_without_notes_it_is_refused(environment):
 def test_a_trial_within_another_environment_has_notes_too(outer):
     inside = {"name": outer, "options": {"environment": {"name": "trial", "options": ROUNDS}}}
     config = {"environments": [inside], "context": {"name": "reflections"}, "model": {"hidden_size": 8, "heads": 1}}
-    assert LocalEngine(resolve(config)).context.plugin.name == "reflections"
+    assert LocalEngine(resolve(config)).policies["main"].context.plugin.name == "reflections"

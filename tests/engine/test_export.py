@@ -69,7 +69,7 @@ def test_the_card_says_what_was_seen_of_the_past(tmp_path):
     text = (tmp_path / CARD).read_text()
     assert "what Sparring's `context: {name: markov}` shows" in text and "in the same way" not in text
     state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
-    assert first_prompt(engine, engine.environments[0][0]) == f"<begin> {state.observe(0).view} <ask>"
+    assert first_prompt(engine.policies["main"], engine.environments[0][0], [0]) == f"<begin> {state.observe(0).view} <ask>"
 
 
 def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):

@@ -138,7 +138,7 @@ SELDOM = {  # (who asks, the part at fault): the question
     "its lists": ("legal", lambda game: replay(game, mended(game))),
     "its copies": ("clone", lambda game: replay(game, mended(game))),
     "its steps": ("step", lambda game: replay(game, mended(game))),
-    "the first prompt": ("observe", lambda game: first_prompt(Prompts, game)),
+    "the first prompt": ("observe", lambda game: first_prompt(Prompts, game, [0])),
     "what a forfeit pays": ("reset", outcome_gap),
     "the public check": ("step", lambda game: check_environment(lambda: game)),
     "the public check of starts": ("reset", lambda game: check_environment(lambda: game)),

@@ -52,6 +52,25 @@ def test_a_play_does_not_wait_for_the_reply_of_another():
     assert agent.log[0] == 5 and agent.log.count(1) >= 4
 
 
+def test_an_act_of_ones_own_goes_before_a_submit_that_was_there_before():
+    class Mine(Late):
+        def act(self, turns):
+            self.log.append("act")
+            return self.inner.act(turns)
+
+    class Again(Mine):
+        submit = Late.submit
+
+    specs_of = specs(make_game("kuhn_poker", illegal={"rule": "random"}), 3, name="late")
+    for agent, by_act in ((Mine(set()), True), (Again(set()), False)):
+        play(specs_of, {"late": agent})
+        assert ("act" in agent.log) is by_act
+    changed = Late(set())
+    changed.act = random().act
+    play(specs_of, {"late": changed})
+    assert changed.log == []
+
+
 class Scattered:
     """A sampler that finishes replies one at a time, out of order, with pauses in which nothing is there."""
 

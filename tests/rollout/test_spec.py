@@ -164,7 +164,7 @@ verdicts = st.builds(
     bound=floats,
     entropy=st.none() | floats,
 )
-turns = st.builds(
+replies = st.builds(
     Turn,
     seat=st.integers(0, 5),
     turn_index=st.integers(0, 99),
@@ -185,7 +185,11 @@ turns = st.builds(
     verdict=st.none() | verdicts,
     playout=st.none() | floats,
     attempt=st.integers(0, 9),
+    candidate=st.integers(0, 3),
+    score=st.none() | floats,
+    candidates=st.just(()),
 )
+turns = replies | st.tuples(replies, replies).map(lambda pair: pair[0]._replace(candidates=(pair[1],)))
 
 
 @settings(max_examples=80, deadline=None)

@@ -109,6 +109,19 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
     return said
 
 
+def _submits(agent: Agent) -> bool:
+    """Return whether an agent has a ``submit`` that its ``act`` does not replace.
+
+    One of a subclass, or of the object itself, replaces what stands above it.
+    """
+    for names in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
+        if "submit" in names:
+            return True
+        if "act" in names:
+            return False
+    return False
+
+
 class Flight:
     """Turns that were given to an agent, and the replies to them as they come.
 
@@ -129,7 +142,7 @@ class Flight:
         self.name, self.done = name, not turns
         self._call = Call(named("players", name))
         self._left = set(range(len(turns)))
-        submit: Submit | None = getattr(agent, "submit", None)
+        submit: Submit | None = getattr(agent, "submit", None) if _submits(agent) else None
         self._coming: Iterator[Sequence[tuple[int, Reply]]]
         if submit is None:
             self._coming = iter(([*enumerate(replies(name, agent, turns))],))

@@ -27,12 +27,13 @@ Judge = Callable[[Sequence[State], Sequence[Stream]], Sequence[Verdict | None]]
 
 
 class _Running:
-    """A play that goes on, and the replies to its moment that are there."""
+    """A play that goes on, what it asks at its moment, and the replies that are there."""
 
-    __slots__ = ("attempt", "episode", "heard", "index", "wanted")
+    __slots__ = ("asked", "attempt", "episode", "heard", "index", "wanted")
 
     def __init__(self, index: int, attempt: int, episode: EpisodeInPlay) -> None:
         self.index, self.attempt, self.episode = index, attempt, episode
+        self.asked: list[PendingTurn] = []
         self.heard: list[Reply] = []
         self.wanted = 0  # replies that are still to come
 
@@ -87,32 +88,25 @@ class PlayLoop:
 
     def _ask(self) -> None:
         """Ask for the replies to the next moment of all plays that can go on."""
-        due: dict[str, list[Asked]] = {}
         asked: list[_Running] = []
         with Call(_game) as call:  # one for all of them, as there are many and each is short
             for one in self._ready:
-                episode = one.episode
-                call.now = episode.spec
+                call.now = one.episode.spec
                 try:
-                    turns = episode.ask()
+                    one.asked = one.episode.ask()
                 except Exception as error:
                     self._failed(one.index, one.attempt, error)
-                    continue
-                one.heard, one.wanted = [_NONE] * len(turns), len(turns)
-                asked.append(one)
-                for place, turn in enumerate(turns):
-                    due.setdefault(episode.names[turn.seat], []).append((turn, one, place))
+                else:
+                    asked.append(one)
         self._ready = []
-        if self.judges:
-            lost = {id(one) for one in self._judge(asked)}
-            due = {
-                name: [own for own in wanted if id(own[1]) not in lost]
-                for name, wanted in due.items()
-            }
+        due: dict[str, list[Asked]] = {}
+        for one in self._judged(asked) if self.judges else asked:
+            one.heard, one.wanted = [_NONE] * len(one.asked), len(one.asked)
+            for place, turn in enumerate(one.asked):
+                due.setdefault(one.episode.names[turn.seat], []).append((turn, one, place))
         for name, wanted in due.items():
-            if wanted:
-                flight = Flight(name, self.agents[name], [turn for turn, _, _ in wanted])
-                self._flights.append((flight, wanted))
+            flight = Flight(name, self.agents[name], [turn for turn, _, _ in wanted])
+            self._flights.append((flight, wanted))
 
     def _receive(self) -> list[_Running]:
         """Take the replies that are there; return the plays that can go on by them."""
@@ -197,12 +191,12 @@ class PlayLoop:
         rows = several.grade([found for _, found in asked]) if asked else ()
         return heard, {index: row for (index, _), row in zip(asked, rows, strict=True)}
 
-    def _judge(self, asked: Sequence[_Running]) -> list[_Running]:
+    def _judged(self, asked: list[_Running]) -> list[_Running]:
         """Judge the decisions that are due in trained seats, those of one game in one call.
 
-        Return the plays that failed because they could not be copied.
+        Return the plays but for those that could not be copied, because their code raised.
         """
-        lost: list[_Running] = []
+        left = list(asked)
         for name, judge in self.judges.items():
             found: list[tuple[Draft, State, Stream]] = []
             with Call(_game) as call:
@@ -219,12 +213,12 @@ class PlayLoop:
                         raise
                     except Exception as error:
                         self._failed(one.index, one.attempt, error)
-                        lost.append(one)
+                        left.remove(one)
             if found:
                 drafts, states, streams = zip(*found, strict=True)
                 for draft, verdict in zip(drafts, judge(states, streams), strict=True):
                     draft.verdict = verdict
-        return lost
+        return left
 
     def _failed(self, index: int, attempt: int, error: Exception) -> None:
         """Note an exception of a game's code; errors of configuration or model are raised again."""

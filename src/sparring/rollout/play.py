@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sparring.errors import RolloutError
 from sparring.players.base import Agent
@@ -58,30 +58,20 @@ class Rollout(NamedTuple):
 
 
 def play(
-    specs: Sequence[EpisodeSpec],
-    agents: Mapping[str, Agent],
-    *,
-    in_flight: int = 4096,
-    retries: int = 2,
-    on_finished: Callable[[int], None] | None = None,
-    judges: Mapping[str, Judge] | None = None,
-    candidates: Candidates | None = None,
+    specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:
     """Return the episodes of ``rollout``.
 
+    Args:
+        specs: the games to play.
+        agents: the agents by the text forms of the players in the specs.
+        options: as ``rollout`` has them.
+
     Raises:
         RolloutError: every group failed.
+        HungError: as for ``rollout``.
     """
-    given = rollout(
-        specs,
-        agents,
-        in_flight=in_flight,
-        retries=retries,
-        on_finished=on_finished,
-        judges=judges,
-        candidates=candidates,
-    )
-    return given.some().episodes
+    return rollout(specs, agents, **options).some().episodes
 
 
 def rollout(

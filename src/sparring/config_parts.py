@@ -160,6 +160,15 @@ class PluginConfig(BaseModel):
         return registry.bind(slot, self.name, self.options, preset=self.preset)
 
 
+def named_components(credit: registry.Bound) -> dict[str, Any]:
+    """Return what an estimator's options name as components of the reward, by option."""
+    requires: Mapping[str, Collection[str]] = getattr(credit.plugin.module, "REQUIRES", {})
+    return {
+        option: credit.options.get(option, credit.plugin.options[option].default)
+        for option in sorted(requires.get("components", ()))
+    }
+
+
 def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Sequence[str]) -> None:
     """Refuse an estimator without what its REQUIRES says must stand beside it.
 
@@ -177,9 +186,7 @@ def check_requires(credit: registry.Bound, losses: Sequence[str], rewards: Seque
             f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
             f"the line - {{name: {wanted[0]}}}."
         )
-    for option in sorted(requires.get("components", ())):
-        default = credit.plugin.options[option].default
-        named = credit.options.get(option, default)
+    for option, named in named_components(credit).items():
         if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
             raise MissingError(
                 f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparring import registry
-from sparring.config_parts import check_requires
+from sparring.config_parts import check_requires, named_components
 from sparring.errors import ConfigError, MissingError
 from sparring.parts import load_part, offering
 
@@ -89,9 +89,7 @@ def check_candidates(config: RunConfig) -> None:
         for reward in config.rewards
     }
     if "candidates" in registry.asks(credit):
-        requires = getattr(credit.plugin.module, "REQUIRES", {})
-        for option in requires.get("components", ()):
-            named = credit.options.get(option, credit.plugin.options[option].default)
+        for option, named in named_components(credit).items():
             if reads.get(named, "turn") != "turn":
                 raise ConfigError(
                     f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "

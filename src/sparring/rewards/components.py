@@ -31,14 +31,25 @@ def opinions(
     It is asked about decisions; memories that seats wrote between them are left out of what it
     sees, and have None.
     """
-    decided = [replace(episode, turns=episode.decisions) for episode in episodes]
+    decided = [_without_memories(episode) for episode in episodes]
     found = _of_decisions(reward, decided, games, progress)
-    return [_spread(row, episode) for row, episode in zip(found, episodes, strict=True)]
+    return [
+        row if own is episode else _spread(row, own, episode)
+        for row, own, episode in zip(found, decided, episodes, strict=True)
+    ]
 
 
-def _spread(row: tuple[float | None, ...], episode: Episode) -> tuple[float | None, ...]:
+def _without_memories(episode: Episode) -> Episode:
+    """Return an episode of its decisions alone; the same one where no seat wrote a memory."""
+    decisions = episode.decisions
+    return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
+
+
+def _spread(
+    row: tuple[float | None, ...], decided: Episode, episode: Episode
+) -> tuple[float | None, ...]:
     """Return what was said of an episode's decisions as one entry per turn."""
-    if len(row) != len(episode.decisions):
+    if len(row) != len(decided.turns):
         return row  # of a wrong length, which is refused where it is used
     rest = iter(row)
     return tuple(None if turn.event == "memory" else next(rest) for turn in episode.turns)

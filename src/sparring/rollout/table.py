@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sparring.types import Episode, FloatArray, IntArray, Turn, TurnTable
+from sparring.ops.groups import group_ids
+from sparring.types import Episode, FloatArray, Turn, TurnTable
 
 
 def ordered_turns(
@@ -49,7 +50,6 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
     rows, logprobs, rewards, judged, cut, memory = [], [], [], [], [], []
-    prompts, committed = [], []
     trajectory, previous = -1, (-1, -1, -1)
     for place, (episode, turn, played) in enumerate(_ordered(episodes, candidates)):
         current = (episode.episode_id, turn.seat, -1 if played else place)
@@ -59,8 +59,6 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
         rewards.append(turn.rewards)
         judged.append(turn.verdict is not None)
-        committed.append(played)
-        prompts.append((episode.episode_id, turn.seat, turn.turn_index))
         cut.append(episode.cut)
         memory.append(turn.event == "memory")
         rows.append(
@@ -78,9 +76,10 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                 turn.event in ("ok", "memory"),
                 -1 if turn.action is None else actions[turn.action],
                 views[turn.view],
+                played,
             )
         )
-    integers = np.array(rows, dtype=np.int64).reshape(-1, 13).T.copy()
+    integers = np.array(rows, dtype=np.int64).reshape(-1, 14).T.copy()
     ends = np.append(np.diff(integers[2]) != 0, True) if rows else np.zeros(0, dtype=bool)
     return TurnTable(
         episode=integers[0],
@@ -101,8 +100,9 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         components=_components(rewards),
         judged=np.array(judged) if any(judged) else None,
         memory=np.array(memory) if any(memory) else None,
-        state_group=_numbered(prompts) if candidates else None,
-        committed=np.array(committed, dtype=bool) if candidates else None,
+        # of an episode's seat: its turns have numbers of their own
+        state_group=group_ids(*integers[[0, 5, 7]])[0] if candidates else None,
+        committed=integers[13].astype(bool) if candidates else None,
         done=ends,
         cut=ends & np.array(cut) if any(cut) else None,
         game_names=games.names,
@@ -111,12 +111,6 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         action_names=actions.names,
         view_names=views.names,
     )
-
-
-def _numbered(keys: Sequence[tuple[int, ...]]) -> IntArray:
-    """Return the number of each key, in order of appearance."""
-    numbers: dict[tuple[int, ...], int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:

@@ -77,7 +77,7 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
     legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
-        for turn in with_candidates(episode):
+        for turn in all_replies(episode):
             if episode.trained[turn.seat]:
                 replies += 1
                 if turn.legal_actions:
@@ -107,7 +107,7 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
 
 
-def with_candidates(episode: Episode) -> Iterator[Turn]:
+def all_replies(episode: Episode) -> Iterator[Turn]:
     """Yield all replies of an episode: what was played, and the others to the same prompts."""
     for turn in episode.decisions:
         yield turn
@@ -145,7 +145,7 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     tokens = sum(
         sampled_tokens(turn)
         for episode in episodes
-        for turn in with_candidates(episode)
+        for turn in all_replies(episode)
         if episode.trained[turn.seat]
     )
     return {

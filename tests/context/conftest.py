@@ -1,5 +1,8 @@
 """A tiny model in every seat of an environment, under a context strategy, and the ids that were sent to it."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from sparring import registry
@@ -10,22 +13,12 @@ from sparring.players.policy import policy
 from sparring.render.plain import plain
 from sparring.rng import Stream
 from sparring.rollout.play import EpisodeSpec, play
-from sparring.samplers.in_process import in_process
 from sparring.types import SamplingParams
 
-
-class Recorder:
-    """Passes requests on to a sampler and remembers the exact ids that were sent."""
-
-    def __init__(self, model):
-        self.inner, self.model, self.sent = in_process(model), model, []
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-    def submit(self, requests, params, stop_ids):
-        self.sent += [request.ids for request in requests]
-        return self.inner.submit(requests, params, stop_ids)
+PATH = Path(__file__).parent.parent / "rollout" / "plays.py"
+SPEC = importlib.util.spec_from_file_location("plays_of_contexts", PATH)
+plays = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(plays)
 
 
 class Table:
@@ -38,7 +31,7 @@ class Table:
         tokenizer = tiny_tokenizer(words)
         network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(0), context=longest)
         self.model = LanguageModel(network, tokenizer)
-        self.renderer, self.recorder = plain(tokenizer), Recorder(self.model)
+        self.renderer, self.recorder = plain(tokenizer), plays.Recorder(self.model)
         params = SamplingParams(max_new_tokens=tokens)
         self.agent = policy(sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.bound)
 

@@ -125,8 +125,9 @@ class Bound:
             PluginError: it raised an exception that is none of Sparring's, or gave what
                 ``check_output`` of its slot refuses.
         """
+        options = self.at(progress) if self.schedules else self.options
         with Call(self):
-            given = _entry(self.plugin)(*args, **self.at(progress))
+            given = _entry(self.plugin)(*args, **options)
             check = _output_check(self.plugin.slot)
             if check is not None:
                 check(self, given, *args)

@@ -107,9 +107,10 @@ class PlayerRef:
 
         Who is no policy of the run is returned as it is.
         """
-        if self.kind not in OWN:
+        name = "" if policy == MAIN else policy
+        if self.name == name or self.kind not in OWN:  # there are very many of these
             return self
-        return replace(self, name="" if policy == MAIN else policy)
+        return replace(self, name=name)
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as values of JSON; a name or step that it has not is left out."""

@@ -47,6 +47,13 @@ def test_nothing_is_computed_that_nobody_needs():
     assert turns.process_logprob is None
 
 
+def test_a_turn_table_that_is_there_is_not_made_again(monkeypatch):
+    run = engine_that_needs()
+    episodes, turns = batch(run)
+    monkeypatch.setattr("sparring.engine.policy.turn_table", None)
+    assert run.batch(episodes, progress=0.0, turns=turns).turns is turns
+
+
 def test_the_learners_and_the_references_log_probabilities_are_the_samplers_until_the_first_update():
     run = engine_that_needs("old_logprob", "reference_logprob")
     episodes, turns = batch(run)

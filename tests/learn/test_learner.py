@@ -135,7 +135,7 @@ def with_kept(episode, number, sets):
     def changed(segment):
         if segment.kind != "sampled":
             return segment
-        return replace(segment, kept=tuple(ids for said in segment.ids for ids in sets(said)))
+        return segment._replace(kept=tuple(ids for said in segment.ids for ids in sets(said)))
 
     turns = [turn._replace(segments=tuple(map(changed, turn.segments))) for turn in episode.turns]
     return replace(episode, episode_id=number, turns=tuple(turns))

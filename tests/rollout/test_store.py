@@ -241,7 +241,7 @@ def test_each_sampled_run_keeps_the_version_of_its_weights(tmp_path):
     run = Segment(kind="sampled", ids=(1, 2), logprobs=(-0.5, -0.5), weights_version=3)
     told = Segment(kind="context", ids=(5,))
     (played, *_) = episodes(0)
-    first = played.turns[0]._replace(segments=(told, run, told, replace(run, weights_version=4)), weights_version=4)
+    first = played.turns[0]._replace(segments=(told, run, told, run._replace(weights_version=4)), weights_version=4)
     played = replace(played, turns=(first, *played.turns[1:]))
     store = EpisodeStore(tmp_path / "episodes")
     path = store.append(1, [played])

@@ -1,6 +1,5 @@
 """The contract of samplers, kept by that of this process and by one that is slow and disordered."""
 
-import dataclasses
 import random
 
 import pytest
@@ -65,7 +64,7 @@ def broken(**changed):
 
 def replies_with(**changed):
     return lambda self, requests, params, stop_ids: (
-        [(place, dataclasses.replace(result, **{name: change(result) for name, change in changed.items()}))]
+        [(place, result._replace(**{name: change(result) for name, change in changed.items()}))]
         for place, result in enumerate(self.inner.sample(requests, params, stop_ids))
     )
 
@@ -73,12 +72,12 @@ def replies_with(**changed):
 def noisy(self, requests, params, stop_ids):
     """Move log-probabilities by what was asked beside."""
     for place, result in enumerate(self.inner.sample(requests, params, stop_ids)):
-        yield [(place, dataclasses.replace(result, logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
+        yield [(place, result._replace(logprobs=tuple(value - 1e-7 * len(requests) for value in result.logprobs)))]
 
 
 def by_place(self, requests, params, stop_ids):
     """Draw from the place in the call."""
-    asked = [dataclasses.replace(request, stream=place) for place, request in enumerate(requests)]
+    asked = [request._replace(stream=place) for place, request in enumerate(requests)]
     return self.inner.submit(asked, params, stop_ids)
 
 

@@ -1,7 +1,5 @@
 """A reply's bits are its own: whatever is asked beside it, in whatever order, split and cache."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -136,6 +134,7 @@ def test_more_threads_say_the_same_and_nearly_as_likely():
     model, expected = family("tiny"), talk(family("tiny"), order=list(range(22)), size=22)
     torch.set_num_threads(2)
     assert not in_process(model).invariant
+    assert model.new_cache(1, 5).positions == 5, "nothing is paid for what is not promised"
     for one, other in zip(talk(model, order=list(range(22)), size=3), expected, strict=True):
         for (ids, logprobs), (others, likely) in zip(one, other, strict=True):
             assert ids == others
@@ -170,9 +169,9 @@ def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     alone = [in_process(model).sample([one], PARAMS, STOP)[0] for one in asked]
     assert in_process(model).sample(asked, PARAMS, STOP) == alone
     sampler = in_process(model)
-    halves = [dataclasses.replace(one, ids=one.ids[: len(one.ids) // 2 + 1]) for one in asked]
+    halves = [one._replace(ids=one.ids[: len(one.ids) // 2 + 1]) for one in asked]
     seen = [half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)]
-    longer = [dataclasses.replace(one, ids=ids + one.ids[len(ids) :], known=len(ids) - 1) for one, ids in zip(asked, seen, strict=True)]
+    longer = [one._replace(ids=ids + one.ids[len(ids) :], known=len(ids) - 1) for one, ids in zip(asked, seen, strict=True)]
     longer = [one for one in longer if len(one.ids) > one.known]
     before = sampler.tokens_computed
     again = sampler.sample(longer, PARAMS, STOP)

@@ -13,6 +13,9 @@ told something, and answers in one of two ways:
     its own, which is recorded and trained and moves no play. Then the strategy is asked again, and
     finds the memory as the last exchange of the past.
 
+A strategy that always shows everything says ``GROWS = True``, and is not asked: the ledger adds
+what is told to a conversation that only grows.
+
 A strategy decides nothing else. It cannot change an id that was sampled or told, and a seat that
 the environment gives a fresh conversation has no past under any strategy.
 """
@@ -69,6 +72,11 @@ class Rewrite(NamedTuple):
 
     request: str  # what the seat is told, in the conversation that goes on
     example: str = ""  # what is written in the warm-up, which imitates
+
+
+def grows(strategy: Bound) -> bool:
+    """Return whether a strategy always shows everything, so that it need not be asked."""
+    return bool(getattr(strategy.plugin.module, "GROWS", False))
 
 
 def no_view(strategy: Bound, environment: Any) -> ContextError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from sparring.context.base import Seen, Shown
 
+GROWS = True
+
 
 def full(seen: Seen) -> Shown:
     """Show everything: a conversation only ever grows.

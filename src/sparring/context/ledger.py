@@ -7,15 +7,17 @@ choice; the ledger lays them out, of their own ids.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sparring.context.base import Exchange, Rewrite, Seen, no_view
-from sparring.registry import Bound, bind
+from sparring.context.base import Exchange, Rewrite, Seen, Shown, grows, no_view
+from sparring.registry import Bound
 from sparring.types import Observation, Segment
 
 if TYPE_CHECKING:
     from sparring.players.base import Reply
+
+
+_NOTHING = Observation(told="", key="")  # told yet
 
 
 class Ledger:
@@ -44,13 +46,14 @@ class Ledger:
     def __init__(
         self, renderer: Any, context: Bound | None = None, environment: Any = None
     ) -> None:
-        self.renderer, self._context, self._environment = renderer, context or _full(), environment
+        self.renderer, self._environment = renderer, environment
+        self._context = None if context is None or grows(context) else context
         self.ids: tuple[int, ...] = ()
         self.known = self.conversation = 0
         self._opened = 1  # conversations so far
         self.told = ""
         self.wanted: str | None = None
-        self._observation = Observation(told="", key="")
+        self._observation = _NOTHING
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
         self._shown: tuple[Exchange, ...] = ()  # what stands in the conversation that goes on
         self._pending: tuple[Segment, ...] = ()
@@ -71,26 +74,36 @@ class Ledger:
             ContextError: the strategy shows the position, and there is no view of it.
             PluginError: the strategy raised, or gave what the ledger cannot lay out.
         """
-        self._observation = observation or Observation(told=text, key="")
-        fresh = self._observation.fresh and not again
+        self._observation = seen = observation or Observation(told=text, key="")
+        fresh = seen.fresh and not again
         if fresh:
             self._past = ()
-        if not self._observation.view and "view" in self._context.needs:
-            raise no_view(self._context, self._environment)
-        brief = getattr(self._environment, "brief", False)
-        seen = Seen(self._observation, text, self._past, len(self.ids), again, brief)
-        answer = self._context(seen)
-        if isinstance(answer, Rewrite):
-            past, self.told, self.wanted = self._shown, answer.request, answer.example
-        else:
-            (past, self.told), self.wanted = answer, None
+        past, self.told, self.wanted = self._past, text, None
+        if self._context is not None:
+            past = self._chosen(self._context, seen, text, again)
         if self.ids and not fresh and self.renderer.prefix_stable and past == self._shown:
-            segment = Segment(kind="context", ids=self.renderer.append(self.told))
+            segment = Segment("context", self.renderer.append(self.told))
         else:
             self._begin(past)
-            segment = Segment(kind="prompt", ids=self._laid_out(past, self.told))
+            segment = Segment("prompt", self._laid_out(past, self.told))
         self.ids += segment.ids
         self._pending += (segment,)
+
+    def _chosen(
+        self, context: Bound, observation: Observation, text: str, again: bool
+    ) -> tuple[Exchange, ...]:
+        """Return the exchanges that a strategy shows, and note what it tells or wants."""
+        if not observation.view and "view" in context.needs:
+            raise no_view(context, self._environment)
+        brief = getattr(self._environment, "brief", False)
+        answer: Shown | Rewrite = context(
+            Seen(observation, text, self._past, len(self.ids), again, brief)
+        )
+        if isinstance(answer, Rewrite):
+            self.told, self.wanted = answer.request, answer.example
+            return self._shown
+        past, self.told = answer
+        return past
 
     def aside(self, reply: Reply) -> tuple[int, tuple[Segment, ...]]:
         """Return a reply to what is asked now that the conversation does not go on from.
@@ -146,14 +159,8 @@ class Ledger:
         """
         closing: tuple[int, ...] = self.renderer.close(reply.truncated)
         segments = self._said(reply, closing)
-        exchange = Exchange(
-            told=self.told,
-            said=reply.ids,
-            closing=closing,
-            observation=self._observation,
-            reply=reply.text,
-            memory=self.wanted is not None,
-        )
+        memory = self.wanted is not None
+        exchange = Exchange(self.told, reply.ids, closing, self._observation, reply.text, memory)
         self._past += (exchange,)
         self._shown += (exchange,)
         self._pending = ()
@@ -176,16 +183,4 @@ class Ledger:
 
 def sampled(reply: Reply) -> Segment:
     """Return what was sampled of a reply."""
-    return Segment(
-        kind="sampled",
-        ids=reply.ids,
-        logprobs=reply.logprobs,
-        kept=reply.kept,
-        weights_version=reply.weights_version,
-    )
-
-
-@cache
-def _full() -> Bound:
-    """Return the strategy that shows everything."""
-    return bind("context", "full")
+    return Segment("sampled", reply.ids, reply.logprobs, reply.kept, reply.weights_version)

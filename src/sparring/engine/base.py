@@ -89,11 +89,17 @@ class Engine(Protocol):
         ...
 
     def batch(
-        self, episodes: Sequence[Episode], *, progress: float, policy: str | None = None
+        self,
+        episodes: Sequence[Episode],
+        *,
+        progress: float,
+        policy: str | None = None,
+        turns: TurnTable | None = None,
     ) -> Batch:
         """Return what a policy learns from in a step, with the columns that its estimator NEEDS.
 
-        Models that give them are trained first. None is the first policy that is trained.
+        Models that give them are trained first. None is the first policy that is trained. ``turns``
+        is ``turn_table(episodes)``, where it has been made before.
         """
         ...
 

@@ -34,7 +34,7 @@ from sparring.rollout.play import Judge, Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import Team
 from sparring.system.files import parse_json, write_synced
-from sparring.types import Credit, Episode, FloatArray
+from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 
 class LocalEngine:
@@ -177,7 +177,12 @@ class LocalEngine:
         return replace(spec, seats=seats, trained=trained)
 
     def batch(
-        self, episodes: Sequence[Episode], *, progress: float, policy: str | None = None
+        self,
+        episodes: Sequence[Episode],
+        *,
+        progress: float,
+        policy: str | None = None,
+        turns: TurnTable | None = None,
     ) -> Batch:
         """Return what a policy learns from, with the columns that its estimator NEEDS.
 
@@ -185,9 +190,12 @@ class LocalEngine:
             episodes: the plays of a step; those that hold no trained seat of it are left out.
             progress: share of the run that is done.
             policy: its name; None: the first one that is trained.
+            turns: the turn table of the plays, where it has been made before.
         """
         own = self.policies[self.learners[0] if policy is None else policy]
-        return own.batch(self._of(own, episodes), progress=progress, exact=self._exact_of)
+        found = self._of(own, episodes)
+        known = turns if found is episodes else None
+        return own.batch(found, progress=progress, exact=self._exact_of, turns=known)
 
     def _of(self, policy: Policy, episodes: Sequence[Episode]) -> Sequence[Episode]:
         """Return the plays in which seats of a policy are trained, and those seats alone."""

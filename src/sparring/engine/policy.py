@@ -28,7 +28,7 @@ from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray, SamplingParams
+from sparring.types import Credit, Episode, FloatArray, SamplingParams, TurnTable
 
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
@@ -137,7 +137,14 @@ class Policy:
             context=self.context,
         )
 
-    def batch(self, episodes: Sequence[Episode], *, progress: float, exact: Exact) -> Batch:
+    def batch(
+        self,
+        episodes: Sequence[Episode],
+        *,
+        progress: float,
+        exact: Exact,
+        turns: TurnTable | None = None,
+    ) -> Batch:
         """Return what it learns from in these plays, with the columns that its estimator NEEDS.
 
         The reward model is trained first. Replies that were not played are in it if it reads them.
@@ -146,10 +153,12 @@ class Policy:
             episodes: plays, in which its seats alone are trained.
             progress: share of the run that is done.
             exact: gives the exact columns of a batch.
+            turns: the turn table of the plays, where it has been made before.
         """
         every = self._all_replies
         data = pack(episodes, self.replies, candidates=every)
-        turns = turn_table(episodes, candidates=every)
+        if turns is None or every:
+            turns = turn_table(episodes, candidates=every)
         source = EngineSource(self, turns, episodes, data, exact)
         for name in self.columns:
             if name not in self._after_process:

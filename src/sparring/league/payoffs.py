@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
+from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
@@ -156,10 +157,19 @@ class Payoffs:
         """
         old = self.rows.items()
         rows = {row: results.faded(decay) for row, results in old} if decay else dict(old)
+        sums: dict[Row, list[float]] = {}  # of the rows that change, as there are very many plays
         for episode in episodes:
             own = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, result in _results(episode, own):
-                rows[row] = rows.get(row, Results()) + result
+            for row, won, returns in _results(episode, tuple(own)):
+                if row not in sums:
+                    sums[row] = list(astuple(rows.get(row, Results())))
+                found = sums[row]
+                found[0] += 1
+                if won is not None:
+                    found[2 - won] += 1
+                found[4] += returns
+        for row, (games, wins, draws, losses, returns) in sums.items():
+            rows[row] = Results(games=games, wins=wins, draws=draws, losses=losses, returns=returns)
         return Payoffs(rows)
 
     def among(self, members: Iterable[PlayerRef]) -> Payoffs:
@@ -222,33 +232,54 @@ def _read(numbers: Mapping[str, Any]) -> Results:
     return results
 
 
-def _results(episode: Episode, teams: Sequence[int]) -> Iterator[tuple[Row, Results]]:
-    """Yield what a play says of each ordered pair of players that met in it."""
+def _results(episode: Episode, teams: tuple[int, ...]) -> Iterator[tuple[Row, int | None, float]]:
+    """Yield what a play says of each ordered pair of players that met in it.
+
+    It is the row, whether the player won (1), drew (0) or lost (-1), None where that is not asked,
+    and its return.
+    """
     if episode.cut:
         return
-    players = [player.of(MAIN) for player in episode.players]
+    sides, returns = sides_of(teams), episode.returns
+    meetings = _meetings(episode.game, episode.players, teams)
+    if len(sides) == 1:
+        for row, own, _ in meetings:
+            yield row, None, returns[own]
+        return
+    means = returns
+    if len(sides) < len(teams):
+        means = tuple(math.fsum(returns[seat] for seat in side) / len(side) for side in sides)
+    loser = None if episode.forfeited_by is None else _side(episode.forfeited_by, sides)
+    for row, own, other in meetings:
+        if loser is None:
+            yield row, _compared(means[own], means[other]), means[own]
+        elif loser in (own, other):
+            yield row, 1 if loser == other else -1, means[own]
+
+
+@lru_cache(maxsize=4096)
+def _meetings(
+    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...]
+) -> tuple[tuple[Row, int, int], ...]:
+    """Return the rows of a play's ordered pairs, with the numbers of their sides.
+
+    Where all seats are one team, each seat counts as a side.
+    """
+    who = [player.of(MAIN) for player in players]
     sides = sides_of(teams)
     if len(sides) == 1:
-        for own, other in permutations(range(len(teams)), 2):
-            row = Row(episode.game, own, players[own], players[other])
-            yield row, Results(games=1, returns=episode.returns[own])
-        return
-    means = [math.fsum(episode.returns[seat] for seat in side) / len(side) for side in sides]
-    offender = None if episode.forfeited_by is None else teams[episode.forfeited_by]
-    for own, other in permutations(range(len(sides)), 2):
-        numbers = teams[sides[own][0]], teams[sides[other][0]]
-        if offender is not None and offender not in numbers:
-            continue
-        if offender is not None:
-            won = 1 if offender == numbers[1] else -1
-        else:
-            won = _compared(means[own], means[other])
-        result = Results(
-            games=1, wins=int(won > 0), draws=int(not won), losses=int(won < 0), returns=means[own]
-        )
-        for player in dict.fromkeys(players[seat] for seat in sides[own]):
-            for opponent in dict.fromkeys(players[seat] for seat in sides[other]):
-                yield Row(episode.game, sides[own][0], player, opponent), result
+        sides = tuple((seat,) for seat in sides[0])
+    return tuple(
+        (Row(game, sides[own][0], player, opponent), own, other)
+        for own, other in permutations(range(len(sides)), 2)
+        for player in dict.fromkeys(who[seat] for seat in sides[own])
+        for opponent in dict.fromkeys(who[seat] for seat in sides[other])
+    )
+
+
+def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
+    """Return the number of a seat's side."""
+    return next(number for number, side in enumerate(sides) if seat in side)
 
 
 def _compared(own: float, other: float) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from sparring.config import RolloutConfig
 from sparring.environments.base import teams_of
@@ -10,7 +12,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating
 from sparring.league.payoffs import Payoffs
-from sparring.refs import PlayerRef
+from sparring.refs import PlayerRef, refs
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
@@ -85,25 +87,25 @@ def starts(
     chosen = choose(book.request(groups, step, stream), progress=progress)
     limit = turn_limit(rollout, progress)
     first: dict[str, tuple[int, Seating]] = {}  # of fixed starts, by the arm's name
+    common: dict[str, Any] = {
+        "members": refs(members),
+        "payoffs": payoffs or Payoffs(),
+        "bots": tuple(bots),
+        "step": step,
+    }
+    requests = {
+        game.name: _request(game, seats(game) if seats is not None else (), **common)
+        for game, weight in games
+        if weight
+    }
     specs = []
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
         own, game = stream.child(group), by_name[arm.game]
-        own_policies = seats(game) if seats is not None else ()
         number = (step * (rollout.refills + 1) + refill) * groups + group
-        request = MatchRequest(
-            environment=spec_of(game) or EnvironmentSpec(name=game.name),
-            roles=tuple(game.roles),
-            teams=teams_of(game),
-            members=members,
-            payoffs=payoffs or Payoffs(),
-            bots=tuple(bots),
-            step=step,
-            number=number,
-            stream=own.child("seats"),
-            policies=tuple(name for name, _ in own_policies),
-            learns=tuple(learns for _, learns in own_policies),
-        )
-        shared, seating = first.get(arm.name) or (number, matchmaker(request, progress=progress))
+        shared, seating = first.get(arm.name, (number, None))
+        if seating is None:
+            request = requests[arm.game](number=number, stream=own.child("seats"))
+            seating = matchmaker(request, progress=progress)
         deal = own.child("deal")
         if arm.start is not None:
             first[arm.name] = shared, seating
@@ -123,3 +125,18 @@ def starts(
                 )
             )
     return specs
+
+
+def _request(
+    game: Game, policies: Sequence[tuple[str, bool]], **common: Any
+) -> Callable[..., MatchRequest]:
+    """Return what makes the requests of a game; the number and the stream are still wanted."""
+    return partial(
+        MatchRequest,
+        environment=spec_of(game) or EnvironmentSpec(name=game.name),
+        roles=tuple(game.roles),
+        teams=teams_of(game),
+        policies=tuple(name for name, _ in policies),
+        learns=tuple(learns for _, learns in policies),
+        **common,
+    )

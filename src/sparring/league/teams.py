@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 
 
-def sides_of(teams: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+@lru_cache(maxsize=1024)
+def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the seats of each team, in order of the teams' first seats."""
     seats: dict[int, list[int]] = {}
     for seat, team in enumerate(teams):

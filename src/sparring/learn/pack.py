@@ -91,13 +91,6 @@ def pack(
         if key != opened:
             builder.close()
             opened, builder.episode = key, episode.episode_id
-        if not any(segment.kind == "sampled" for segment in turn.segments):
-            raise RolloutError(
-                f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
-                f"of {quoted(episode.game)} was sampled by no model, and its seat is "
-                f"trained: {quoted(turn.agent)} gives no tokens. Train only seats where the "
-                "policy sits."
-            )
         builder.turn()
         for segment in turn.segments:
             if segment.kind == "sampled":
@@ -109,6 +102,13 @@ def pack(
                 builder.sampled(segment.ids, segment.logprobs, segment.kept, legal, row)
             else:
                 builder.ids.extend(segment.ids)
+        if not builder.said:
+            raise RolloutError(
+                f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
+                f"of {quoted(episode.game)} was sampled by no model, and its seat is "
+                f"trained: {quoted(turn.agent)} gives no tokens. Train only seats where the "
+                "policy sits."
+            )
     builder.close()
     result = builder.result()
     assert len(result.ask) == rows, "one row of ask per turn"
@@ -125,19 +125,19 @@ class _Builder:
         self._kept: list[Ids] = []
         self._legal: list[NextTokens] = []
         self._asks: list[int] = []  # per turn of the open sequence
-        self._asking = False  # whether the last turn has not said anything yet
+        self.said = True  # whether the last turn has said anything yet
         self._index: dict[tuple[Ids, Ids, tuple[Ids, ...], tuple[NextTokens, ...]], int] = {}
         self._distinct: list[int] = []
         self._tokens: list[int] = []
         self._episode: list[int] = []
-        self._turn_of: list[int] = []
+        self._runs: list[tuple[int, int]] = []  # a turn's row, and how many tokens it has said
         self._position_of: list[int] = []
         self._logprobs: list[Sequence[float]] = []
         self._ask: list[tuple[int, int]] = []
 
     def turn(self) -> None:
         """Begin the turn of the next row."""
-        self._asking = True
+        self.said = False
 
     def sampled(
         self,
@@ -149,13 +149,13 @@ class _Builder:
     ) -> None:
         """Append sampled ids of the turn in this row."""
         begin = len(self.ids)
-        if self._asking:
+        if not self.said:
             self._asks.append(begin - 1)
-            self._asking = False
+            self.said = True
         self._positions.extend(range(begin, begin + len(ids)))
         self._kept.extend(kept or ((),) * len(ids))
         self._legal.extend(legal)
-        self._turn_of.extend([row] * len(ids))
+        self._runs.append((row, len(ids)))
         self._logprobs.append(logprobs)
         self.ids.extend(ids)
 
@@ -174,6 +174,7 @@ class _Builder:
 
     def result(self) -> Pack:
         """Return everything collected."""
+        rows, lengths = np.array(self._runs, dtype=np.int64).reshape(-1, 2).T
         return Pack(
             sequences=tuple(ids for ids, *_ in self._index),
             positions=tuple(positions for _, positions, *_ in self._index),
@@ -182,9 +183,9 @@ class _Builder:
             distinct=np.array(self._distinct, dtype=np.int64),
             tokens=np.array(self._tokens, dtype=np.int64),
             episode=np.array(self._episode, dtype=np.int64),
-            turn_of=np.array(self._turn_of, dtype=np.int64),
+            turn_of=rows.repeat(lengths),
             logprobs=np.fromiter(
-                chain.from_iterable(self._logprobs), dtype=np.float64, count=len(self._turn_of)
+                chain.from_iterable(self._logprobs), dtype=np.float64, count=int(lengths.sum())
             ),
             ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
             position_of=np.array(self._position_of, dtype=np.int64),

@@ -28,9 +28,12 @@ LEAST_POSITIONS = 16
 LEAST_PRODUCT = 400  # multiplications of a matrix in a batch; torch does fewer without MKL
 
 
-def invariant_on(tensor: Tensor) -> bool:
-    """Return whether the bits of a position can be its own with weights or caches like this."""
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32
+def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether the bits of a position are its own with weights like this.
+
+    With several threads they cannot be, so that nothing is paid for it.
+    """
+    return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
 def room_for(positions: int) -> int:

@@ -54,6 +54,7 @@ class LanguageModel:
     ) -> None:
         self.network, self._longest = network, longest
         self.base = base_of(network)
+        self._weight: Tensor = next(network.parameters())  # one of all, as there is a walk to it
         self.forward = _forward(self.base)
         self.tokenizer = tokenizer
         self.version = version
@@ -92,8 +93,7 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        device: torch.device = next(self.network.parameters()).device
-        return device
+        return self._weight.device
 
     def modules(self) -> Iterator[tuple[str, nn.Module]]:
         """Yield (prefix, module) of everything that is trained."""
@@ -159,6 +159,7 @@ class LanguageModel:
         other = copy.copy(self)
         other.network = copy.deepcopy(self.network, frozen)
         other.base = base_of(other.network)
+        other._weight = next(other.network.parameters())
         other.forward = _forward(other.base)
         other.forward.recompute = self.forward.recompute
         other.value_head = copy.deepcopy(self.value_head)

@@ -49,6 +49,11 @@ class KeyValueCache:
         return self.tensor.device
 
     @property
+    def invariant(self) -> bool:
+        """Whether what is computed with it has bits of its own, whatever stands beside it."""
+        return invariant_on(self.device, self.tensor.dtype)
+
+    @property
     def bytes(self) -> int:
         """Size in bytes."""
         return self.tensor.numel() * self.tensor.element_size()
@@ -118,7 +123,8 @@ class LeanForward:
         self, batch: int, positions: int, *, dtype: torch.dtype, device: torch.device
     ) -> KeyValueCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions or more."""
-        positions = room_for(positions)
+        if invariant_on(device, dtype):
+            positions = room_for(positions)
         shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
         return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device))
 
@@ -130,7 +136,7 @@ class LeanForward:
             cache: if given, R rows that take the keys and values of the sequences; then a prefix
                 has the bits that ``extend`` gives it, where there are such (``invariant_on``).
         """
-        if cache is not None and invariant_on(cache.tensor):
+        if cache is not None and cache.invariant:
             return self._hidden_invariant(tree, cache)
         parts = self.parts
         rows, length = tree.node.shape
@@ -200,13 +206,14 @@ class LeanForward:
         batch, length = ids.shape
         positions = start[:, None] + torch.arange(length, device=ids.device)
         rows = torch.arange(batch, device=ids.device)[:, None]
-        own, count = invariant_on(cache.tensor), batch * length
+        own, count = cache.invariant, batch * length
+        ids, places = ids.flatten(), positions.flatten()
         attention: Callable[..., Tensor] = (
             self._invariant(positions, batch)
             if own
             else partial(attend, causal=Causal(positions, cache.positions))
         )
-        x, places = parts.embed(filled(ids.flatten()), filled(positions.flatten()))
+        x, places = parts.embed(*(map(filled, (ids, places)) if own else (ids, places)))
         for layer in range(parts.layers):
             qkv = parts.project(layer, x, places)[:count]
             q, k, v = _split(parts, qkv.view(batch, length, -1, parts.head_width))
@@ -214,7 +221,7 @@ class LeanForward:
             keys[rows, :, positions] = k
             values[rows, :, positions] = v
             mixed = attention(q, keys, values, scale=parts.scale, window=parts.window(layer))
-            x = parts.finish(layer, x, mixed if own else filled(mixed.flatten(0, 1)))
+            x = parts.finish(layer, x, mixed if own else mixed.flatten(0, 1))
         return parts.final(x)[:count].view(batch, length, -1)
 
 

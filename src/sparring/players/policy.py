@@ -62,11 +62,11 @@ class PolicyAgent:
         Raises:
             ModelError: as for ``act``.
         """
-        fits = [self._fits(turn.ids) for turn in turns]
+        longest = self._longest
+        fits = [len(turn.ids) <= longest for turn in turns]
         places = list(compress(range(len(turns)), fits))
         requests = [
-            SampleRequest(ids=turn.ids, stream=turn.stream.key, known=turn.known)
-            for turn in compress(turns, fits)
+            SampleRequest(turn.ids, turn.stream.key, turn.known) for turn in compress(turns, fits)
         ]
         version = self.sampler.version
         coming = finished(self.sampler, requests, self.params, self.renderer.stop_ids)
@@ -88,21 +88,17 @@ class PolicyAgent:
 
     def _reply(self, result: SampleResult, version: int) -> Reply:
         """Return what was sampled as a reply."""
-        return Reply(
-            text=self.renderer.parse(result.ids),
-            ids=result.ids,
-            logprobs=result.logprobs,
-            kept=result.kept,
-            truncated=result.truncated,
-            weights_version=version,
-        )
+        ids, logprobs, truncated, kept = result
+        return Reply(self.renderer.parse(ids), ids, logprobs, kept, truncated, version)
 
-    def _fits(self, ids: Sequence[int]) -> bool:
-        """Return whether a whole reply has room after these ids.
+    @property
+    def _longest(self) -> float:
+        """The most ids after which a whole reply has room.
 
         Where it must have, the sampler is left to complain.
         """
-        return self.refuse_overlong or len(ids) + self.params.max_new_tokens <= self.sampler.context
+        room = self.sampler.context - self.params.max_new_tokens
+        return float("inf") if self.refuse_overlong else room
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probability that the reply is each legal action.
@@ -139,7 +135,7 @@ class PolicyAgent:
         replies = [
             [self.renderer.reply(action) for action in query.legal_actions] for query in queries
         ]
-        fits = [self._fits(prompt) for prompt in prompts]
+        fits = [len(prompt) <= self._longest for prompt in prompts]
         asked = [
             (prompt, reply)
             for prompt, reply, fit in zip(prompts, replies, fits, strict=True)

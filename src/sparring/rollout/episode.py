@@ -97,8 +97,12 @@ class EpisodeInPlay:
     def _told(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Tell a seat what it does not know yet; return its decision."""
         play, observation = self.play, self._asked.observe(seat)
-        text, notice = observation.text, self._notices.get(seat, "")
-        trying = seat in self._again and seat in self._tries
+        text, notice, trying = observation.text, "", False
+        if self._notices or self._tries:
+            notice, trying = (
+                self._notices.get(seat, ""),
+                seat in self._again and seat in self._tries,
+            )
         if notice:
             text = notice if trying else f"{notice} {text}"
         legal, memory = self._asked.legal(seat), None
@@ -106,17 +110,15 @@ class EpisodeInPlay:
         if ledger is not None:
             ledger.ask(text, observation, again=trying)
             text, memory = ledger.told, ledger.wanted
-        if memory is None:
-            self._notices.pop(seat, None)
-        else:  # the seat is told of its turn when it has written its memory
+        if memory is not None:  # the seat is told of its turn when it has written its memory
             observation, legal = for_memory(observation), None
-        number, own, moment = len(self._drafts) + 1, self._own_turns[seat], self._moment
-        draft = Draft(
-            number, seat, own, observation, returns, text, legal, moment, memory is not None
-        )
+        elif notice:
+            del self._notices[seat]
+        number, own, at = len(self._drafts) + 1, self._own_turns[seat], self._moment
+        draft = Draft(number, seat, own, observation, returns, text, legal, at, memory is not None)
         self._drafts.append(draft)
         self.asked.append(draft)
-        stream = self.spec.stream.child(draft.number)
+        stream = self.spec.stream.child(number)
         if ledger is None:
             past = partial(exchanged, self._drafts, draft)
             return [PendingTurn(play, seat, stream, (), 0, notice, text, past)]

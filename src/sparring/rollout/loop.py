@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from sparring.environments.openspiel.base import State
@@ -99,11 +100,12 @@ class PlayLoop:
                 else:
                     asked.append(one)
         self._ready = []
-        due: dict[str, list[Asked]] = {}
+        due: defaultdict[str, list[Asked]] = defaultdict(list)
         for one in self._judged(asked) if self.judges else asked:
-            one.heard, one.wanted = [_NONE] * len(one.asked), len(one.asked)
+            names, one.wanted = one.episode.names, len(one.asked)
+            one.heard = [_NONE] * one.wanted
             for place, turn in enumerate(one.asked):
-                due.setdefault(one.episode.names[turn.seat], []).append((turn, one, place))
+                due[names[turn.seat]].append((turn, one, place))
         for name, wanted in due.items():
             flight = Flight(name, self.agents[name], [turn for turn, _, _ in wanted])
             self._flights.append((flight, wanted))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from sparring.ops.groups import group_ids
-from sparring.types import Episode, FloatArray, Turn, TurnTable
+from sparring.types import Episode, FloatArray, IntArray, Turn, TurnTable
 
 
 def ordered_turns(
@@ -19,23 +19,25 @@ def ordered_turns(
         episodes: the plays.
         candidates: after the turns of a seat, yield the other replies to their prompts too.
     """
-    for episode, turn, _ in _ordered(episodes, candidates):
-        yield episode, turn
+    for episode, turns, _ in _trajectories(episodes, candidates):
+        for turn in turns:
+            yield episode, turn
 
 
-def _ordered(episodes: Sequence[Episode], candidates: bool) -> Iterator[tuple[Episode, Turn, bool]]:
-    """Yield turns as ``ordered_turns`` does, and whether each was played."""
+def _trajectories(
+    episodes: Sequence[Episode], candidates: bool
+) -> Iterator[tuple[Episode, Sequence[Turn], bool]]:
+    """Yield the turns of each trajectory, and whether they were played, as in ``ordered_turns``."""
     for episode in episodes:
         by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
             by_seat[turn.seat].append(turn)
         for seat, turns in enumerate(by_seat):
-            if episode.trained[seat]:
-                for turn in turns:
-                    yield episode, turn, True
+            if turns and episode.trained[seat]:
+                yield episode, turns, True
                 for turn in turns if candidates else ():
                     for other in turn.candidates:
-                        yield episode, other, False
+                        yield episode, (other,), False
 
 
 def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> TurnTable:
@@ -49,68 +51,84 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
             ``state_group`` and ``committed``.
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
-    rows, logprobs, rewards, judged, cut, memory = [], [], [], [], [], []
-    trajectory, previous = -1, (-1, -1, -1)
-    for place, (episode, turn, played) in enumerate(_ordered(episodes, candidates)):
-        current = (episode.episode_id, turn.seat, -1 if played else place)
-        trajectory += current != previous
-        previous = current
-        sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
-        logprobs.append(sum(map(sum, (segment.logprobs for segment in sampled))))
-        rewards.append(turn.rewards)
-        judged.append(turn.verdict is not None)
-        cut.append(episode.cut)
-        memory.append(turn.event == "memory")
-        rows.append(
+    rows, trajectories, logprobs, rewards = [], [], [], []
+    for episode, turns, played in _trajectories(episodes, candidates):
+        seat = turns[0].seat
+        trajectories.append(
             (
                 episode.episode_id,
                 episode.group_id,
-                trajectory,
                 games[episode.game],
-                roles[episode.roles[turn.seat]],
-                turn.seat,
-                agents[turn.agent],
-                turn.turn_index,
-                keys[turn.state_key],
-                sum(len(segment.ids) for segment in sampled),
-                turn.event in ("ok", "memory"),
-                -1 if turn.action is None else actions[turn.action],
-                views[turn.view],
+                roles[episode.roles[seat]],
+                seat,
                 played,
+                episode.cut,
+                len(turns),
             )
         )
-    integers = np.array(rows, dtype=np.int64).reshape(-1, 14).T.copy()
-    ends = np.append(np.diff(integers[2]) != 0, True) if rows else np.zeros(0, dtype=bool)
+        for turn in turns:
+            tokens, logprob = 0, 0.0
+            for segment in turn.segments:
+                if segment.kind == "sampled":
+                    tokens += len(segment.ids)
+                    logprob += sum(segment.logprobs)
+            event = turn.event
+            logprobs.append(logprob)
+            rewards.append(turn.rewards)
+            rows.append(
+                (
+                    agents[turn.agent],
+                    turn.turn_index,
+                    keys[turn.state_key],
+                    tokens,
+                    event == "ok" or event == "memory",
+                    -1 if turn.action is None else actions[turn.action],
+                    views[turn.view],
+                    turn.verdict is not None,
+                    event == "memory",
+                )
+            )
+    agent, turn_index, state_key, n_tokens, legal, action, view, judged, memory = _columns(rows, 9)
+    counts = _columns(trajectories, 8)
+    lengths = counts[-1]
+    episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)
+    ends = np.zeros(len(rows), dtype=bool)
+    ends[lengths.cumsum() - 1] = True
     return TurnTable(
-        episode=integers[0],
-        group=integers[1],
-        trajectory=integers[2],
-        game=integers[3],
-        role=integers[4],
-        seat=integers[5],
-        agent=integers[6],
-        turn_index=integers[7],
-        state_key=integers[8],
-        n_tokens=integers[9],
-        legal=integers[10].astype(bool),
-        action=integers[11],
-        view=integers[12],
+        episode=episode_ids,
+        group=group,
+        trajectory=np.arange(len(lengths)).repeat(lengths),
+        game=game,
+        role=role,
+        seat=seats,
+        agent=agent,
+        turn_index=turn_index,
+        state_key=state_key,
+        n_tokens=n_tokens,
+        legal=legal.astype(bool),
+        action=action,
+        view=view,
         reward=np.array([sum(own.values()) for own in rewards], dtype=np.float64),
         logprob=np.array(logprobs, dtype=np.float64),
         components=_components(rewards),
-        judged=np.array(judged) if any(judged) else None,
-        memory=np.array(memory) if any(memory) else None,
+        judged=judged.astype(bool) if judged.any() else None,
+        memory=memory.astype(bool) if memory.any() else None,
         # of an episode's seat: its turns have numbers of their own
-        state_group=group_ids(*integers[[0, 5, 7]])[0] if candidates else None,
-        committed=integers[13].astype(bool) if candidates else None,
+        state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
+        committed=played_too.astype(bool) if candidates else None,
         done=ends,
-        cut=ends & np.array(cut) if any(cut) else None,
+        cut=ends & cut.astype(bool) if cut.any() else None,
         game_names=games.names,
         role_names=roles.names,
         agent_names=agents.names,
         action_names=actions.names,
         view_names=views.names,
     )
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
+    """Return rows of integers as columns [count, N]."""
+    return np.array(rows, dtype=np.int64).reshape(-1, count).T.copy()
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:

@@ -16,7 +16,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
     verdict = turn.verdict
     judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
-        "segments": [asdict(part) for part in turn.segments],
+        "segments": [part._asdict() for part in turn.segments],
         "verdict": judged,
         "candidates": [turn_record(other) for other in turn.candidates],
     }

@@ -50,7 +50,8 @@ from sparring.types import Episode, Turn, TurnTable
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures listed above, those of groups left out, of at least one episode."""
     metrics = _reply_metrics(episodes)
-    metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
+    decisions = sum(turn.event != "memory" for episode in episodes for turn in episode.turns)
+    metrics["turns_per_game"] = decisions / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
         episodes
     )
@@ -77,23 +78,24 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
     legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
+        trained = episode.trained
         for turn in all_replies(episode):
-            if episode.trained[turn.seat]:
-                replies += 1
-                if turn.legal_actions:
-                    listed[episode.game] += 1
-                    legal[episode.game] += turn.event == "ok"
-                unparsable += turn.event == "unparsable"
-                truncated += turn.truncated
-                overlong += (
-                    turn.truncated
-                    and bool(turn.segments)
-                    and not any(part.ids for part in turn.segments if part.kind == "sampled")
-                )
-                for segment in turn.segments:
-                    if segment.kind == "sampled":
-                        tokens += len(segment.ids)
-                        surprise -= sum(segment.logprobs)
+            if not trained[turn.seat]:
+                continue
+            replies += 1
+            event, said = turn.event, 0
+            if turn.legal_actions:
+                listed[episode.game] += 1
+                legal[episode.game] += event == "ok"
+            unparsable += event == "unparsable"
+            for segment in turn.segments:
+                if segment.kind == "sampled":
+                    said += len(segment.ids)
+                    surprise -= sum(segment.logprobs)
+            tokens += said
+            if turn.truncated:
+                truncated += 1
+                overlong += bool(turn.segments) and not said
     sums = {
         "unparsable_rate": unparsable,
         "truncated_rate": truncated,

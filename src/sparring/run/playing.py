@@ -27,7 +27,7 @@ from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
-from sparring.types import Episode, Verdict
+from sparring.types import Episode, TurnTable, Verdict
 
 
 @dataclass(kw_only=True, slots=True)
@@ -40,6 +40,7 @@ class Played:
     counts: RolloutCounts = field(default_factory=RolloutCounts)
     judging: float = 0.0  # seconds
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
+    turns: TurnTable | None = None  # of all games; None where there were refills
 
 
 def play_step(
@@ -112,6 +113,7 @@ def play_step(
         if len(played.kept) >= rollout.games_per_step:
             break
     played.kept = _whole_groups(played.kept, rollout.games_per_step)
+    played.turns = turns if len(tables) == 1 else None
     played.metrics = (
         {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
         if rollout.refills

@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from operator import is_
 
 import numpy as np
 
@@ -105,7 +106,12 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    batches = [engine.batch(joined, progress=progress, policy=name) for name in engine.learners]
+    all_and_no_more = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
+    turns = played.turns if all_and_no_more else None
+    batches = [
+        engine.batch(joined, progress=progress, policy=name, turns=turns)
+        for name in engine.learners
+    ]
     credits: list[Credit] = [
         methods.credit[batch.policy](
             batch.turns, state.json(_owner(batch.policy)), progress=progress

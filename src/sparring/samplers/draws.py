@@ -41,12 +41,7 @@ def results(
     lengths = (tokens >= 0).sum(axis=1).tolist()
     stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
     return [
-        SampleResult(
-            ids=tuple(ids[:length]),
-            logprobs=tuple(values[:length]),
-            truncated=not stop,
-            kept=tuple(sets),
-        )
+        SampleResult(tuple(ids[:length]), tuple(values[:length]), not stop, tuple(sets))
         for ids, values, length, stop, sets in zip(
             tokens.tolist(), logprobs.tolist(), lengths, stopped, kept, strict=True
         )

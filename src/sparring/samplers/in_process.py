@@ -56,8 +56,7 @@ class InProcessSampler:
         here.
         """
         weight: Tensor = self.model.base.get_output_embeddings().weight
-        one_thread = torch.get_num_threads() == 1
-        return one_thread and self.model.forward.shares_prefixes and invariant_on(weight)
+        return self.model.forward.shares_prefixes and invariant_on(weight.device, weight.dtype)
 
     @property
     def tokens_computed(self) -> int:
@@ -154,8 +153,9 @@ class InProcessSampler:
         return scores
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Return float32 logits [M, V] of hidden states [M, C], a row's bits its own."""
-        return self.model.logits(filled(hidden))[: len(hidden)].float()
+        """Return float32 logits [M, V] of hidden states [M, C], as invariant as the sampler is."""
+        rows = filled(hidden) if self.invariant else hidden
+        return self.model.logits(rows)[: len(hidden)].float()
 
     def _check_length(self, longest: int) -> None:
         """Refuse a conversation that does not fit into the model, its reply included."""

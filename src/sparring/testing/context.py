@@ -7,7 +7,7 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any
 
-from sparring.context.base import Exchange, Seen
+from sparring.context.base import Exchange, Seen, Shown, grows
 from sparring.context.ledger import Ledger
 from sparring.players.base import Reply
 from sparring.registry import Bound
@@ -59,7 +59,8 @@ def check_context(
     attempts with notes, replies that were cut and some that were too long to be sent, renderers
     that edit history and some that do not. In all of them the segments of a conversation are the
     ids that were sent and sampled, a fresh conversation shows nothing of before, and after a memory
-    the seat is told its turn. The strategy answers the same when it is asked the same.
+    the seat is told its turn. The strategy answers the same when it is asked the same. One with
+    ``GROWS`` shows everything.
 
     Args:
         strategy: the function, or the plug-in bound.
@@ -72,6 +73,9 @@ def check_context(
         PluginError: it raised, or gave what the ledger cannot lay out.
     """
     made = bound("context", strategy, options)
+    if grows(made):
+        for seen in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", again=True)):
+            same(made(seen), Shown(seen.past, seen.text), f"The {made} says GROWS, and shows else")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
         _Course(made, Letters(stable=number % 3 > 0), stream).lead()

@@ -70,8 +70,7 @@ class Observation(NamedTuple):
         return f"{self.told}\n\n{self.ask}" if self.told and self.ask else self.told or self.ask
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A run of token ids of one seat's conversation, of one kind.
 
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -15,8 +16,7 @@ class SamplingParams:
     top_k: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleRequest:
+class SampleRequest(NamedTuple):
     """One reply to be sampled.
 
     The exact ids the model must see, and the key of the stream to draw from.
@@ -30,8 +30,7 @@ class SampleRequest:
     known: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SampleResult:
+class SampleResult(NamedTuple):
     """Sampled ids (the stop id included when one was sampled) and their log-probabilities."""
 
     ids: tuple[int, ...]

@@ -59,7 +59,7 @@ class MatchRequest:
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
         """The seats that one player fills: those of a team; each by itself where all are one."""
-        sides = sides_of(self.teams)
+        sides = sides_of(tuple(self.teams))
         return sides if len(sides) > 1 else tuple((seat,) for seat in range(self.num_seats))
 
     @property
@@ -134,6 +134,8 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
             f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}."
         )
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
+        if player is LEARNER:
+            continue  # who is always there
         if not _is_there(player, request):
             raise PluginError(
                 f"The {matchmaker} put {str(player)!r} into seat {seat}, and there is no such "

@@ -2,13 +2,13 @@
 
 Each from the start, or some from the middle of others, as a plan says.
 
-A plan is asked in waves, once per group and wave: so many games are left, these are finished, where
-do the next ones begin? A game that begins in the middle takes over the turns before that place as
-they were, tokens and log-probabilities included, and chance goes on as dealt: it is the game that a
-member of the group would have played had it gone the same way so far. When a plan wants nothing
-more, the games that are left begin at the start. So every plan plays as many games as there would
-be without one, and which game is played on which stream is a function of the plan's answers alone,
-whatever is in flight.
+A plan is asked in waves, once per wave and group of several games: so many games are left, these
+are finished, where do the next ones begin? A game that begins in the middle takes over the turns
+before that place as they were, tokens and log-probabilities included, and chance goes on as dealt:
+it is the game that a member of the group would have played had it gone the same way so far. When a
+plan wants nothing more, the games that are left begin at the start. So every plan plays as many
+games as there would be without one, and which game is played on which stream is a function of the
+plan's answers alone, whatever is in flight.
 
 Metrics, where a plan holds games back for later waves:
     branches                games per group that began in the middle of another, mean
@@ -125,7 +125,6 @@ class _Group:
         self.specs = specs
         self.games: list[PlannedGame] = []
         self.held_back = False
-        self._stream = specs[0].stream.child("plan")
         self._asked: list[Origin] = []
         self._lost = False
 
@@ -134,7 +133,11 @@ class _Group:
         left = len(self.specs) - len(self.games)
         if not left or self._lost:
             return []
-        wanted: Sequence[Origin] = plan(left, tuple(self.games), self._stream, progress=progress)
+        if len(self.specs) == 1:  # there is no other game that it could begin in
+            self._asked = [FRESH]
+            return [self.specs[0]]
+        stream = self.specs[0].stream.child("plan")
+        wanted: Sequence[Origin] = plan(left, tuple(self.games), stream, progress=progress)
         self._asked = list(wanted[:left]) or [FRESH] * left
         self.held_back |= len(self._asked) < left
         return [

@@ -102,18 +102,15 @@ class ArmBook:
         returns, starts = trajectory_returns(turns)
         roles, count = start_groups(turns)
         variance = group_std(returns, roles[starts], count, ddof=0)[roles[starts]] ** 2
-        groups = turns.group[starts]
-        for group in np.unique(groups).tolist():
-            own = groups == group
-            record = Record(
-                step=step,
-                size=int(own.sum()),
-                successes=int((returns[own] > 0).sum()),
-                mean=float(returns[own].mean()),
-                deviation=float(np.sqrt(variance[own].mean())),
-            )
+        numbers, own = np.unique(turns.group[starts], return_inverse=True)
+        size = np.bincount(own)
+        successes = np.bincount(own, weights=returns > 0).astype(np.int64)
+        mean = np.bincount(own, weights=returns) / size
+        deviation = np.sqrt(np.bincount(own, weights=variance) / size)
+        figures = (column.tolist() for column in (numbers, size, successes, mean, deviation))
+        for group, *found in zip(*figures, strict=True):
             records = self._records[arm_of[group]]
-            records.append(record)
+            records.append(Record(step, *found))
             del records[:-KEPT]
 
 

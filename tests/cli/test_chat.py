@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.errors import ConfigError
-from sparring.models.language_model import load_language_model
+from sparring.models.load import load_language_model
 
 CONFIG = """
 steps: 2

@@ -87,7 +87,7 @@ def test_one_that_changes_its_mind_is_found():
 def test_one_that_says_it_shows_everything_must(monkeypatch):
     monkeypatch.setattr("sparring.context.sliding_window.GROWS", True, raising=False)
     with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS, and shows else"):
-        check_context(registry.bind("context", "sliding_window", exchanges=1))
+        check_context(registry.bind("context", "sliding_window", {"exchanges": 1}))
 
 
 def test_questions_for_tests_are_what_they_say():

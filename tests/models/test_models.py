@@ -23,7 +23,8 @@ from sparring.errors import ModelError
 from sparring.features.entropy import entropy
 from sparring.models import attention
 from sparring.models.architectures import architecture
-from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.language_model import LanguageModel
+from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.rng import Stream

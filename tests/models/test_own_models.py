@@ -24,7 +24,7 @@ from transformers import (
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.errors import ModelError, SparringError
-from sparring.models.language_model import load_language_model
+from sparring.models.load import load_language_model
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round

@@ -10,7 +10,7 @@ import pytest
 
 from sparring.errors import ModelError
 from sparring.models import packaged, pretrained
-from sparring.models.language_model import load_language_model
+from sparring.models.load import load_language_model
 
 ROOT = Path(__file__).parents[2]
 

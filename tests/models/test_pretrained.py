@@ -7,7 +7,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from sparring.errors import ModelError, UnknownNameError
 from sparring.models import memory, pretrained
 from sparring.models.adapters import add_adapters
-from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.language_model import LanguageModel
+from sparring.models.load import load_language_model
 from sparring.models.memory import GIB, check_memory, count_parameters, training_bytes
 from sparring.models.prefixes import prefix_tree
 from sparring.rng import Stream

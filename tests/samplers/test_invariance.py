@@ -16,7 +16,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from sparring.models.attention import ROWS, filled
+from sparring.models.attention import filled
+from sparring.models.invariance import FILLS, fewest_rows
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
 from sparring.rng import Stream
@@ -152,10 +153,21 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     """The rule that the rest stands on; a machine whose products break it fails here first."""
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
-    expected = torch.nn.functional.linear(filled(x), weight)
+    own = fewest_rows(lambda count: torch.nn.functional.linear(x[:count], weight))
+    assert own in FILLS
+    expected = torch.nn.functional.linear(filled(x, own), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
-        assert (torch.nn.functional.linear(filled(x[:rows]), weight)[:rows] == expected[:rows]).all()
-        assert len(filled(x[:rows])) % ROWS == 0
+        assert (torch.nn.functional.linear(filled(x[:rows], own), weight)[:rows] == expected[:rows]).all()
+
+
+@pytest.mark.parametrize("least", [1, 16, 17, 48, 97])
+def test_as_many_rows_are_filled_up_as_a_machine_needs(least):
+    """A machine whose products of fewer rows, or of a remainder of so many, are summed in another way."""
+
+    def run(count):
+        return torch.full((count, 2), float(count % least > 0 if least % 16 == 0 else count < least))
+
+    assert fewest_rows(run) == {1: 8, 16: 16, 17: 32, 48: 48, 97: 0}[least]
 
 
 @pytest.mark.parametrize("name", ["tiny", "qwen3"])

@@ -10,7 +10,8 @@ from sparring.engine.vocabulary import vocabulary
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.models.adapters import add_adapters, with_the_weights_of
-from sparring.models.language_model import LanguageModel, load_language_model
+from sparring.models.language_model import LanguageModel
+from sparring.models.load import load_language_model
 from sparring.models.memory import available_bytes, find_device, refuse_beyond
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.refs import MAIN

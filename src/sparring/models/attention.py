@@ -1,11 +1,11 @@
 """Attention over cached or whole sequences: for the learner, and bit for bit for the sampler.
 
 ``attend`` takes whichever way is fast for the shapes of the batch, so that its last bits depend on
-the batch. ``Invariant`` gives every query the same bits whatever stands beside it, in one thread
-and float32 on a CPU. MKL's products give a row the same bits for every number of rows from 4 on,
-and explicit attention does so for every number of queries from 4 on; but what a query mixes depends
-on the number P of positions that it may look at, those that the mask hides included. So P is a
-function of the query's own position.
+the batch. ``InvariantAttention`` gives every query the same bits whatever stands beside it, in one
+thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product. So all
+products of attention have one number of queries: more are cut into pieces, fewer filled up. And the
+number P of positions that a query looks at, those that the mask hides included, is a function of
+its own position.
 
 Legend: B rows, T queries of a row, P positions, H heads, G key-value heads, D width of a head.
 """
@@ -20,20 +20,15 @@ from torch import Tensor
 
 # up to this many attention scores, plain products beat the fused kernel on a CPU
 EXPLICIT_SCORES = 1 << 21
-# rows of a product are filled up to a multiple of this: 4 for MKL, twice as many so that they are
-# whole vectors too, as what remains of a vector takes other functions (SiLU, GELU)
-ROWS = 8
-LEAST_QUERIES = 4
 LEAST_POSITIONS = 16
 LEAST_PRODUCT = 400  # multiplications of a matrix in a batch; torch does fewer without MKL
 
 
-def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether the bits of a position are its own with weights like this.
+class Blocks(NamedTuple):
+    """What products come in, so that a position's bits are its own (``models/invariance.py``)."""
 
-    With several threads they cannot be, so that nothing is paid for it.
-    """
-    return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
+    rows: int  # of products with weights, filled up to a multiple
+    queries: int  # rows of a product of attention, at least
 
 
 def room_for(positions: int) -> int:
@@ -41,9 +36,9 @@ def room_for(positions: int) -> int:
     return max(LEAST_POSITIONS, 1 << (positions - 1).bit_length())
 
 
-def filled(x: Tensor) -> Tensor:
-    """Return rows [N, ...] with rows of zeros after them, up to a multiple of ROWS."""
-    lacking = -len(x) % ROWS
+def filled(x: Tensor, rows: int = 1) -> Tensor:
+    """Return rows [N, ...] with rows of zeros after them, up to a multiple."""
+    lacking = -len(x) % rows
     return torch.cat([x, x.new_zeros((lacking, *x.shape[1:]))]) if lacking else x
 
 
@@ -152,14 +147,15 @@ class InvariantAttention:
         heads: of queries, H.
         groups: key-value heads, G.
         width: of a head, D.
+        blocks: what products come in.
     """
 
     def __init__(
-        self, positions: Tensor, batch: int, *, heads: int, groups: int, width: int
+        self, positions: Tensor, batch: int, *, heads: int, groups: int, width: int, blocks: Blocks
     ) -> None:
-        self._positions, self._heads = positions, heads
-        least = max(LEAST_QUERIES, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
-        self._least = -(-least * groups // heads)
+        self._positions, self._heads, self._rows = positions, heads, blocks.rows
+        least = max(blocks.queries, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
+        self._queries = -(-least * groups // heads)  # of each product
         self._parts: list[Part] = []
         self._mixed: Tensor | None = None
         whole = slice(0, positions.shape[1])
@@ -188,12 +184,12 @@ class InvariantAttention:
         split = (batch, length, k.shape[1], heads // k.shape[1], width)
         if self._mixed is None:
             count = batch * length
-            self._mixed = q.new_zeros((count + -count % ROWS, heads * width))
+            self._mixed = q.new_zeros((count + -count % self._rows, heads * width))
         queries, mixed = q.view(split), self._mixed[: batch * length].view(split)
         for part in self._parts:
             own = queries[part.rows, part.queries].permute(0, 2, 3, 1, 4)  # [K, G, H / G, T, D]
             keys, values = (kept[part.rows, :, : part.room] for kept in (k, v))
-            shape = (*own.shape[:3], max(own.shape[3], self._least), width)
+            shape = (*own.shape[:3], self._queries, width)
             rows = shape[0] * shape[1]
             asked = own.reshape(rows, -1, width) if shape == own.shape else self._padded(own, shape)
             bias = part.causal.bias(window, rows, shape[2], q)
@@ -215,8 +211,8 @@ class InvariantAttention:
         self, rows: Tensor | slice, count: int, queries: slice, room: int, own: Tensor | None
     ) -> None:
         """Add the parts of these rows and queries."""
-        wide = max(ROWS, EXPLICIT_SCORES // (self._heads * room) // ROWS * ROWS)
-        tall = max(1, EXPLICIT_SCORES // (self._heads * room * min(wide, queries.stop)))
+        wide = self._queries
+        tall = max(1, EXPLICIT_SCORES // (self._heads * room * wide))
         for begin in range(queries.start, queries.stop, wide):
             some = slice(begin, min(begin + wide, queries.stop))
             for first in range(0, count, tall):
@@ -229,7 +225,7 @@ class InvariantAttention:
         """Return which positions these queries look at, and those that are added to them."""
         of = self._positions if len(self._positions) == 1 else self._positions[rows]
         positions = of[:, queries]
-        lacking = self._least - positions.shape[1]
+        lacking = self._queries - positions.shape[1]
         if lacking > 0:
             positions = torch.cat([positions, positions[:, -1:].expand(-1, lacking)], 1)
         return Causal(positions, room)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,14 @@ from torch import Tensor, nn
 from sparring.errors import ModelError, RunError
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
+from sparring.models.attention import Blocks
 from sparring.models.forward_check import check_forward
+from sparring.models.invariance import invariant_on, measured
 from sparring.models.lean import KeyValueCache, LeanForward
 from sparring.models.prefixes import PrefixTree
-from sparring.models.pretrained import first_line, load_pretrained
 from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
 from sparring.system.files import disk_errors
-
-# what a network raises that our forward pass does not fit
-UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
 
 
 class LanguageModel:
@@ -56,6 +54,7 @@ class LanguageModel:
         self.base = base_of(network)
         self._weight: Tensor = next(network.parameters())  # one of all, as there is a walk to it
         self.forward = _forward(self.base)
+        self._own: tuple[Blocks | None] | None = None  # measured when asked for
         self.tokenizer = tokenizer
         self.version = version
         self.value_head = (
@@ -191,9 +190,28 @@ class LanguageModel:
         values: Tensor = self.value_head(hidden.float()).squeeze(-1)
         return values
 
+    @property
+    def own(self) -> Blocks | None:
+        """What products come in, so that a position's bits are its own.
+
+        None where they are not: with several threads, not in float32 on a CPU, where the network's
+        own forward pass is taken, or where none of the sizes tried does it on this machine.
+        """
+        forward = self.forward
+        if isinstance(forward, WholeForward) or not invariant_on(self.device, self.base.dtype):
+            return None
+        if self._own is None:
+            vocabulary = self.base.get_output_embeddings().weight.shape[0]
+            parameters = sum(p.numel() for p in self.base.parameters())
+            self._own = (measured(forward.parts, self.logits, vocabulary, parameters),)
+        return self._own[0]
+
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions."""
-        return self.forward.new_cache(batch, positions, dtype=self.base.dtype, device=self.device)
+        forward, dtype = self.forward, self.base.dtype
+        if isinstance(forward, WholeForward):
+            return forward.new_cache(batch, positions, device=self.device)
+        return forward.new_cache(batch, positions, dtype=dtype, device=self.device, own=self.own)
 
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
         """Append right-padded tokens [B, T] at positions ``start`` [B] of cached rows.
@@ -255,39 +273,3 @@ def _forward(network: Any) -> LeanForward | WholeForward:
     """Return the forward pass that fits the network."""
     parts = architecture(network)
     return LeanForward(parts) if parts is not None else WholeForward(network)
-
-
-def load_language_model(
-    name: str | Path,
-    *,
-    dtype: str = "float32",
-    training_bytes: Callable[[int], int] | None = None,
-    device: torch.device | None = None,
-) -> LanguageModel:
-    """Return the model and tokenizer of a folder, a packaged model or a Hugging Face id.
-
-    See ``load_pretrained``.
-
-    Raises:
-        ModelError: the folder is missing or damaged, the model does not fit into memory, or it
-            cannot be run.
-    """
-    network, tokenizer = load_pretrained(
-        str(name), dtype=dtype, training_bytes=training_bytes, device=device
-    )
-    try:
-        model = LanguageModel(network, tokenizer)
-        vocabulary = model.base.get_output_embeddings().weight.shape[0]
-        if len(tokenizer) > vocabulary:
-            sizes = f"has {len(tokenizer)} tokens, its network {vocabulary}"
-            raise ModelError(
-                f"The tokenizer of {str(name)!r} {sizes}: they do not belong together."
-            )
-        model.check()
-    except UNFIT as error:
-        if isinstance(error, ModelError):
-            raise
-        raise ModelError(
-            f"{type(network).__name__} of {str(name)!r} cannot be run here: {first_line(error)}."
-        ) from error
-    return model

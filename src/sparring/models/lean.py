@@ -21,11 +21,11 @@ from torch.utils.checkpoint import checkpoint
 
 from sparring.models.architectures import Architecture
 from sparring.models.attention import (
+    Blocks,
     Causal,
     InvariantAttention,
     attend,
     filled,
-    invariant_on,
     room_for,
 )
 from sparring.models.prefixes import PrefixTree
@@ -42,16 +42,12 @@ class KeyValueCache:
     """
 
     tensor: Tensor
+    own: Blocks | None = None  # None: what is computed with it has no bits of its own
 
     @property
     def device(self) -> torch.device:
         """Where it is kept."""
         return self.tensor.device
-
-    @property
-    def invariant(self) -> bool:
-        """Whether what is computed with it has bits of its own, whatever stands beside it."""
-        return invariant_on(self.device, self.tensor.dtype)
 
     @property
     def bytes(self) -> int:
@@ -65,7 +61,7 @@ class KeyValueCache:
 
     def take(self, rows: Tensor) -> KeyValueCache:
         """Return a copy that holds these rows."""
-        return KeyValueCache(tensor=self.tensor.index_select(2, rows))
+        return KeyValueCache(tensor=self.tensor.index_select(2, rows), own=self.own)
 
     def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
         """Copy the first ``length`` positions of another cache into rows ``ours``.
@@ -120,13 +116,22 @@ class LeanForward:
         self.recompute = False
 
     def new_cache(
-        self, batch: int, positions: int, *, dtype: torch.dtype, device: torch.device
+        self,
+        batch: int,
+        positions: int,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+        own: Blocks | None = None,
     ) -> KeyValueCache:
-        """Return an empty cache for ``batch`` rows of ``positions`` positions or more."""
-        if invariant_on(device, dtype):
+        """Return an empty cache for ``batch`` rows of ``positions`` positions or more.
+
+        With ``own``, what is computed with it has bits of its own.
+        """
+        if own:
             positions = room_for(positions)
         shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
-        return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device))
+        return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device), own=own)
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
         """Return the last hidden state [N, C] of every prefix, after the final normalisation.
@@ -134,10 +139,10 @@ class LeanForward:
         Args:
             tree: the prefixes of R sequences.
             cache: if given, R rows that take the keys and values of the sequences; then a prefix
-                has the bits that ``extend`` gives it, where there are such (``invariant_on``).
+                has the bits that ``extend`` gives it, where the cache has ``own``.
         """
-        if cache is not None and cache.invariant:
-            return self._hidden_invariant(tree, cache)
+        if cache is not None and cache.own is not None:
+            return self._hidden_invariant(tree, cache, cache.own)
         parts = self.parts
         rows, length = tree.node.shape
         flat, causal = (
@@ -165,14 +170,14 @@ class LeanForward:
         return parts.final(x)
 
     @torch.no_grad()
-    def _hidden_invariant(self, tree: PrefixTree, cache: KeyValueCache) -> Tensor:
+    def _hidden_invariant(self, tree: PrefixTree, cache: KeyValueCache, own: Blocks) -> Tensor:
         """Do what ``hidden`` does, each prefix with bits of its own, and without gradients."""
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
         positions = torch.arange(length, device=tree.node.device)[None]
-        attention = self._invariant(positions, rows)
-        first = filled(tree.first)
-        x, places = parts.embed(filled(tree.ids), filled(tree.position))
+        attention = self._invariant(positions, rows, own)
+        first, ids, places = (filled(x, own.rows) for x in (tree.first, tree.ids, tree.position))
+        x, places = parts.embed(ids, places)
         for layer in range(parts.layers):
             qkv = parts.project(layer, x, places).flatten(1).index_select(0, flat)
             q, k, v = _split(parts, qkv.view(rows, length, -1, parts.head_width))
@@ -183,12 +188,11 @@ class LeanForward:
             x = parts.finish(layer, x, mixed.index_select(0, first))
         return parts.final(x)[: len(tree.ids)]
 
-    def _invariant(self, positions: Tensor, batch: int) -> InvariantAttention:
+    def _invariant(self, positions: Tensor, batch: int, own: Blocks) -> InvariantAttention:
         """Return the attention of queries at these positions, for ``batch`` rows."""
         parts = self.parts
-        return InvariantAttention(
-            positions, batch, heads=parts.heads, groups=parts.groups, width=parts.head_width
-        )
+        shape = {"heads": parts.heads, "groups": parts.groups, "width": parts.head_width}
+        return InvariantAttention(positions, batch, **shape, blocks=own)
 
     @torch.no_grad()
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
@@ -206,14 +210,14 @@ class LeanForward:
         batch, length = ids.shape
         positions = start[:, None] + torch.arange(length, device=ids.device)
         rows = torch.arange(batch, device=ids.device)[:, None]
-        own, count = cache.invariant, batch * length
-        ids, places = ids.flatten(), positions.flatten()
+        own, count = cache.own, batch * length
+        fill = own.rows if own else 1
         attention: Callable[..., Tensor] = (
-            self._invariant(positions, batch)
+            self._invariant(positions, batch, own)
             if own
             else partial(attend, causal=Causal(positions, cache.positions))
         )
-        x, places = parts.embed(*(map(filled, (ids, places)) if own else (ids, places)))
+        x, places = parts.embed(filled(ids.flatten(), fill), filled(positions.flatten(), fill))
         for layer in range(parts.layers):
             qkv = parts.project(layer, x, places)[:count]
             q, k, v = _split(parts, qkv.view(batch, length, -1, parts.head_width))

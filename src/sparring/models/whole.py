@@ -61,9 +61,7 @@ class WholeForward:
     def __init__(self, network: Any) -> None:
         self.body = network.base_model
 
-    def new_cache(
-        self, batch: int, positions: int, *, dtype: torch.dtype, device: torch.device
-    ) -> TokenCache:
+    def new_cache(self, batch: int, positions: int, *, device: torch.device) -> TokenCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions."""
         return TokenCache(tensor=torch.zeros((batch, positions), dtype=torch.int64, device=device))
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from sparring.errors import DivergedError, ModelError
-from sparring.models.attention import filled, invariant_on
+from sparring.models.attention import filled
 from sparring.models.language_model import LanguageModel
 from sparring.models.lean import KeyValueCache
 from sparring.rng import uniforms
@@ -53,10 +53,9 @@ class InProcessSampler:
         """Whether a reply has the same bits whatever else is sampled.
 
         It has with one thread, float32 weights on the CPU, and a family whose forward pass is known
-        here.
+        here, if the machine's products allow it (see ``models/invariance.py``).
         """
-        weight: Tensor = self.model.base.get_output_embeddings().weight
-        return self.model.forward.shares_prefixes and invariant_on(weight.device, weight.dtype)
+        return self.model.own is not None
 
     @property
     def tokens_computed(self) -> int:
@@ -154,8 +153,8 @@ class InProcessSampler:
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [M, V] of hidden states [M, C], as invariant as the sampler is."""
-        rows = filled(hidden) if self.invariant else hidden
-        return self.model.logits(rows)[: len(hidden)].float()
+        own = self.model.own
+        return self.model.logits(filled(hidden, own.rows if own else 1))[: len(hidden)].float()
 
     def _check_length(self, longest: int) -> None:
         """Refuse a conversation that does not fit into the model, its reply included."""

@@ -74,7 +74,7 @@ def check_context(
     """
     made = bound("context", strategy, options)
     if grows(made):
-        for seen in (context_seen("x"), context_seen("x", "y", "z"), context_seen("x", again=True)):
+        for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
             same(made(seen), Shown(seen.past, seen.text), f"The {made} says GROWS, and shows else")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)

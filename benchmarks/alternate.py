@@ -1,0 +1,143 @@
+"""How much slower or faster a step is in one checkout than in another, alternated in one run.
+
+    git worktree add --detach ../before COMMIT
+    python benchmarks/alternate.py ../before .
+
+For each case one process of each checkout stays alive, and they are asked in turns, so that a busy
+moment of the machine meets both. Printed: the median of the ratios second / first, all ratios, and
+the medians of the times. Below 1 the second checkout is faster.
+
+Cases: `step MODEL TOKENS`, one step of training_step.py; `round RECIPE [OVERRIDES]`, one round of a
+recipe's loop as efficiency.py has it, after 20 others. Both checkouts need the same packages.
+"""
+
+import argparse
+import inspect
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MIRROR = "matchmaker={name: mirror}"
+CASES = (
+    *(f"step|{size}|{tokens}" for size in ("GPT-2 94k", "Qwen3 94k") for tokens in (32, 4)),
+    *(f"step|{size}|32" for size in ("GPT-2 2.4M", "Qwen3 2.4M")),
+    *("round|kuhn-tiny", "round|leduc-tiny", f"round|tictactoe-tiny|{MIRROR}"),
+    f"round|tictactoe-tiny|{MIRROR}|model.hidden_size=256",
+)
+WARM_UP, TIMED = 20, 15
+
+
+def one_step(size, tokens):
+    """Return a whole GRPO step of this checkout."""
+    import training_step
+
+    return training_step.our_step(training_step.build(size), int(tokens))
+
+
+def one_round(recipe, *overrides):
+    """Return a round of a recipe's loop, whatever this checkout's loop is handed."""
+    import efficiency
+
+    from sparring.recipe import apply_overrides, load_recipe
+
+    asked = apply_overrides(load_recipe(recipe), ["learner.minibatches=1", *overrides])
+    config = efficiency.resolve(asked)
+    engine, methods = efficiency.LocalEngine(config), efficiency.Methods.of(config)
+    numbered = "step" in inspect.signature(efficiency.play_round).parameters  # before RunState
+    state, count = {} if numbered else efficiency.RunState(), 0
+
+    def work():
+        nonlocal state, count
+        if numbered:
+            state = efficiency.play_round(config, engine, methods, count, state).credit_state
+        else:
+            state = efficiency.play_round(config, engine, methods, state).state
+        count += 1
+
+    return work
+
+
+def serve(folder, threads, case):
+    """Time a case of a checkout whenever a line is read; write the median seconds."""
+    sys.path[:0] = [str(folder / "src"), str(folder / "benchmarks")]
+    import torch
+
+    torch.set_num_threads(threads)
+    import sparring
+
+    assert Path(sparring.__file__).is_relative_to(folder), "another checkout's code was imported"
+    kind, *rest = case.split("|")
+    work = {"step": one_step, "round": one_round}[kind](*rest)
+    for _ in range(WARM_UP):
+        work()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        times = []
+        for _ in range(TIMED):
+            began = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - began)
+        print(statistics.median(times), flush=True)
+
+
+def compare(folders, case, times, threads):
+    """Return the seconds of each checkout, [times][2]."""
+    workers = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                __file__,
+                str(folder),
+                str(folder),
+                "--serve",
+                case,
+                "--threads",
+                str(threads),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for folder in folders
+    ]
+    for worker, folder in zip(workers, folders, strict=True):
+        if worker.stdout.readline() != "ready\n":
+            sys.exit(f"{folder} cannot run the case {case!r}; its message is above.")
+    rows = []
+    for _ in range(times):
+        row = []
+        for worker in workers:
+            print("go", file=worker.stdin, flush=True)
+            row.append(float(worker.stdout.readline()))
+        rows.append(row)
+    for worker in workers:
+        worker.stdin.close()
+        worker.wait()
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("first", type=Path, help="folder of a checkout")
+    parser.add_argument("second", type=Path, help="folder of another one")
+    parser.add_argument("--times", type=int, default=5, help="how often each is timed (5)")
+    parser.add_argument("--threads", type=int, default=2, help="of torch (2)")
+    parser.add_argument("--case", action="append", help="one of the cases above; may be repeated")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        serve(given.first.resolve(), given.threads, given.serve)
+        sys.exit()
+    folders = [given.first.resolve(), given.second.resolve()]
+    for case in given.case or CASES:
+        rows = compare(folders, case, given.times, given.threads)
+        ratios = [second / first for first, second in rows]
+        seconds = " ".join(
+            f"{1e3 * statistics.median(column):.1f}" for column in zip(*rows, strict=True)
+        )
+        found = " ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"{case}: {statistics.median(ratios):.3f} ({found}), {seconds} ms", flush=True)

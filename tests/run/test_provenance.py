@@ -2,6 +2,7 @@ import json
 import re
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import sparring
@@ -37,6 +38,17 @@ def test_every_start_is_told_of(run):
         assert start["commit"] is None or re.fullmatch(r"[0-9a-f]{40}(-dirty)?", start["commit"])
 
 
+@pytest.mark.parametrize(("threads", "replies"), [(1, "own bits"), (2, "within 1e-5")])
+def test_it_says_what_holds_of_replies(tmp_path, threads, replies):
+    before = torch.get_num_threads()
+    try:
+        call("train", "kuhn-tiny", *QUICK, f"threads={threads}", "--run", tmp_path / "run")
+    finally:
+        torch.set_num_threads(before)
+    assert [start["replies"] for start in starts(tmp_path / "run")] == [replies]
+    assert f"<td>{replies}</td>" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_it_stands_in_no_other_file(run, monkeypatch):
     monkeypatch.setattr(provenance.socket, "gethostname", lambda: "a-host-of-its-own")
     call("train", "--run", run, "--resume", "steps=3")
@@ -58,7 +70,7 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
 def test_a_damaged_file_is_begun_anew(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
-    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3)
+    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True)
     (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
     assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)
 

@@ -235,7 +235,9 @@ def train_run(
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
     with folder, GracefulStop() as stop, Watch(config.call_seconds):
-        note_start(path, words, after_step=max(checkpoint.steps(path), default=0))
+        done = max(checkpoint.steps(path), default=0)
+        invariant = all(policy.invariant for policy in engine.policies.values())
+        note_start(path, words, after_step=done, invariant=invariant)
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)
         else:

@@ -23,7 +23,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent
 from sparring.players.demonstrator import demonstrator
 from sparring.players.policy import PolicyAgent, policy
-from sparring.refs import MAIN, PlayerRef, ref, snapshot
+from sparring.refs import LEARNER, MAIN, PlayerRef, ref, snapshot
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
@@ -126,6 +126,11 @@ class Policy:
         if self.frozen:
             return self._sit(who, self.model)
         return self._sit(who, self.past[who.step].model) if who.step in self.past else None
+
+    @property
+    def invariant(self) -> bool:
+        """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
+        return self._sit(LEARNER, self.model).sampler.invariant
 
     def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         """Return an agent that plays with this model."""

@@ -253,6 +253,7 @@ def _provenance(path: Path) -> str:
             start.get("after_step"),
             start.get("commit"),
             start.get("host"),
+            start.get("replies"),
             told,
         )
         rows += (
@@ -264,7 +265,7 @@ def _provenance(path: Path) -> str:
         )
     heads = "".join(
         f"<th>{head}</th>"
-        for head in ("started", "command", "after step", "commit", "host", "versions")
+        for head in ("started", "command", "after step", "commit", "host", "replies", "versions")
     )
     return f"<h2>Provenance</h2><table><tr>{heads}</tr>{rows}</table>" if rows else ""
 

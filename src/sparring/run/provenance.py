@@ -6,7 +6,11 @@ Configuration, metrics, episodes and checkpoints are functions of configuration,
 is here is not.
 
     {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
-    "after_step": 0, "commit": ..., ...}]}
+    "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
+
+``replies`` says what holds of replies that are sampled with others beside them, in another order,
+or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
+are the same but for rare draws, and log-probabilities are so near.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ PACKAGES = (
 CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
-def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
+def note_start(path: Path, words: Sequence[str], *, after_step: int, invariant: bool) -> None:
     """Add a start to a run folder's provenance.
 
     What cannot be read of earlier starts is begun anew.
@@ -53,12 +57,14 @@ def note_start(path: Path, words: Sequence[str], *, after_step: int) -> None:
         path: the run folder, held by the caller.
         words: of the command line, the program's name first.
         after_step: steps that were done before.
+        invariant: whether a reply has the same bits whatever else is sampled.
     """
     start = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join([Path(words[0]).name, *words[1:]]),
         "after_step": after_step,
         "commit": code_commit(),
+        "replies": "own bits" if invariant else "within 1e-5",
         "host": socket.gethostname(),
         "machine": {
             "kind": platform.machine(),

@@ -116,7 +116,10 @@ class LocalEngine:
         """Return a player who is one agent; without a name it is of the policy ``main``."""
         if str(who) not in self.agents:
             self.agents[str(who)] = self._made(who)
-        return self.agents[str(who)]
+        agent = self.agents[str(who)]
+        if who.kind in OWN:
+            self.policies[who.name or MAIN].publish(agent, who)
+        return agent
 
     def _made(self, who: PlayerRef) -> Agent:
         """Return a player who has not sat in any seat yet."""

@@ -121,11 +121,20 @@ class Policy:
         """
         if who.kind == "demonstrator":
             return demonstrator(renderer=self.renderer, name=str(who), context=self.context)
-        if who.kind != "snapshot":
-            return self._sit(who, self.published if who.kind == "policy" else self.model)
-        if self.frozen:
-            return self._sit(who, self.model)
-        return self._sit(who, self.past[who.step].model) if who.step in self.past else None
+        model = self._model_of(who)
+        return None if model is None else self._sit(who, model)
+
+    def publish(self, agent: Agent, who: PlayerRef) -> None:
+        """Give the sampler of one of its players the weights of now, if it has older ones."""
+        model, sampler = self._model_of(who), getattr(agent, "sampler", None)
+        if model is not None and sampler is not None and sampler.version != model.version:
+            sampler.publish(model.tensors(), model.version)
+
+    def _model_of(self, who: PlayerRef) -> LanguageModel | None:
+        """Return the model that one of its players speaks with; None where there is none."""
+        if who.kind == "snapshot" and not self.frozen:
+            return self.past[who.step].model if who.step in self.past else None
+        return self.published if who.kind == "policy" else self.model
 
     @property
     def invariant(self) -> bool:

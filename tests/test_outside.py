@@ -92,6 +92,7 @@ def reference(state):
 def fresh():
     registry.forget()
     before = dict(outside._loaded)
+    outside._loaded.clear()
     yield
     registry.forget()
     outside._loaded.clear()

@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from sparring.models.attention import filled
-from sparring.models.invariance import FILLS, fewest_rows
+from sparring.models.invariance import FILLS, MOST, Product, fewest_rows, holds, products
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
 from sparring.rng import Stream
@@ -153,21 +153,28 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     """The rule that the rest stands on; a machine whose products break it fails here first."""
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
-    own = fewest_rows(lambda count: torch.nn.functional.linear(x[:count], weight))
+    own = fewest_rows([Product(inner, outer, turned=True, shifted=False)])
     assert own in FILLS
     expected = torch.nn.functional.linear(filled(x, own), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
         assert (torch.nn.functional.linear(filled(x[:rows], own), weight)[:rows] == expected[:rows]).all()
 
 
-@pytest.mark.parametrize("least", [1, 16, 17, 48, 97])
-def test_as_many_rows_are_filled_up_as_a_machine_needs(least):
+@pytest.mark.parametrize(("least", "good"), [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())])
+def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
     """A machine whose products of fewer rows, or of a remainder of so many, are summed in another way."""
 
     def run(count):
         return torch.full((count, 2), float(count % least > 0 if least % 16 == 0 else count < least))
 
-    assert fewest_rows(run) == {1: 8, 16: 16, 17: 32, 48: 48, 97: 0}[least]
+    assert {rows for rows in FILLS if holds(run, rows, run(MOST))} == good
+
+
+def test_the_shapes_of_all_products_are_asked_for():
+    tiny, llama = family("tiny"), family("qwen3")
+    assert Product(64, 192, turned=False, shifted=True) in products(tiny.network), "queries, keys and values of GPT-2"
+    assert Product(64, VOCABULARY, turned=True, shifted=False) in products(tiny.network), "the head"
+    assert {Product(64, 128, turned=True, shifted=False), Product(96, 64, turned=True, shifted=False)} <= products(llama.network)
 
 
 @pytest.mark.parametrize("name", ["tiny", "qwen3"])

@@ -3,17 +3,22 @@
 A library of linear algebra chooses its kernel by the shape of a product. So a row may be summed up
 in another order beside few rows than beside many. From some number of rows on the choice is always
 the same, as long as rows come in whole kernels; which number depends on the processor. Here the
-fewest rows are found that a product must be filled up to, by trying them.
+fewest rows are found that products must be filled up to, by trying them. What is found depends on
+the shapes of a network's weights alone, not on their values: it is the same before and after an
+update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
-from sparring.models.architectures import Architecture
 from sparring.models.attention import Blocks, InvariantAttention, room_for
 
 # what products are tried to be filled up to: whole vectors, as what remains of a vector takes other
@@ -21,7 +26,7 @@ from sparring.models.attention import Blocks, InvariantAttention, room_for
 FILLS = (8, 16, 32, 48, 96)
 QUERIES = (8, 24, 48)  # what products of attention are tried with
 TIMES = (1, 2, 3, 5, 7)  # so many of them at once
-LEAST, MOST = 288, 960  # rows that are compared: what divides by all of FILLS
+LEAST, MOST = 192, 960  # rows that are compared: what divides by all of FILLS
 WORK = 1 << 32  # multiplications of the largest comparison, about
 POSITIONS = 150  # of the conversations in which attention is compared
 PARTS = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, POSITIONS))
@@ -35,25 +40,74 @@ def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
     return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
-@torch.no_grad()
-def fewest_rows(run: Callable[[int], Tensor], most: int = MOST) -> int:
-    """Return the fewest rows that a product is filled up to, so that a row's bits are its own.
+class Product(NamedTuple):
+    """The shape of a product of rows with a weight."""
+
+    inner: int
+    outer: int
+    turned: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
+    shifted: bool  # whether a bias is added in the same call
+
+
+def products(network: nn.Module) -> frozenset[Product]:
+    """Return the shapes of a network's products, adapters' and the head's included."""
+    found = set()
+    for module in network.modules():
+        if isinstance(module, nn.Linear):
+            shape = (module.in_features, module.out_features)
+            found.add(Product(*shape, turned=True, shifted=module.bias is not None))
+        elif isinstance(module, Conv1D):
+            inner, outer = module.weight.shape
+            found.add(Product(inner, outer, turned=False, shifted=True))
+    return frozenset(found)
+
+
+def holds(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
+    """Return whether a row's bits are its own where rows come in multiples.
 
     Args:
         run: gives the results [M, ...] of the first M rows.
-        most: rows to compare.
+        rows: the number that there are multiples of.
+        every: the results of very many.
+    """
+    counts = (rows * times for times in TIMES if rows * times <= len(every))
+    return all(torch.equal(run(count), every[:count]) for count in counts)
+
+
+@lru_cache(maxsize=1024)
+@torch.no_grad()
+def good_rows(product: Product) -> frozenset[int]:
+    """Return the numbers of ``FILLS`` that keep the bits of a row of a product its own."""
+    inner, outer, turned, shifted = product
+    draw = torch.Generator().manual_seed(0)
+    most = max(LEAST, min(MOST, WORK // (inner * outer) // LEAST * LEAST))
+    x = torch.randn(most, inner, generator=draw)
+    weight = torch.randn(*((outer, inner) if turned else (inner, outer)), generator=draw)
+    bias = torch.randn(outer, generator=draw) if shifted else None
+
+    def run(count: int) -> Tensor:
+        if turned:
+            return F.linear(x[:count], weight, bias)
+        return torch.addmm(bias, x[:count], weight) if bias is not None else x[:count] @ weight
+
+    every = run(most)
+    return frozenset(rows for rows in FILLS if holds(run, rows, every))
+
+
+def fewest_rows(wanted: Iterable[Product]) -> int:
+    """Return the fewest rows that products are filled up to, so that a row's bits are its own.
+
+    Args:
+        wanted: the products.
 
     Returns:
-        A number of ``FILLS``; 0 where none is enough.
+        A number of ``FILLS``; 0 where none is enough for all.
     """
-    every = run(most // LEAST * LEAST)
-    for rows in FILLS:
-        counts = [rows * times for times in TIMES if rows * times <= len(every)]
-        if all(torch.equal(run(count), every[:count]) for count in counts):
-            return rows
-    return 0
+    good = frozenset(FILLS).intersection(*map(good_rows, wanted))
+    return min(good, default=0)
 
 
+@lru_cache(maxsize=1024)
 @torch.no_grad()
 def fewest_queries(heads: int, groups: int, width: int) -> int:
     """Return the fewest rows of a product of attention with which a query's bits are its own.
@@ -86,31 +140,3 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
         ):
             return queries
     return 0
-
-
-def measured(
-    parts: Architecture, head: Callable[[Tensor], Tensor], vocabulary: int, parameters: int
-) -> Blocks | None:
-    """Return what the products of a network are to come in on this machine; None: nothing will do.
-
-    Its first and last layer and its head are run on some tokens, and attention on random numbers.
-
-    Args:
-        parts: of the network.
-        head: hidden states [M, C] to logits [M, V].
-        vocabulary: number of tokens.
-        parameters: of the network.
-    """
-
-    def run(count: int) -> Tensor:
-        ids = torch.arange(count) % vocabulary
-        x, places = parts.embed(ids, torch.zeros_like(ids))
-        for layer in sorted({0, parts.layers - 1}):
-            mixed = parts.project(layer, x, places)[:, : parts.heads].flatten(1)
-            x = parts.finish(layer, x, mixed)
-        x = parts.final(x)
-        return torch.cat([x, head(x)], 1)
-
-    queries = fewest_queries(parts.heads, parts.groups, parts.head_width)
-    rows = fewest_rows(run, max(LEAST, min(MOST, WORK // parameters))) if queries else 0
-    return Blocks(rows, queries) if rows else None

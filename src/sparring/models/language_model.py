@@ -23,7 +23,7 @@ from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
 from sparring.models.attention import Blocks
 from sparring.models.forward_check import check_forward
-from sparring.models.invariance import invariant_on, measured
+from sparring.models.invariance import fewest_queries, fewest_rows, invariant_on, products
 from sparring.models.lean import KeyValueCache, LeanForward
 from sparring.models.prefixes import PrefixTree
 from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
@@ -201,9 +201,10 @@ class LanguageModel:
         if isinstance(forward, WholeForward) or not invariant_on(self.device, self.base.dtype):
             return None
         if self._own is None:
-            vocabulary = self.base.get_output_embeddings().weight.shape[0]
-            parameters = sum(p.numel() for p in self.base.parameters())
-            self._own = (measured(forward.parts, self.logits, vocabulary, parameters),)
+            parts, wanted = forward.parts, products(self.network)
+            queries = fewest_queries(parts.heads, parts.groups, parts.head_width)
+            rows = fewest_rows(wanted)
+            self._own = (Blocks(rows, queries) if rows and queries else None,)
         return self._own[0]
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:

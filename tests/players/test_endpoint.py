@@ -159,6 +159,51 @@ def test_replies_keep_the_order_of_the_turns_and_requests_run_together(serve):
     assert len({reply.text for reply in replies}) == 9
 
 
+def test_a_play_goes_on_while_another_waits_for_its_reply(serve):
+    later, waited = threading.Event(), []
+
+    def answer(number, request):
+        if number == 0:
+            waited.append(later.wait(20))
+        if number == 2:  # the second decision of the play that was not held up
+            later.set()
+        return last_legal(request)
+
+    alone = [dataclasses.replace(spec, seats=("endpoint", "endpoint")) for spec in games(2)]
+    episodes = play(alone, {"endpoint": agent_at(serve(answer), concurrency=2)})
+    assert waited == [True]
+    assert [[turn.action for turn in episode.turns] for episode in episodes] == [["bet", "bet"]] * 2
+
+
+def test_a_failure_ends_the_plays_that_wait_for_others_too(serve):
+    both = threading.Barrier(2, timeout=20)
+
+    def answer(number, request):
+        both.wait()
+        threading.Event().wait(0.3 * number)  # the failure comes first
+        return (400, "no", {}) if number == 0 else last_legal(request)
+
+    server = serve(answer)
+    agent = agent_at(server, concurrency=2)
+    with pytest.raises(RolloutError, match="status 400"):
+        play(games(12), {"endpoint": agent, "random": random()})
+    assert len(server.requests) == 2
+    both.abort()  # the server breaks down
+    with pytest.raises(RolloutError, match="Write cache=NAME"):  # it is asked again: what failed is over
+        agent.act(turns(1))
+    assert len(server.requests) == 3
+
+
+def test_requests_that_nobody_waits_for_are_not_sent(serve):
+    server = serve(lambda number, request: (threading.Event().wait(0.2), completion())[1])
+    agent = agent_at(server, concurrency=1)
+    coming = agent.submit(turns(5))
+    assert next(coming) == []
+    coming.close()
+    assert len(agent.act(turns(1))) == 1, "the line is a new one"
+    assert len(server.requests) == 2
+
+
 def test_no_more_requests_are_under_way_than_allowed(serve):
     under_way, most = [0], [0]
     lock = threading.Lock()

@@ -52,6 +52,28 @@ def test_a_play_does_not_wait_for_the_reply_of_another():
     assert agent.log[0] == 5 and agent.log.count(1) >= 4
 
 
+def test_what_is_still_asked_is_given_up_when_a_rollout_fails():
+    class Patient(Late):
+        def coming(self, replies, slow):
+            try:
+                while True:
+                    yield []
+            finally:
+                self.log.append("given up")
+
+    class Failing(Late):
+        def coming(self, replies, slow):
+            yield []
+            raise ModelError("no reply")
+
+    game, patient = make_game("kuhn_poker"), Patient(set())
+    asked = [*specs(game, 1, name="patient"), *specs(game, 1, name="failing")]
+    with pytest.raises(ModelError, match="no reply") as raised:
+        play(asked, {"patient": patient, "failing": Failing(set())})
+    assert patient.log == [1, "given up"], "at once, while the error still holds the rollout"
+    assert raised.tb is not None
+
+
 def test_an_act_of_ones_own_goes_before_a_submit_that_was_there_before():
     class Mine(Late):
         def act(self, turns):

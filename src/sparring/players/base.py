@@ -6,7 +6,7 @@ The pending turn it is shown, the reply it gives, and the protocol of an agent.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from sparring.environments.own import lacking_error
@@ -166,6 +166,11 @@ class Flight:
             self._left.remove(place)
         self.done = not self._left
         return found
+
+    def close(self) -> None:
+        """Give up what has not come; the agent's ``submit`` ends there if it is a generator."""
+        if isinstance(self._coming, Generator):
+            self._coming.close()
 
     def _wrong(self, what: str) -> PluginError:
         """Return the error of an agent that gave something wrong."""

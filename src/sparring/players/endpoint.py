@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from threading import Event
 from typing import Any
 
@@ -49,6 +49,8 @@ class EndpointAgent:
         check_range("endpoint: concurrency", concurrency, 1)
         self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
         self.concurrency, self.account = concurrency, account
+        self._threads: ThreadPoolExecutor | None = None  # those of all calls
+        self._line = _Line()
 
     @property
     def counters(self) -> Counters:
@@ -64,29 +66,36 @@ class EndpointAgent:
             RolloutError: the endpoint failed, or the budget is spent.
             RunError: the cache cannot be written.
         """
-        if not turns:
-            return []
+        line, asked = self._ask(turns)
+        try:
+            wait(asked)
+        except BaseException:
+            line.stop(None)  # a person interrupts
+            raise
+        return [_reply(one) for one in asked]
+
+    def submit(self, turns: Sequence[PendingTurn]) -> Iterator[list[tuple[int, Reply]]]:
+        """Yield the replies with the places of their turns, as they come.
+
+        The list is empty where none has come for a moment.
+
+        Raises:
+            RolloutError, RunError: as for ``act``.
+        """
+        return _coming(*self._ask(turns))
+
+    def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_Line, list[Future[Answer]]]:
+        """Line up the requests for these turns; the most that may be are under way."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="endpoint")
+        if self._line.over:
+            self._line = _Line()
+        line = self._line
         # here, not in the threads: game states are no shared ground
-        requests = [self._request(turn) for turn in turns]
-        failed = Event()
-        with ThreadPoolExecutor(
-            min(self.concurrency, len(turns)), thread_name_prefix="endpoint"
-        ) as pool:
-            futures = [
-                pool.submit(self._unless, failed, request, turn.stream.key)
-                for request, turn in zip(requests, turns, strict=True)
-            ]
-            try:
-                wait(futures)
-            finally:
-                failed.set()  # when a person interrupts
-        for future in futures:
-            if (error := future.exception()) is not None:
-                raise error
-        return [
-            Reply(text=answer.text, truncated=answer.truncated)
-            for answer in (future.result() for future in futures)
-        ]
+        requests = [(self._request(turn), turn.stream.key) for turn in turns]
+        asked = [self._threads.submit(line.answer, self.account, *one) for one in requests]
+        line.asked += asked
+        return line, asked
 
     def _request(self, turn: PendingTurn) -> dict[str, Any]:
         """Return the fields of the request for a turn."""
@@ -104,18 +113,59 @@ class EndpointAgent:
         seed = {"seed": turn.stream.integer(0, 1 << _SEED_BITS)} if self.seed_requests else {}
         return {**self.fields, "messages": messages, **seed}
 
-    def _unless(self, failed: Event, request: Mapping[str, Any], stream: int) -> Answer:
-        """Return the answer to a request.
 
-        Ask nothing after a failure, which is what is then reported.
+class _Line:
+    """Requests that are lined up together: after a failure of one no others are sent."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[Answer]] = []  # that may be under way
+        self.stopped = Event()
+        self._error: SparringError | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it is under way, or nobody waits for it."""
+        self.asked = [one for one in self.asked if not one.done()]
+        return not self.asked or (self.stopped.is_set() and self._error is None)
+
+    def stop(self, error: SparringError | None) -> None:
+        """Send no more: because of an error, or because nobody waits any longer."""
+        self._error = self._error or error
+        self.stopped.set()
+
+    def answer(self, account: Account, request: Mapping[str, Any], stream: int) -> Answer:
+        """Return the answer to a request, in a thread.
+
+        Raises:
+            SparringError: it failed, or another one did before it was sent.
         """
-        if failed.is_set():
-            return Answer("")
+        if self.stopped.is_set():
+            raise self._error or CancelledError
         try:
-            return self.account.ask(request, stream)
-        except SparringError:
-            failed.set()
+            return account.ask(request, stream)
+        except SparringError as error:
+            self.stop(error)
             raise
+
+
+def _coming(line: _Line, asked: Sequence[Future[Answer]]) -> Iterator[list[tuple[int, Reply]]]:
+    """Yield the replies to what was asked, with their places, as they come."""
+    left = dict(enumerate(asked))
+    try:
+        while left:
+            if line.stopped.is_set():
+                wait(left.values())  # what is under way is kept
+            done = [place for place, one in left.items() if one.done()]
+            yield [(place, _reply(left.pop(place))) for place in done]
+    finally:
+        if left:
+            line.stop(None)
+
+
+def _reply(asked: Future[Answer]) -> Reply:
+    """Return the answer to a request as a reply; raise what it raised."""
+    answer = asked.result()
+    return Reply(text=answer.text, truncated=answer.truncated)
 
 
 def endpoint(

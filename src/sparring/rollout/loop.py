@@ -65,14 +65,18 @@ class PlayLoop:
         self._last = time.monotonic()  # when a reply came
 
     def run(self, on_finished: Callable[[int], None] | None) -> None:
-        """Play until nothing is left."""
-        while self._waiting or self._ready or self._flights:
-            before = len(self.finished)
-            self._begin()
-            self._ask()
-            self._go_on(self._receive())
-            if on_finished is not None and len(self.finished) > before:
-                on_finished(len(self.finished))
+        """Play until nothing is left; what is still asked when it ends otherwise is given up."""
+        try:
+            while self._waiting or self._ready or self._flights:
+                before = len(self.finished)
+                self._begin()
+                self._ask()
+                self._go_on(self._receive())
+                if on_finished is not None and len(self.finished) > before:
+                    on_finished(len(self.finished))
+        finally:
+            for flight, _ in self._flights:
+                flight.close()
 
     def _begin(self) -> None:
         """Begin plays that wait, as long as there is room."""
@@ -113,9 +117,8 @@ class PlayLoop:
     def _receive(self) -> list[_Running]:
         """Take the replies that are there; return the plays that can go on by them."""
         arrived: list[_Running] = []
-        flights, self._flights = self._flights, []
         came = False
-        for flight, wanted in flights:
+        for flight, wanted in self._flights:
             for place, reply in flight.take():
                 came = True
                 _, one, slot = wanted[place]
@@ -123,8 +126,7 @@ class PlayLoop:
                 one.wanted -= 1
                 if not one.wanted:
                     arrived.append(one)
-            if not flight.done:
-                self._flights.append((flight, wanted))
+        self._flights = [(flight, wanted) for flight, wanted in self._flights if not flight.done]
         if came:
             self._last = time.monotonic()
         elif self._flights:

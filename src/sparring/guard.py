@@ -167,11 +167,13 @@ class Watch:
         """Let the process be ended if this thread gets no turn for as long as a call may last."""
         if sys.__stderr__ is None:
             return
-        faulthandler.cancel_dump_traceback_later()
-        if on:
-            faulthandler.dump_traceback_later(
-                self.seconds + 2 * self.grace, exit=True, file=sys.__stderr__
-            )
+        if not on:
+            faulthandler.cancel_dump_traceback_later()
+            return
+        # in place of the one before, in one call: between two the lock might go, and not come back
+        faulthandler.dump_traceback_later(
+            self.seconds + 2 * self.grace, exit=True, file=sys.__stderr__
+        )
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         """Raise in the main thread, if the call that was seen to hang is still going on."""

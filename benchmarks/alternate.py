@@ -16,7 +16,6 @@ import inspect
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 MIRROR = "matchmaker={name: mirror}"
@@ -65,6 +64,8 @@ def serve(folder, threads, case):
     import torch
 
     torch.set_num_threads(threads)
+    from common import median_seconds
+
     import sparring
 
     assert Path(sparring.__file__).is_relative_to(folder), "another checkout's code was imported"
@@ -74,12 +75,7 @@ def serve(folder, threads, case):
         work()
     print("ready", flush=True)
     for _ in sys.stdin:
-        times = []
-        for _ in range(TIMED):
-            began = time.perf_counter()
-            work()
-            times.append(time.perf_counter() - began)
-        print(statistics.median(times), flush=True)
+        print(median_seconds(work, repeats=TIMED, warm_up=0), flush=True)
 
 
 def compare(folders, case, times, threads):

@@ -46,7 +46,7 @@ class Product(NamedTuple):
     inner: int
     outer: int
     turned: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
-    shifted: bool  # whether a bias is added in the same call
+    shifted: bool  # whether a bias is added in the same call; always, where it is not turned
 
 
 def products(network: nn.Module) -> frozenset[Product]:
@@ -83,12 +83,12 @@ def good_rows(product: Product) -> frozenset[int]:
     most = max(LEAST, min(MOST, WORK // (inner * outer) // LEAST * LEAST))
     x = torch.randn(most, inner, generator=draw)
     weight = torch.randn(*((outer, inner) if turned else (inner, outer)), generator=draw)
-    bias = torch.randn(outer, generator=draw) if shifted else None
+    bias = torch.randn(outer, generator=draw)
 
     def run(count: int) -> Tensor:
         if turned:
-            return F.linear(x[:count], weight, bias)
-        return torch.addmm(bias, x[:count], weight) if bias is not None else x[:count] @ weight
+            return F.linear(x[:count], weight, bias if shifted else None)
+        return torch.addmm(bias, x[:count], weight)
 
     every = run(most)
     return frozenset(rows for rows in FILLS if holds(run, rows, every))

@@ -50,8 +50,7 @@ from sparring.types import Episode, Turn, TurnTable
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the figures listed above, those of groups left out, of at least one episode."""
     metrics = _reply_metrics(episodes)
-    decisions = sum(turn.event != "memory" for episode in episodes for turn in episode.turns)
-    metrics["turns_per_game"] = decisions / len(episodes)
+    metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
         episodes
     )

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.environments.base import teams_of
+from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.errors import CheckpointError, GameError
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.league.teams import sides_of
 from sparring.ops.statistics import wilson_interval
 from sparring.refs import LEARNER, bot, refs, snapshot
 from sparring.run.methods import Methods

@@ -14,6 +14,7 @@ and everything that exact solvers ask for (``environments/openspiel``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from sparring.environments.reply import ReplyParser
@@ -28,8 +29,10 @@ __all__ = [
     "Reading",
     "Redealt",
     "Sampling",
+    "filled_together",
     "random_reply",
     "read_reply",
+    "sides_of",
     "teams_of",
 ]
 
@@ -206,3 +209,18 @@ def teams_of(environment: Any) -> tuple[int, ...]:
         )
     numbers = {team: number for number, team in enumerate(dict.fromkeys(given))}
     return tuple(numbers[team] for team in given)
+
+
+@lru_cache(maxsize=1024)
+def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the seats of each team, in order of the teams' first seats."""
+    seats: dict[int, list[int]] = {}
+    for seat, team in enumerate(teams):
+        seats.setdefault(team, []).append(seat)
+    return tuple(map(tuple, seats.values()))
+
+
+def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the seats that one player fills: those of a team; each by itself where all are one."""
+    sides = sides_of(teams)
+    return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))

@@ -29,8 +29,8 @@ from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
+from sparring.environments.base import filled_together, sides_of
 from sparring.errors import CheckpointError, ConfigError
-from sparring.league.teams import sides_of
 from sparring.ops.statistics import wilson_ends
 from sparring.refs import MAIN, PlayerRef
 from sparring.types import Episode
@@ -266,9 +266,7 @@ def _meetings(
     Where all seats are one team, each seat counts as a side.
     """
     who = [player.of(MAIN) for player in players]
-    sides = sides_of(teams)
-    if len(sides) == 1:
-        sides = tuple((seat,) for seat in sides[0])
+    sides = filled_together(teams)
     return tuple(
         (Row(game, sides[own][0], player, opponent), own, other)
         for own, other in permutations(range(len(sides)), 2)

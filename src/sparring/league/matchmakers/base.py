@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparring import registry
+from sparring.environments.base import filled_together
 from sparring.errors import PluginError, nearest
 from sparring.league.payoffs import Payoffs, Results
-from sparring.league.teams import sides_of
 from sparring.refs import LEARNER as LEARNER
 from sparring.refs import MAIN, PlayerRef, refs
 from sparring.registry import Bound
@@ -59,8 +59,7 @@ class MatchRequest:
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
         """The seats that one player fills: those of a team; each by itself where all are one."""
-        sides = sides_of(tuple(self.teams))
-        return sides if len(sides) > 1 else tuple((seat,) for seat in range(self.num_seats))
+        return filled_together(tuple(self.teams))
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:

@@ -128,6 +128,17 @@ def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, d
     return name, preset or None, options
 
 
+def bound_agent(text: str) -> registry.Bound:
+    """Return the player that a text ``NAME[:PRESET] key=value ...`` means.
+
+    Raises:
+        UnknownNameError: no such player or option.
+        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+    """
+    name, preset, options = parse_plugin(text, "Agent", "mcts simulations=1000")
+    return registry.bind("players", name, options, preset=preset)
+
+
 class PluginConfig(BaseModel):
     """A plug-in by name; every further key is one of its options.
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparring import registry
-from sparring.config_parts import check_requires, named_components
-from sparring.errors import ConfigError, MissingError
+from sparring.config_parts import PluginConfig, bound_agent, check_requires, named_components
+from sparring.errors import ConfigError, MissingError, UnknownNameError
 from sparring.parts import load_part, offering
+from sparring.refs import OWN, ref
 
 if TYPE_CHECKING:
     from sparring.config.run import RunConfig
+
+MIXTURE = "mixture"  # the player that stands for others
 
 
 def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
@@ -40,6 +44,55 @@ def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
             f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
             f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
             "best_action with an oracle."
+        )
+
+
+def check_bots(config: RunConfig) -> None:
+    """Bind the agents that a run meets, and refuse one that asks a person."""
+    for name, agent in config.bots.items():
+        _check_agent(config, f"bots.{name}", agent, config.bots)
+    for number, agent in enumerate(config.evaluation.opponents):
+        _check_agent(config, f"evaluation.opponents.{number}", agent, None)
+
+
+def _check_agent(
+    config: RunConfig, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
+) -> None:
+    """Refuse an agent at a terminal, and a mixture of players that there are not.
+
+    ``bots`` are those of the run; None: neither they nor the run's own players can be met.
+    """
+    bound = agent.bind("players")
+    _check_silent(bound)
+    if agent.name != MIXTURE:
+        return
+    given = bound()
+    for text in given.own:
+        who = ref(text)
+        if bots is None:
+            raise ConfigError(
+                f"{where}: {text!r} is a player of the run, which evaluation does not meet; name "
+                "the mixture in bots, or leave the player out."
+            )
+        if who.kind == "demonstrator":
+            raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
+        if who.kind in OWN and who.name and who.name not in config.by_policy:
+            raise UnknownNameError(f"policy in {where}", who.name, config.by_policy)
+    for text in given.bots:
+        member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
+        if member.plugin.name == MIXTURE:
+            raise ConfigError(
+                f"{where}: {text!r} is a mixture again; write its players into this one."
+            )
+        _check_silent(member)
+
+
+def _check_silent(agent: registry.Bound) -> None:
+    """Refuse an agent that asks a person."""
+    if "terminal" in agent.needs:
+        raise ConfigError(
+            f"agent {agent.plugin.name!r} sits at a terminal, where a run asks nobody; meet it "
+            "with `sparring play`."
         )
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from sparring import names, spelling
-from sparring.config.checks import check_candidates, check_losses, check_needs
+from sparring.config.checks import check_bots, check_candidates, check_losses, check_needs
 from sparring.config.evaluation import EvaluationConfig, LeagueConfig
 from sparring.config.health import HealthConfig
 from sparring.config.learning import (
@@ -206,12 +206,7 @@ class RunConfig(Strict):
         for game in self.environments:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
-        for agent in (*self.evaluation.opponents, *self.bots.values()):
-            if "terminal" in agent.bind("players").needs:
-                raise ConfigError(
-                    f"agent {agent.name!r} sits at a terminal, where a run asks nobody; meet it "
-                    "with `sparring play`."
-                )
+        check_bots(self)
         return self
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from sparring.config import RunConfig
+from sparring.config_parts import bound_agent
 from sparring.engine.base import Batch
 from sparring.engine.build import build_models
 from sparring.engine.exact_columns import ExactColumns
@@ -26,7 +27,7 @@ from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
 from sparring.players.base import Agent
 from sparring.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
-from sparring.registry import asks, bind
+from sparring.registry import asks
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
 from sparring.rollout.context_check import check_context
@@ -132,7 +133,7 @@ class LocalEngine:
         if who.kind not in ("bot", "named"):
             raise self._unknown(who)
         given = self.config.bots.get(who.name)
-        made: Agent = (given.bind("players") if given else bind("players", who.name))()
+        made: Agent = (given.bind("players") if given else bound_agent(who.name))()
         return made
 
     def _unknown(self, who: PlayerRef) -> UnknownNameError:

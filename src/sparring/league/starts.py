@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sparring.config import RolloutConfig
-from sparring.environments.base import teams_of
+from sparring.environments.base import filled_together, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating
 from sparring.league.payoffs import Payoffs
+from sparring.players.mixture import Mixture
 from sparring.refs import PlayerRef, refs
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
@@ -54,6 +55,7 @@ def starts(
     payoffs: Payoffs | None = None,
     bots: Iterable[str] = (),
     seats: Callable[[Game], Sequence[tuple[str, bool]]] | None = None,
+    mixtures: Mapping[str, Mixture] | None = None,
 ) -> list[EpisodeSpec]:
     """Return the games of one step.
 
@@ -71,6 +73,7 @@ def starts(
         payoffs: the payoff book that the matchmaker looks at; empty if None.
         bots: names of the bots that the run has options of.
         seats: gives the policy of each seat, and whether it is trained; None: ``main``, and it is.
+        mixtures: those of the bots that stand for several players, of whom each play draws one.
 
     Returns:
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
@@ -106,7 +109,7 @@ def starts(
         if seating is None:
             request = requests[arm.game](number=number, stream=own.child("seats"))
             seating = matchmaker(request, progress=progress)
-        deal = own.child("deal")
+        deal, several = own.child("deal"), _several(seating, mixtures)
         if arm.start is not None:
             first[arm.name] = shared, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
@@ -118,13 +121,41 @@ def starts(
                     group_id=shared,
                     deal=deal,
                     stream=own.child(member),
-                    seats=seating.seats,
+                    seats=_drawn(seating, several, game, own.child(member), common["members"]),
                     trained=seating.trained,
                     max_turns=limit,
                     arm=arm.name,
                 )
             )
     return specs
+
+
+def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
+    """Return by seat the mixtures that a matchmaker has seated."""
+    found = {}
+    for seat, player in enumerate(seating.players):
+        if isinstance(player, Mixture):
+            found[seat] = player
+        elif mixtures and player.kind == "bot" and player.name in mixtures:
+            found[seat] = mixtures[player.name]
+    return found
+
+
+def _drawn(
+    seating: Seating,
+    several: Mapping[int, Mixture],
+    game: Game,
+    stream: Stream,
+    members: Sequence[PlayerRef],
+) -> Sequence[Any]:
+    """Return who sits in each seat of a play: one player is drawn for a mixture and team."""
+    if not several:
+        return seating.seats
+    first = {seat: side[0] for side in filled_together(teams_of(game)) for seat in side}
+    return tuple(
+        several[seat].drawn(stream, first[seat], members) if seat in several else player
+        for seat, player in enumerate(seating.players)
+    )
 
 
 def _request(

@@ -1,4 +1,4 @@
-"""Several agents that sit as one player, each in the seats of its roles."""
+"""Several agents that sit as one player: each in the seats of its roles, or one by the draw."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sparring.environments.base import filled_together, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
+from sparring.players.mixture import Mixture
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, FloatArray
@@ -71,7 +73,9 @@ class Team:
 def play_teams(
     specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent], **options: Any
 ) -> list[Episode]:
-    """Play as ``rollout.play.play`` does, where agents may be teams; the records name the teams.
+    """Play as ``rollout.play.play`` does, where agents may be teams and mixtures.
+
+    The records name the teams and the mixtures.
 
     Args:
         specs: the plays.
@@ -80,22 +84,35 @@ def play_teams(
 
     Raises:
         RolloutError: as for ``play``.
+        ConfigError: a mixture has players that only a run has.
     """
-    teams = {name: agent for name, agent in agents.items() if isinstance(agent, Team)}
-    if not teams:
+    several = {name: one for name, one in agents.items() if isinstance(one, Team | Mixture)}
+    if not several:
         return play(specs, agents, **options)
+    for one in several.values():
+        if isinstance(one, Mixture):
+            one.made()  # refused before anything is played
     seated: dict[str, Agent] = dict(agents)
     whose: dict[str, str] = {}
     changed = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
-            if name in teams:
-                seats[seat] = f"{name}, seat {seat} of {spec.game.name}"
-                whose[seats[seat]] = name
-                seated[seats[seat]] = teams[name].at(spec.game, seat)
+            if name in several:
+                who, agent = _seated(several[name], spec, seat)
+                seats[seat] = f"{name}, {who}"
+                whose[seats[seat]], seated[seats[seat]] = name, agent
         changed.append(replace(spec, seats=tuple(seats)))
     return [_renamed(episode, whose) for episode in play(changed, seated, **options)]
+
+
+def _seated(agent: Team | Mixture, spec: EpisodeSpec, seat: int) -> tuple[str, Agent]:
+    """Return who sits in a seat of a play, and in words which one of its player it is."""
+    if isinstance(agent, Team):
+        return f"seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
+    side = next(side for side in filled_together(teams_of(spec.game)) if seat in side)
+    who = agent.drawn(spec.stream, side[0])
+    return str(who), agent.agent(who)
 
 
 def _renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:

@@ -9,6 +9,7 @@ from sparring.config import RunConfig
 from sparring.environments.openspiel.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
+from sparring.players.mixture import Mixture
 from sparring.registry import Bound, bind
 from sparring.rewards.base import prepared
 from sparring.rewards.components import WeightedReward
@@ -28,6 +29,7 @@ class Methods:
     plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
     keeping: Bound = field(default_factory=lambda: bind("league.keeping", "spread"))
     oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
+    mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by the bot's name
 
     @classmethod
     def of(cls, config: RunConfig, games: Sequence[Game] = ()) -> Methods:
@@ -50,5 +52,10 @@ class Methods:
             replay=config.replay.bind("selection.replay"),
             plan=config.rollout.plan.bind("rollout.plans"),
             keeping=config.league.keeping.bind("league.keeping"),
+            mixtures={
+                name: given.bind("players")()
+                for name, given in config.bots.items()
+                if given.name == "mixture"
+            },
             oracles=configured_oracles(config.environments, games) if games else {},
         )

@@ -73,6 +73,7 @@ def play_step(
             payoffs=payoffs,
             bots=config.bots,
             seats=engine.seats,
+            mixtures=methods.mixtures,
         )
         play = partial(engine.play, judges=judges) if judges else engine.play
         candidates = _candidates(config, engine, methods.rewards, progress)

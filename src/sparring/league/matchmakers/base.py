@@ -10,8 +10,9 @@ from sparring import registry
 from sparring.environments.base import filled_together
 from sparring.errors import PluginError, nearest
 from sparring.league.payoffs import Payoffs, Results
+from sparring.players.mixture import Mixture
 from sparring.refs import LEARNER as LEARNER
-from sparring.refs import MAIN, PlayerRef, refs
+from sparring.refs import MAIN, PlayerRef, ref, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import EnvironmentSpec
@@ -77,16 +78,24 @@ class MatchRequest:
 class Seating:
     """Who sits where, and whose tokens are trained on."""
 
-    seats: Sequence[PlayerRef | str]  # [num_seats]; held as references
+    seats: Sequence[PlayerRef | str | Mixture]  # [num_seats]; names are held as references
     trained: tuple[bool, ...]  # [num_seats]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seats", refs(self.seats))
+        object.__setattr__(self, "seats", _held(self.seats))
 
     @property
-    def players(self) -> tuple[PlayerRef, ...]:
+    def players(self) -> tuple[PlayerRef | Mixture, ...]:
         """Who sits in each seat, [num_seats]."""
-        return refs(self.seats)
+        return _held(self.seats)
+
+
+def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
+    """Return players with those that are names as references."""
+    if isinstance(seats, Sequence) and any(isinstance(player, Mixture) for player in seats):
+        return tuple(player if isinstance(player, Mixture) else ref(player) for player in seats)
+    names: Any = seats
+    return refs(names)
 
 
 def self_play(request: MatchRequest) -> Seating:
@@ -135,15 +144,17 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
         if player is LEARNER:
             continue  # who is always there
-        if not _is_there(player, request):
+        drawn = player.shares(request.members) if isinstance(player, Mixture) else (player,)
+        for one in drawn:
+            if not _is_there(one, request):
+                raise PluginError(
+                    f"The {matchmaker} put {str(one)!r} into seat {seat}, and there is no such "
+                    f"player. {_advice(one, request)}"
+                )
+        if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
-                f"The {matchmaker} put {str(player)!r} into seat {seat}, and there is no such "
-                f"player. {_advice(player, request)}"
-            )
-        if trained and player.of(MAIN) != LEARNER:
-            raise PluginError(
-                f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{str(LEARNER)!r} is trained."
+                f"The {matchmaker} trains {str(player)!r} in seat "
+                f"{seat}; only {str(LEARNER)!r} is trained."
             )
 
 

@@ -1,0 +1,167 @@
+"""One of several players, drawn for each play and team."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparring.config_parts import bound_agent
+from sparring.errors import ConfigError, GameError, quoted
+from sparring.players.base import Agent, PendingTurn, Reply
+from sparring.refs import LEARNER, MAIN, OWN, PlayerRef, bot, ref
+from sparring.rng import Stream
+
+PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
+
+
+class Mixture:
+    """Players with weights, of whom one is drawn for each play and team.
+
+    It does not act: ``rollout.team.play_teams`` and ``league.starts`` put who was drawn into the
+    seats of the team.
+
+    Args:
+        weights: by the text forms of the players: those of the run (``learner``, ``policy``,
+            ``past-000100``, ``past`` for all snapshots alike), bots by their names.
+    """
+
+    name = "mixture"
+    renderer: Any = None
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.weights = dict(weights)
+        self._agents: dict[str, Agent] = {}
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"mixture of {', '.join(self.weights)}"
+
+    def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
+        """Refuse to act: who plays is drawn where a team is seated.
+
+        Raises:
+            GameError: always.
+        """
+        raise GameError("A mixture is several players; play with rollout.team.play_teams.")
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The players that only a run has, as they are written."""
+        return tuple(text for text in self.weights if text == PAST or ref(text).kind in OWN)
+
+    @property
+    def bots(self) -> tuple[str, ...]:
+        """The others, as a command line would have them."""
+        return tuple(_bot(text).name for text in self.weights if text not in self.own)
+
+    def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
+        """Return the weight of each player that can be drawn.
+
+        A snapshot that is not in the league is left out. Where nobody is left it is the learner.
+
+        Args:
+            members: the snapshots of the league.
+        """
+        found: dict[PlayerRef, float] = {}
+        for text, weight in self.weights.items():
+            who = ref(text) if text in self.own else _bot(text)
+            some: Sequence[PlayerRef] = (who,)
+            if text == PAST:
+                some = members
+            elif who.kind == "snapshot" and who.of(MAIN) not in members:
+                some = ()
+            for player in some if weight else ():
+                found[player] = found.get(player, 0.0) + weight / len(some)
+        return found or {LEARNER: 1.0}
+
+    def drawn(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
+        """Return who plays.
+
+        Args:
+            stream: of the play.
+            side: first seat of the team.
+            members: the snapshots of the league.
+        """
+        shares = self.shares(members)
+        draw = stream.child("mixture").child(side).uniform(0) * math.fsum(shares.values())
+        for player, share in shares.items():
+            if draw < share:
+                return player
+            draw -= share
+        return player  # what rounding has left over
+
+    def made(self) -> dict[PlayerRef, Agent]:
+        """Return all players that can be drawn where there is no run.
+
+        Raises:
+            UnknownNameError, ConfigError: as for ``agent``.
+        """
+        return {player: self.agent(player) for player in self.shares()}
+
+    def agent(self, player: PlayerRef) -> Agent:
+        """Return a bot that was drawn; the same one each time.
+
+        Raises:
+            UnknownNameError: no such player plug-in or option.
+            ConfigError: an option's value is wrong, or it is a player that only a run has.
+        """
+        if player.kind != "bot":
+            raise ConfigError(
+                f"mixture: {str(player)!r} is a player of a run; name the mixture in the run's "
+                "bots, or leave it out."
+            )
+        if player.name not in self._agents:
+            made: Agent = bound_agent(player.name)()
+            self._agents[player.name] = made
+        return self._agents[player.name]
+
+
+def _bot(text: str) -> PlayerRef:
+    """Return a bot that may be written with or without the kind."""
+    who = ref(text)
+    return who if who.kind == "bot" else bot(text)
+
+
+def mixture(*, players: dict[str, float]) -> Agent:
+    """One of several players, drawn for each play and team.
+
+    What: before a play begins one of the players is drawn by the weights, and sits in all seats of
+    the team. The next play draws again, and so does every other team of the same play. Records and
+    the payoff book name who was drawn.
+    When to use: an opponent for training or evaluation that is not the same in each play, such as
+    a population; in ``bots``, where a matchmaker seats it, it may have players of the run.
+    Mathematics: with weights w,
+
+        P(player j) = w_j / sum over i of w_i
+        past counts as its n snapshots with w / n each
+
+    Pitfalls: plays of one group draw each for themselves, so that an estimator that compares them
+    sees the difference of their opponents as well. A snapshot that is not in the league now is left
+    out; where nobody is left the learner plays.
+
+    Args:
+        players: weight by player, at least 0 and not all 0. A bot is written as on the command
+            line: ``random``, ``"mcts simulations=100"``; in a run's ``bots`` also by its name
+            there. There it may also be a player of the run: ``learner`` (the weights of now),
+            ``policy`` (their average), ``past`` (all snapshots of the league alike) or one
+            of them, ``past-000100``.
+
+    Raises:
+        ConfigError: no players, or weights that are negative, not finite or all 0.
+
+    Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
+    learning", 2017 (the mixed strategies of policy-space response oracles).
+    """
+    wrong = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if wrong:
+        raise ConfigError(
+            f"mixture: the weight of {quoted(wrong[0])} is {players[wrong[0]]!r}; write a number "
+            "of at least 0."
+        )
+    if not any(players.values()):
+        raise ConfigError(
+            f"mixture: players={quoted(players)} leaves nobody to draw; give one a weight above "
+            "0, such as players: {random: 1}."
+        )
+    return Mixture(players)

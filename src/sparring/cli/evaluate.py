@@ -61,6 +61,10 @@ Checkpoint = Annotated[int | None, typer.Option(help="Step of the checkpoint; de
 Temperature = Annotated[
     float | None, typer.Option(help="Of sampling, with --suite; default that of training.")
 ]
+Policy = Annotated[
+    str | None,
+    typer.Option(help="Of several policies the one in every seat; default each in its roles."),
+]
 League = Annotated[
     bool,
     typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots."),
@@ -85,6 +89,7 @@ def evaluate(
     oracle_turns: OracleTurns = None,
     checkpoint: Checkpoint = None,
     temperature: Temperature = None,
+    policy: Policy = None,
     league: League = False,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
@@ -109,10 +114,16 @@ def evaluate(
                 "--league rates a run's snapshots at the run's own games; leave --environment and "
                 "--agent out."
             )
+        if policy and (league or agent):
+            raise ConfigError(
+                "--policy belongs to a run, whose league rates all its policies together; leave "
+                "--league and --agent out."
+            )
         result = measured(
             run,
             agent,
             checkpoint=checkpoint,
+            only=policy,
             names=game or [],
             bots=bots,
             games_per_seat=games or GAMES,
@@ -136,7 +147,7 @@ def evaluate(
         )
     evaluation = SuiteEvaluation(
         suite,
-        _player(run, agent, checkpoint, temperature),
+        _player(run, agent, checkpoint, temperature, policy),
         opponents=bots,
         games=games,
         seed=seed,
@@ -172,21 +183,19 @@ def _refuse_without_suite(
 
 
 def _player(
-    run: Path | None, agent: str | None, checkpoint: int | None, temperature: float | None
+    run: Path | None,
+    agent: str | None,
+    checkpoint: int | None,
+    temperature: float | None,
+    policy: str | None,
 ) -> Player:
     """Return who is measured by a suite: the policy of a run, or an agent."""
     if run is not None:
-        found = run_player(run, checkpoint, temperature)
-        if found.config is not None and found.config.policies:
-            raise ConfigError(
-                f"--suite measures one policy, and {run} has {', '.join(found.config.policies)}; "
-                f"leave --suite out: sparring evaluate {run}."
-            )
-        return found
-    if temperature is not None or checkpoint is not None:
+        return run_player(run, checkpoint, temperature, policy)
+    if any(given is not None for given in (temperature, checkpoint, policy)):
         raise ConfigError(
-            "--temperature and --checkpoint belong to a run; write --agent 'endpoint model=NAME "
-            "temperature=0.6'."
+            "--temperature, --checkpoint and --policy belong to a run; write --agent 'endpoint "
+            "model=NAME temperature=0.6'."
         )
     return agent_player(parse_agent(str(agent)))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.load import load_run
 from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
 from sparring.experiments.suite_player import run_player
@@ -26,6 +26,7 @@ def measured(
     agent: str | None,
     *,
     checkpoint: int | None = None,
+    only: str | None = None,
     names: Sequence[str] = (),
     bots: Sequence[AgentSpec] = (),
     games_per_seat: int,
@@ -42,6 +43,7 @@ def measured(
         run: the folder of a run, or None.
         agent: else a bot as on the command line.
         checkpoint: step of the run's checkpoint; None takes the newest.
+        only: the policy that sits in every seat, where the run has several.
         names: games as on the command line; none: those of the run.
         bots: opponents; none: random play.
         games_per_seat: against each of them.
@@ -68,8 +70,10 @@ def measured(
         exact = exact and hasattr(policy, "action_logprobs")
     else:
         config, engine, step = load_run(run, checkpoint)
+        if only is not None and only not in config.by_policy:
+            raise UnknownNameError(f"policy of {run}", only, config.by_policy)
         policy, limit, games = (
-            engine.agent(PUBLISHED),
+            engine.agent(PUBLISHED if only is None else PUBLISHED.of(only)),
             config.evaluation.max_states,
             [known for known, _ in engine.environments],
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.environments.openspiel.base import Game
-from sparring.errors import GameError, ModelError, OracleError
+from sparring.errors import ConfigError, GameError, ModelError, OracleError
 from sparring.experiments.load import load_run
 from sparring.experiments.measuring import exact_figures
 from sparring.experiments.suite_player import REMOTE, met_by
@@ -24,6 +24,7 @@ from sparring.players.base import Agent
 from sparring.players.endpoint_trust import trust_file
 from sparring.players.policy import PolicyAgent
 from sparring.refs import PUBLISHED
+from sparring.rollout.team import Team
 
 
 class Bench:
@@ -42,6 +43,7 @@ class Bench:
         self._answers: str = settings["answers"]
         trust_file(Path(self._answers))  # beside the results, in a folder that the user chose
         self._agent: Agent | None = None
+        self._models: list[PolicyAgent] = []  # whose samplers keep what they have computed
         self._games: dict[int, Game] = {}
         self._starts: dict[int, Starts | None] = {}
         self._met: Met | None = None
@@ -58,10 +60,10 @@ class Bench:
         """
         piece = Piece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
-        if isinstance(agent, PolicyAgent):
+        for one in self._models:
             # so that a piece does not depend, not even in the last bit, on what was played before
             # it
-            agent.sampler.refresh()
+            one.sampler.refresh()
         try:
             if row.kind == "exact":
                 return {"figures": _exact(game, agent)}
@@ -81,9 +83,31 @@ class Bench:
             self._agent = (
                 _kept(AgentSpec(own["agent"], own["options"]), self._answers).make()
                 if "agent" in own
-                else _load(own)
+                else self._load(own)
             )
         return self._agent
+
+    def _load(self, player: dict[str, Any]) -> Agent:
+        """Return the policy of a run; of several, each in the seats of its roles."""
+        config, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
+        wanted = player.get("policy")
+        names = [wanted] if wanted else list(config.by_policy)
+        own = {
+            name: _strict(engine.agent(PUBLISHED.of(name)), player["temperature"]) for name in names
+        }
+        self._models = list(own.values())
+        if len(own) == 1:
+            return self._models[0]
+
+        def at(game: Game, seat: int) -> Agent:
+            try:
+                return own[engine.roles.of(game)[seat]]
+            except ConfigError as error:
+                raise GameError(
+                    f"{error} Or measure one of them in every seat: --policy {names[0]}."
+                ) from None
+
+        return Team(str(PUBLISHED), at, [self._game(place) for place in range(len(self.rows))])
 
     def _game(self, place: int) -> Game:
         """Return the game of row number ``place``."""
@@ -135,15 +159,9 @@ def _kept(spec: AgentSpec, answers: str) -> AgentSpec:
     return AgentSpec(spec.name, {"cache": answers, **spec.options}) if spec.name == REMOTE else spec
 
 
-def _load(player: dict[str, Any]) -> Agent:
-    """Return the policy of a run."""
-    _, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
-    agent = engine.agent(PUBLISHED)
-    if not isinstance(agent, PolicyAgent):
-        return agent
-    params = dataclasses.replace(
-        agent.params, temperature=player["temperature"] or agent.params.temperature
-    )
+def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
+    """Return a run's policy that samples at this temperature, and is never too long in silence."""
+    params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
     return PolicyAgent(
         agent.name,
         sampler=agent.sampler,
@@ -160,7 +178,7 @@ def _exact(game: Game, agent: Any) -> dict[str, float]:
     Raises:
         GameError: its replies have no known probabilities, or the game is too large.
     """
-    if not hasattr(agent, "action_logprobs") or not getattr(agent.renderer, "scorable", False):
+    if not hasattr(agent, "action_logprobs"):
         raise GameError(
             f"Agent {agent.name!r} gives no probabilities of its actions, so nothing exact can be "
             "said of it."

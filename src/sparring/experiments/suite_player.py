@@ -17,7 +17,7 @@ from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, UnknownNameError
 from sparring.experiments.suite_results import without_traffic
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
@@ -81,18 +81,22 @@ class Player:
         return [word for word in words_of(game) if word not in known]
 
 
-def run_player(path: Path, step: int | None, temperature: float | None) -> Player:
-    """Return the policy of a run's checkpoint.
+def run_player(
+    path: Path, step: int | None, temperature: float | None, policy: str | None = None
+) -> Player:
+    """Return the policy of a run's checkpoint; of several, each in the seats of its roles.
 
     Args:
         path: the run folder.
         step: of the checkpoint; None takes the newest good one.
         temperature: of sampling; None takes that of training.
+        policy: the one of several that sits in every seat; None: all of them.
 
     Raises:
         RunError: no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
         ConfigError: a temperature that is not above 0.
+        UnknownNameError: no such policy.
     """
     if temperature is not None and not 0 < temperature < float("inf"):
         raise ConfigError(
@@ -101,18 +105,27 @@ def run_player(path: Path, step: int | None, temperature: float | None) -> Playe
         )
     run = RunFolder.open(path)
     config, found = resolve(run.config()), run.checkpoint(step)
+    if policy is not None and policy not in config.by_policy:
+        raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
+    named = {"policy": policy} if policy is not None else {}
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
     weights = sha256_hex((found.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={"run": str(path.absolute()), "step": found.step, "temperature": temperature},
-        identity=[weights, sha256_hex(json.dumps(settings, sort_keys=True).encode()), temperature],
+        data={"run": str(path.absolute()), "step": found.step, "temperature": temperature} | named,
+        identity=[
+            weights,
+            sha256_hex(json.dumps(settings, sort_keys=True).encode()),
+            temperature,
+            *named.values(),
+        ],
         about={
             "run": str(path),
             "step": found.step,
             "temperature": temperature or config.rollout.temperature,
-        },
+        }
+        | named,
         config=config,
         remote=False,
     )

@@ -31,8 +31,8 @@ from sparring.measure.suite_figures import Tally, tally
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.rng import Stream
-from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.team import play_teams
 
 PIECE = 50
 """Games in a piece.
@@ -129,7 +129,7 @@ def play_piece(
     if row.kind != "match":
         specs = [_together(spec) for spec in specs]
     agents = {AGENT: agent} if opponent is None else {AGENT: agent, OPPONENT: opponent}
-    episodes = play(specs, agents)
+    episodes = play_teams(specs, agents)
     if oracle is None:
         return tally(episodes)
     return {

@@ -12,12 +12,14 @@ import pytest
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.recipe import to_yaml
+from sparring.report import progress
 from sparring.report.progress import Watcher
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.run.signals import GracefulStop
+from sparring.run.warmup import WarmupReport
 from sparring.system import files
 
 CONFIG = {
@@ -43,12 +45,12 @@ class Killed(BaseException):
     """What a kill looks like from inside."""
 
 
-def run(path, *, resume=False, stop=None, watch=None, **changes):
+def run(path, *, resume=False, stop=None, watch=None, warming=None, **changes):
     config = resolve({**CONFIG, **changes})
     folder = RunFolder.open(path) if resume and (path / "config.yaml").exists() and (path / "sparring-run.json").exists() else None
     folder = folder or RunFolder.create(path, to_yaml(config), overwrite=path.exists())
     with folder:
-        return train(config, LocalEngine(config), folder, resume=resume, stop=stop, watch=watch)
+        return train(config, LocalEngine(config), folder, resume=resume, stop=stop, watch=watch, warming=warming)
 
 
 def fingerprint(path):
@@ -95,6 +97,21 @@ def test_a_stop_saves_and_going_on_gives_the_same_run(tmp_path, reference, after
 
         summary = run(tmp_path / "run", stop=stop, watch=watch)
     assert (summary.steps, summary.finished) == (after, False)
+    assert run(tmp_path / "run", resume=True).finished
+    assert fingerprint(tmp_path / "run") == reference
+
+
+def test_a_stop_in_the_warm_up_ends_it_and_going_on_gives_the_same_run(tmp_path, reference):
+    told = []
+    with GracefulStop() as stop:
+
+        def warming(report):
+            told.append(report)
+            stop.requested = True
+
+        summary = run(tmp_path / "run", stop=stop, warming=warming)
+    assert (summary.steps, summary.finished) == (0, False)
+    assert [(report.update, report.updates) for report in told] == [(1, 2)] and told[0].loss > 0 and told[0].seconds > 0
     assert run(tmp_path / "run", resume=True).finished
     assert fingerprint(tmp_path / "run") == reference
 
@@ -200,3 +217,15 @@ def test_the_progress_line_shows_rate_time_left_and_key_figures(tmp_path):
         run(tmp_path / "run", watch=watcher)
     text = stream.getvalue()
     assert "games/s" in text and "s left" in text and "NashConv 0." in text and "step 6/6" in text
+
+
+def test_a_long_warm_up_is_seen(tmp_path, monkeypatch):
+    """Updates of 4 seconds: a line where 10 have passed since the last one, with the time left."""
+    stream, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with Watcher(resolve(CONFIG), tmp_path / "run", stream=stream) as watcher:
+        for update in range(1, 7):
+            now[0] = 4.0 * update
+            watcher.warming(WarmupReport(update, 6, 1.5, 4.0))
+    lines = [line for line in stream.getvalue().splitlines() if line.startswith("warm-up")]
+    assert lines == ["warm-up 3/6  12 s left  loss 1.500", "warm-up 6/6  0 s left  loss 1.500"]

@@ -243,6 +243,12 @@ def train_run(
         else:
             with Watcher(config, path, stream=stream) as watcher:
                 summary = run_training(
-                    config, engine, folder, resume=resume, watch=watcher, stop=stop
+                    config,
+                    engine,
+                    folder,
+                    resume=resume,
+                    watch=watcher,
+                    warming=watcher.warming,
+                    stop=stop,
                 )
         return summary, write_report(path)

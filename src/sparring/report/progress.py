@@ -21,6 +21,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
 from sparring.run.loop import StepReport
+from sparring.run.warmup import WarmupReport
 from sparring.system.text import shown
 
 PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
@@ -33,6 +34,7 @@ class Watcher:
         self._console = PlainConsole(file=stream)
         self._last_line = 0.0
         self._rate = 0.0
+        self._warmed = self._said = 0.0  # when the warm-up began, and its last line
         self._shown: dict[str, tuple[float, int]] = {}  # key figures and the steps they are from
         self._games = {game.known_as: game for game in config.environments}
         self._referred: set[str] = set()
@@ -58,6 +60,19 @@ class Watcher:
     def __exit__(self, *error: object) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+    def warming(self, report: WarmupReport) -> None:
+        """Show an update of the warm-up; where there is no terminal, now and then."""
+        now = time.monotonic()
+        if report.update == 1:
+            self._warmed = self._said = now - report.seconds
+        left = (now - self._warmed) / report.update * (report.updates - report.update)
+        line = f"warm-up {report.update}/{report.updates}  {left:.0f} s left"
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, figures=f"{line}  loss {report.loss:.3f}")
+        elif now - self._said >= PLAIN_EVERY:
+            self._said = now
+            self._console.print(f"{line}  loss {report.loss:.3f}", soft_wrap=True)
 
     def __call__(self, report: StepReport) -> None:
         """Show a step."""

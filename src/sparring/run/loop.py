@@ -34,7 +34,7 @@ from sparring.run.methods import Methods
 from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
 from sparring.run.step import play_round
-from sparring.run.warmup import warm_up
+from sparring.run.warmup import WarmupReport, warm_up
 from sparring.schedule import parse
 from sparring.system.collector import settled_heap
 
@@ -73,6 +73,7 @@ def train(
     *,
     resume: bool = False,
     watch: Callable[[StepReport], None] | None = None,
+    warming: Callable[[WarmupReport], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> Summary:
     """Train until all steps are done, a stop is requested or a health rule asks for one.
@@ -85,7 +86,8 @@ def train(
         folder: the run folder, locked by the caller.
         resume: go on from the folder's last good checkpoint (from the start, if there is none yet).
         watch: called after every step.
-        stop: asked after every step whether to save and leave.
+        warming: called after every update of the warm-up.
+        stop: asked after every step, and update of the warm-up, whether to save and leave.
 
     Raises:
         RunError: the folder cannot be written or read.
@@ -108,7 +110,7 @@ def train(
     monitor, halt = HealthMonitor(config.health, config.steps, lines, config.policies), ""
     try:
         if state.step == 0:
-            warm_up(config, engine)
+            warm_up(config, engine, watch=warming, stop=stop)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0

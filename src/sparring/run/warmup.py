@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.refs import DEMONSTRATOR
 from sparring.rollout.spec import EpisodeSpec
+from sparring.run.signals import GracefulStop
 
 
-def warm_up(config: RunConfig, engine: Engine) -> None:
-    """Imitate random legal play for ``warmup.updates`` updates."""
+class WarmupReport(NamedTuple):
+    """An update of the warm-up."""
+
+    update: int  # from 1
+    updates: int
+    loss: float  # mean over the policies, nats per token
+    seconds: float  # of this update
+
+
+def warm_up(
+    config: RunConfig,
+    engine: Engine,
+    *,
+    watch: Callable[[WarmupReport], None] | None = None,
+    stop: GracefulStop | None = None,
+) -> None:
+    """Imitate random legal play for ``warmup.updates`` updates.
+
+    Args:
+        config: of the run.
+        engine: its policies, which are changed.
+        watch: called after every update.
+        stop: asked before every update whether to leave.
+    """
     root = engine.root.child("warmup")
     for update in range(config.warmup.updates):
-        specs = []
+        if stop is not None and stop.requested:
+            return
+        specs, began = [], time.perf_counter()
         for number in range(config.warmup.games):
             stream = root.child(update).child(number)
             game = engine.environments[number % len(engine.environments)][0]
@@ -27,4 +56,7 @@ def warm_up(config: RunConfig, engine: Engine) -> None:
                     trained=(True,) * game.num_seats,
                 )
             )
-        engine.imitate(engine.play(specs).some().episodes)
+        loss = engine.imitate(engine.play(specs).some().episodes)
+        if watch is not None:
+            seconds = time.perf_counter() - began
+            watch(WarmupReport(update + 1, config.warmup.updates, loss, seconds))

@@ -19,6 +19,7 @@ from sparring.errors import ConfigError, GameError, HungError, PluginError, Roll
 from sparring.guard import Call, Watch
 from sparring.measure.info_states import enumerate_info_states, estimate_histories
 from sparring.measure.starts import Starts, _start
+from sparring.players.base import TextAgent
 from sparring.players.random import random
 from sparring.rewards.base import outcome_gap
 from sparring.rng import Stream
@@ -225,13 +226,31 @@ def test_a_reply_at_random_that_is_no_text_is_named(found):
 
 
 @pytest.mark.parametrize("part", ["legal", "sample"])
-def test_what_a_bot_asks_has_the_limit_and_what_it_raises_names_the_line(part):
+def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(part, caplog):
     parts = {"legal": lambda: None}
     asked = itertools.count()
-    for fault, error in ((hang, HungError), (fail, PluginError)):
+    for fault in (hang, fail):
         parts[part] = fault if part == "sample" else lambda fault=fault: fault() if next(asked) % 2 else None
-        with Watch(0.4, grace=60, tick=0.05), pytest.raises(error, match=r"player 'a'"):
-            play([spec(faulty(**parts))], {"a": random()}, retries=0)
+        games = [faulty(**parts), faulty()]
+        specs = [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)]
+        with Watch(0.4, grace=60, tick=0.05):
+            if fault is hang:
+                with pytest.raises(HungError, match=r"player 'a'"):
+                    play(specs, {"a": random()}, retries=0)
+                continue
+            episodes, counts = rollout(specs, {"a": random()}, retries=1)
+        assert counts.dropped_groups == {0} and counts.retried == 1 and [episode.group_id for episode in episodes] == [1]
+        assert "Game faulty of episode 0 failed" in caplog.text
+
+
+def test_a_bot_s_own_fault_is_the_bot_s():
+    class Broken(TextAgent):
+        def choose(self, state, seat, stream):
+            state.legal(seat)
+            raise RuntimeError("mine")
+
+    with pytest.raises(PluginError, match=r"player 'a' .*failed in test_limits\.py.*mine"):
+        play([spec(faulty())], {"a": Broken("a")}, retries=0)
 
 
 @pytest.mark.parametrize("found", [[1], {}])

@@ -19,7 +19,7 @@ from typing import Any
 
 from sparring import spelling
 from sparring.environments.openspiel.base import Game, State
-from sparring.errors import GameError, quoted
+from sparring.errors import GameError, SparringError, quoted
 from sparring.guard import Call
 from sparring.plugin import named
 
@@ -150,6 +150,18 @@ def lacking_error(error: AttributeError) -> GameError | None:
         "Environment and Play in sparring/environments/base.py say what each is. What searches "
         "rules works on games over OpenSpiel alone."
     )
+
+
+def raised_by(play: Any, error: Exception) -> bool:
+    """Return whether the code of a play of one's own raised an error, whoever had asked it.
+
+    What Sparring says itself, and what comes of OpenSpiel's games, is not meant.
+    """
+    if isinstance(error, SparringError) or isinstance(play, State):
+        return False
+    own = {f"{one.__qualname__}." for one in type(play).__mro__ if one is not object}
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code.co_qualname.startswith(tuple(own)) for frame, _ in frames)
 
 
 def _is_of_a_game(module: str) -> bool:

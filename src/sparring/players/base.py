@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sparring.environments.own import lacking_error
+from sparring.environments.own import lacking_error, raised_by
 from sparring.errors import PluginError
 from sparring.guard import Call
 from sparring.registry import named
@@ -50,6 +50,12 @@ class Reply(NamedTuple):
     weights_version: int = 0
 
 
+class Failed(NamedTuple):
+    """What stands in place of a reply where the play's own code raised while an agent asked it."""
+
+    error: Exception
+
+
 # gives replies with the places of their turns as they come, in any order; an empty list where none
 # has come for a moment
 Submit = Callable[[Sequence["PendingTurn"]], Iterator[Sequence[tuple[int, "Reply"]]]]
@@ -72,8 +78,11 @@ class Agent(Protocol):
         ...
 
 
-def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply]:
+def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | Failed]:
     """Return what an agent says to the pending turns, under a watch unless it waits for a person.
+
+    Where a play's own code raises while it is asked, the agent is asked for each turn alone, and
+    the others are answered.
 
     Args:
         name: what the agent is seated under.
@@ -86,17 +95,11 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
     """
     call = Call(named("players", name))
     if getattr(agent, "patient", False):
-        return agent.act(turns)
+        return [*agent.act(turns)]
     with call:
-        try:
-            said = agent.act(turns)
-        except AttributeError as error:
-            lacking = lacking_error(error)
-            if lacking is None:
-                raise
-            raise lacking from error
+        said: Any = _act(agent, turns)
     wrong = (
-        [reply for reply in said if not isinstance(reply, Reply)]
+        [reply for reply in said if not isinstance(reply, Reply | Failed)]
         if isinstance(said, list | tuple)
         else [said]
     )
@@ -106,7 +109,31 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
             f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
             f"gave {given}."
         )
-    return said
+    return [*said]
+
+
+def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
+    """Return what an agent gives for these turns, or for each of them where a play is at fault."""
+    try:
+        return agent.act(turns)
+    except Exception as error:
+        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
+        if lacking is not None:
+            raise lacking from error
+        if not any(raised_by(turn.state, error) for turn in turns):
+            raise
+        return [_alone(agent, turn) for turn in turns]
+
+
+def _alone(agent: Agent, turn: PendingTurn) -> Reply | Failed:
+    """Return the reply to one turn, or that its play is at fault."""
+    try:
+        (reply,) = agent.act([turn])
+    except Exception as error:
+        if not raised_by(turn.state, error):
+            raise
+        return Failed(error)
+    return reply
 
 
 def _submits(agent: Agent) -> bool:
@@ -143,14 +170,14 @@ class Flight:
         self._call = Call(named("players", name))
         self._left = set(range(len(turns)))
         submit: Submit | None = getattr(agent, "submit", None) if _submits(agent) else None
-        self._coming: Iterator[Sequence[tuple[int, Reply]]]
+        self._coming: Iterator[Sequence[tuple[int, Reply | Failed]]]
         if submit is None:
             self._coming = iter(([*enumerate(replies(name, agent, turns))],))
         else:
             with self._call:
                 self._coming = iter(submit(turns))
 
-    def take(self) -> Sequence[tuple[int, Reply]]:
+    def take(self) -> Sequence[tuple[int, Reply | Failed]]:
         """Return replies that have come, with the places of their turns; none if there are none.
 
         Raises:
@@ -161,7 +188,7 @@ class Flight:
         if found is None:
             raise self._wrong(f"gave no reply to turn {min(self._left)} of those it was given")
         for place, reply in found:
-            if place not in self._left or not isinstance(reply, Reply):
+            if place not in self._left or not isinstance(reply, Reply | Failed):
                 raise self._wrong(f"gave {type(reply).__name__} for place {place!r}")
             self._left.remove(place)
         self.done = not self._left

@@ -11,7 +11,7 @@ from sparring.environments.openspiel.base import State
 from sparring.environments.own import lacking_error
 from sparring.errors import GameError, HungError, SparringError
 from sparring.guard import Call, limit
-from sparring.players.base import Agent, Flight, PendingTurn, Reply
+from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
@@ -30,13 +30,14 @@ Judge = Callable[[Sequence[State], Sequence[Stream]], Sequence[Verdict | None]]
 class _Running:
     """A play that goes on, what it asks at its moment, and the replies that are there."""
 
-    __slots__ = ("asked", "attempt", "episode", "heard", "index", "wanted")
+    __slots__ = ("asked", "attempt", "episode", "fault", "heard", "index", "wanted")
 
     def __init__(self, index: int, attempt: int, episode: EpisodeInPlay) -> None:
         self.index, self.attempt, self.episode = index, attempt, episode
         self.asked: list[PendingTurn] = []
         self.heard: list[Reply] = []
         self.wanted = 0  # replies that are still to come
+        self.fault: Exception | None = None  # that its code raised while a player asked it
 
 
 Asked = tuple[PendingTurn, _Running, int]  # a turn, whose it is, and its place in the moment
@@ -122,9 +123,16 @@ class PlayLoop:
             for place, reply in flight.take():
                 came = True
                 _, one, slot = wanted[place]
-                one.heard[slot] = reply
                 one.wanted -= 1
-                if not one.wanted:
+                if isinstance(reply, Failed):
+                    one.fault = reply.error
+                else:
+                    one.heard[slot] = reply
+                if one.wanted:
+                    continue
+                if one.fault is not None:
+                    self._failed(one.index, one.attempt, one.fault)
+                else:
                     arrived.append(one)
         self._flights = [(flight, wanted) for flight, wanted in self._flights if not flight.done]
         if came:

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from sparring.cli import app
 from sparring.scaffold import KINDS
 
-RUN = [sys.executable, "-c", "from sparring.cli import main; main()"]
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
@@ -20,7 +19,7 @@ def new(*words):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_passes_its_test_and_trains(kind, tmp_path):
+def test_what_is_written_passes_its_test_and_trains(kind, tmp_path, sparring):
     name, folder = f"own_{kind}", tmp_path / f"own_{kind}"
     done = new(kind, name, "--folder", str(folder))
     assert done.exit_code == 0, done.output
@@ -28,16 +27,11 @@ def test_what_is_written_passes_its_test_and_trains(kind, tmp_path):
     assert not any(word in path.read_text() for path in folder.iterdir() for word in ("NAME", "KIND", "sparring.SLOT"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
-    def run(*words):
-        done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    assert "passed" in run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    run(*RUN, "train", "recipe.yaml", "--run", "run", *QUICK)
+    tested = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert tested.returncode == 0 and "passed" in tested.stdout, tested.stdout + tested.stderr
+    sparring(["train", "recipe.yaml", "--run", "run", *QUICK], ["evaluate", "run", "--games", "2"], cwd=folder, environment=environment)
     start = json.loads((folder / "run" / "provenance.json").read_text())["starts"][0]
     assert list(start["plugins"]) == [name]
-    run(*RUN, "evaluate", "run", "--games", "2")
 
 
 def test_the_entry_point_names_the_plug_in(tmp_path):

@@ -2,14 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from sparring.testing import check_environment
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-RUN = [sys.executable, "-c", "from sparring.cli import main; main()"]
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
@@ -21,20 +18,21 @@ def test_it_keeps_the_contract_in_forty_lines(monkeypatch):
     assert len((EXAMPLES / "matching.py").read_text().splitlines()) <= 40
 
 
-def test_it_trains_is_measured_and_is_played(tmp_path):
+def test_it_trains_is_measured_and_is_played(tmp_path, sparring):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
 
-    def run(*words, typed=""):
-        done = subprocess.run([*RUN, *words], env=environment, input=typed, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
     folder = str(tmp_path / "run")
-    run("train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder)
-    found = json.loads(run("evaluate", folder, "--opponent", "random", "--games", "6", "--json"))
-    assert {row["role"] for row in found["matches"]} == {"left", "right"}
-    said = run("play", folder, "--seed", "1", typed="heads\nn\n")
-    assert "Legal actions: heads, tails" in said and "You " in said.partition("The end.")[2] and "heads" in said
-    assert "left (learner)" in run("show", folder)
-    run("report", folder)
-    run("export", folder, str(tmp_path / "exported"))
+    _, measured, played, shown, _, _ = sparring(
+        ["train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder],
+        ["evaluate", folder, "--opponent", "random", "--games", "6", "--json"],
+        (["play", folder, "--seed", "1"], "heads\nn\n"),
+        ["show", folder],
+        ["report", folder],
+        ["export", folder, str(tmp_path / "exported")],
+        cwd=tmp_path,
+        environment=environment,
+    )
+    assert {row["role"] for row in json.loads(measured)["matches"]} == {"left", "right"}
+    assert "Legal actions: heads, tails" in played and "You " in played.partition("The end.")[2] and "heads" in played
+    assert "left (learner)" in shown
+    assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "exported" / "config.json").exists()

@@ -133,11 +133,11 @@ def train(
         changes: to the recipe, e.g. "seed=1", "learner.learning_rate=0.001".
         run: the folder; None is runs/NAME-seedN.
         resume: go on from the folder's last good checkpoint.
-        overwrite: replace the run there once the new one has a checkpoint.
+        overwrite: replace the run there once the new one has a checkpoint. Not with ``resume``.
         progress: show a progress line on the error stream.
 
     Raises:
-        ConfigError: the recipe or a change is wrong.
+        ConfigError: the recipe or a change is wrong, or a run is to go on and be replaced.
         RunError: the folder cannot be used.
         DivergedError: training met what is no finite number; the last checkpoint is good.
         KeyboardInterrupt: it was interrupted; what was done is saved. A health rule that stops the
@@ -226,6 +226,10 @@ def train_run(
         SparringError: see ``train``.
     """
     check_metrics(rule.metric for rule in config.health.rules)
+    if resume and overwrite:
+        raise ConfigError(
+            f"{path} cannot go on and be replaced; leave out either resume or overwrite."
+        )
     if resume:
         folder = RunFolder.open(path)
         check_same(folder, config.model_dump(mode="json"))

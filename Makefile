@@ -79,7 +79,7 @@ PEERS := .venv-peers
 $(PEERS)/.installed:
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet torch==2.13.0
-	$(PEERS)/bin/python -m pip install --quiet trl==1.16.0 textarena==0.7.4
+	$(PEERS)/bin/python -m pip install --quiet trl==1.16.0 peft==0.21.2 textarena==0.7.4
 	touch $@
 
 benchmark: setup $(PEERS)/.installed

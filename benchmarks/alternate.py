@@ -8,7 +8,9 @@ moment of the machine meets both. Printed: the median of the ratios second / fir
 the medians of the times. Below 1 the second checkout is faster.
 
 Cases: `step MODEL TOKENS`, one step of training_step.py; `round RECIPE [OVERRIDES]`, one round of a
-recipe's loop as efficiency.py has it, after 20 others. Both checkouts need the same packages.
+recipe's loop as efficiency.py has it, after 20 others; `play RECIPE [OVERRIDES]`, the plays of such
+a round alone. A recipe of a pretrained model (its name ends in -smol) is timed after one round.
+Both checkouts need the same packages.
 """
 
 import argparse
@@ -24,6 +26,8 @@ CASES = (
     *(f"step|{size}|32" for size in ("GPT-2 2.4M", "Qwen3 2.4M")),
     *("round|kuhn-tiny", "round|leduc-tiny", f"round|tictactoe-tiny|{MIRROR}"),
     f"round|tictactoe-tiny|{MIRROR}|model.hidden_size=256",
+    *(f"play|{recipe}" for recipe in ("kuhn-tiny", "leduc-tiny", "mars/kuhn-smol")),
+    f"play|tictactoe-tiny|{MIRROR}",
 )
 WARM_UP, TIMED = 20, 15
 
@@ -50,10 +54,13 @@ def one_round(recipe, *overrides):
     def work():
         nonlocal state, count
         if numbered:
-            state = efficiency.play_round(config, engine, methods, count, state).credit_state
+            found = efficiency.play_round(config, engine, methods, count, state)
+            state = found.credit_state
         else:
-            state = efficiency.play_round(config, engine, methods, state).state
+            found = efficiency.play_round(config, engine, methods, state)
+            state = found.state
         count += 1
+        return found.timing["seconds/play"]
 
     return work
 
@@ -70,12 +77,16 @@ def serve(folder, threads, case):
 
     assert Path(sparring.__file__).is_relative_to(folder), "another checkout's code was imported"
     kind, *rest = case.split("|")
-    work = {"step": one_step, "round": one_round}[kind](*rest)
-    for _ in range(WARM_UP):
+    work = {"step": one_step, "round": one_round, "play": one_round}[kind](*rest)
+    before, timed = (1, 1) if rest[0].endswith("-smol") else (WARM_UP, TIMED)
+    for _ in range(before):
         work()
     print("ready", flush=True)
     for _ in sys.stdin:
-        print(median_seconds(work, repeats=TIMED, warm_up=0), flush=True)
+        if kind == "play":
+            print(statistics.median(work() for _ in range(timed)), flush=True)
+        else:
+            print(median_seconds(work, repeats=timed, warm_up=0), flush=True)
 
 
 def compare(folders, case, times, threads):

@@ -95,11 +95,13 @@ def reward(ids):
     return sum(token % 2 == 0 for token in ids) / len(ids)
 
 
-def our_step(model, new_tokens):
+def our_step(model, new_tokens, texts=None):
     """Return a function that runs one whole step with the parts that training uses."""
     sampler, params = in_process(model), SamplingParams(max_new_tokens=new_tokens)
     contexts = [
-        tuple(model.tokenizer(text)["input_ids"]) for text in prompts() for _ in range(REPLIES)
+        tuple(model.tokenizer(text)["input_ids"])
+        for text in texts or prompts()
+        for _ in range(REPLIES)
     ]
     loss = WeightedLoss(bound=registry.bind("losses", "ppo_clip"), weight=parse(1.0))
     learner = Learner(model, LearnerConfig(learning_rate=1e-4), [loss], temperature=1.0)
@@ -155,18 +157,19 @@ def our_step(model, new_tokens):
             data, estimate.advantages[data.turn_of], None, progress=0.0, stream=stream
         )
         assert metrics["logprob_difference_max"] < 1e-4
-        assert data.num_tokens == len(contexts) * (PROMPT_TOKENS + new_tokens)
+        assert data.num_tokens == sum(map(len, contexts)) + len(contexts) * new_tokens
 
     return step
 
 
-def bare_step(model, new_tokens):
+def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
     """Return a function that runs the model alone on the same shapes: decode, forward, backward,
     AdamW.
     """
-    rows, length = PROMPTS * REPLIES, PROMPT_TOKENS + new_tokens
+    length = told + new_tokens
     ids = torch.randint(0, 40, (rows, length), generator=torch.Generator().manual_seed(0))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    trained = [one for one in model.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
     numbers = torch.arange(rows * length)
     tree = PrefixTree(
         ids=ids.flatten(), position=numbers % length, node=numbers.view(rows, length), first=numbers
@@ -176,18 +179,18 @@ def bare_step(model, new_tokens):
         with torch.inference_mode():
             cache = model.new_cache(rows, length)
             start = torch.zeros(rows, dtype=torch.int64)
-            hidden = model.extend(ids[:, :PROMPT_TOKENS], start, cache)[:, -1]
-            for position in range(PROMPT_TOKENS, length):
+            hidden = model.extend(ids[:, :told], start, cache)[:, -1]
+            for position in range(told, length):
                 model.logits(hidden).softmax(-1)
                 if position + 1 < length:
                     hidden = model.extend(ids[:, position : position + 1], start + position, cache)[
                         :, 0
                     ]
-        hidden = model.hidden(tree)[tree.node[:, PROMPT_TOKENS - 1 : -1].flatten()]
+        hidden = model.hidden(tree)[tree.node[:, told - 1 : -1].flatten()]
         loss = (
             -model.logits(hidden)
             .log_softmax(-1)
-            .gather(1, ids[:, PROMPT_TOKENS:].reshape(-1, 1))
+            .gather(1, ids[:, told:].reshape(-1, 1))
             .mean()
         )
         optimizer.zero_grad(set_to_none=True)

@@ -3,14 +3,18 @@
 import numpy as np
 import pytest
 
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.matches import play_matches
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.ops.statistics import wilson_interval
 from sparring.players.base import TextAgent
 from sparring.players.policy import policy
+from sparring.players.random import RandomAgent
 from sparring.registry import bind
 from sparring.rng import Stream
 from sparring.rollout.play import play
@@ -74,3 +78,18 @@ def test_an_untrained_model_is_near_uniform_and_mostly_illegal(name, options):
     assert report.nash_conv > 0.5
     assert 0.9 < report.illegal_mass < 1.0
     assert 0.9 < report.illegal_mass_reached < 1.0
+
+
+def test_a_match_asks_no_more_plays_at_once_than_the_run_does_so_that_its_cache_holds_them():
+    """With 200 plays at once a small KV cache holds none of them until their next turn; the results are the same."""
+    model = {"hidden_size": 16, "layers": 1, "heads": 1}
+    changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
+    run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "model": model, **changes}))
+    agent, found = run.agent("policy"), {}
+    for room in (agent.in_flight, None):
+        agent.in_flight = room
+        agent.sampler.refresh()
+        before = agent.sampler.tokens_computed
+        report = play_matches(run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0))
+        found[room] = agent.sampler.tokens_computed - before, report
+    assert found[8][1] == found[None][1] and found[8][0] < 0.7 * found[None][0]

@@ -111,7 +111,8 @@ class LocalEngine:
 
         if who.kind == "snapshot" and who not in self.members:
             raise self._unknown(who)
-        return Team(str(who), at, [game for game, _ in self.environments])
+        games = [game for game, _ in self.environments]
+        return Team(str(who), at, games, self.config.rollout.in_flight)
 
     def _one(self, who: PlayerRef) -> Agent:
         """Return a player who is one agent; without a name it is of the policy ``main``."""

@@ -149,6 +149,7 @@ class Policy:
             params=self.params,
             name=str(player),
             context=self.context,
+            in_flight=self.config.rollout.in_flight,
         )
 
     def batch(

@@ -107,7 +107,8 @@ class Bench:
                     f"{error} Or measure one of them in every seat: --policy {names[0]}."
                 ) from None
 
-        return Team(str(PUBLISHED), at, [self._game(place) for place in range(len(self.rows))])
+        games = [self._game(place) for place in range(len(self.rows))]
+        return Team(str(PUBLISHED), at, games, config.rollout.in_flight)
 
     def _game(self, place: int) -> Game:
         """Return the game of row number ``place``."""
@@ -169,6 +170,7 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
         params=params,
         refuse_overlong=True,
         context=agent.context,
+        in_flight=agent.in_flight,
     )
 
 

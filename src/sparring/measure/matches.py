@@ -73,7 +73,6 @@ def play_matches(
     games_per_seat: int,
     stream: Stream,
     level: float = 0.95,
-    in_flight: int = 4096,
     on_finished: Callable[[int], None] | None = None,
     judge: Judge | None = None,
     starts: Starts | None = None,
@@ -92,7 +91,6 @@ def play_matches(
         games_per_seat: games with the agent in each seat; at least 2, for an interval.
         stream: what all draws derive from.
         level: confidence level of the intervals.
-        in_flight: how many games run at the same time.
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
         starts: which starts are played from, with the game to draw them; None: those of ``game``.
@@ -115,7 +113,7 @@ def play_matches(
         for number in range(games_per_seat)
     ]
     agents: Mapping[str, Agent] = {AGENT: agent, OPPONENT: opponent}
-    episodes = play_teams(specs, agents, in_flight=in_flight, on_finished=on_finished)
+    episodes = play_teams(specs, agents, on_finished=on_finished)
     seats = [[e for e in episodes if e.agents[seat] == AGENT] for seat in range(game.num_seats)]
     records = [_seat_record(game, played, judge, level) for played in seats]
     return MatchReport(

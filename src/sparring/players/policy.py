@@ -25,6 +25,9 @@ class PolicyAgent:
     Where a conversation has outgrown the model, so that no whole reply fits after it, the reply is
     an empty truncated one: no action, which the game's rule for illegal replies answers. With
     ``refuse_overlong`` that is an error instead.
+
+    ``in_flight`` is how many plays it is to be asked in at once, so that its sampler's KV cache has
+    room for them; None: as many as there are.
     """
 
     def __init__(
@@ -36,8 +39,10 @@ class PolicyAgent:
         params: SamplingParams,
         refuse_overlong: bool = False,
         context: Bound | None = None,
+        in_flight: int | None = None,
     ) -> None:
         self.name = name
+        self.in_flight = in_flight
         self.sampler = sampler
         self.renderer = renderer
         self.context = context
@@ -174,6 +179,7 @@ def policy(
     params: SamplingParams,
     name: str = "policy",
     context: Bound | None = None,
+    in_flight: int | None = None,
 ) -> PolicyAgent:
     """The language model that is trained, or a snapshot: what it says is its move.
 
@@ -183,5 +189,7 @@ def policy(
         params: length limit, temperature and truncation of the replies.
         name: what the agent is called.
         context: the context strategy, bound: what it sees of its past. null (default): full.
+        in_flight: plays that it is asked in at once. null (default): as many as there are.
     """
-    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params, context=context)
+    options: dict[str, Any] = {"context": context, "in_flight": in_flight}
+    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params, **options)

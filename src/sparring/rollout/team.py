@@ -23,14 +23,19 @@ class Team:
         name: what the player is called.
         at: the agent of a seat of an environment.
         games: the environments whose seats are known by the environment's name, too.
+        in_flight: plays that the agents are to be asked in at once; None: as many as there are.
     """
 
     renderer: Any = None
 
     def __init__(
-        self, name: str, at: Callable[[Game, int], Agent], games: Sequence[Game] = ()
+        self,
+        name: str,
+        at: Callable[[Game, int], Agent],
+        games: Sequence[Game] = (),
+        in_flight: int | None = None,
     ) -> None:
-        self.name, self.at = name, at
+        self.name, self.at, self.in_flight = name, at, in_flight
         self._games = {game.name: game for game in games}
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
@@ -80,12 +85,14 @@ def play_teams(
     Args:
         specs: the plays.
         agents: by the text forms of the players in the specs.
-        options: as ``play`` has them.
+        options: as ``play`` has them; without ``in_flight`` that of the agent with the least.
 
     Raises:
         RolloutError: as for ``play``.
         ConfigError: a mixture has players that only a run has.
     """
+    rooms = [room for one in agents.values() if (room := getattr(one, "in_flight", None))]
+    options = {"in_flight": min(rooms), **options} if rooms else options
     several = {name: one for name, one in agents.items() if isinstance(one, Team | Mixture)}
     if not several:
         return play(specs, agents, **options)

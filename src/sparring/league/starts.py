@@ -114,14 +114,15 @@ def starts(
             first[arm.name] = shared, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
+            play = own.child(member)
             specs.append(
                 EpisodeSpec(
                     game=game,
                     episode_id=number * rollout.group_size + member,
                     group_id=shared,
                     deal=deal,
-                    stream=own.child(member),
-                    seats=_drawn(seating, several, game, own.child(member), common["members"]),
+                    stream=play,
+                    seats=_drawn(seating, several, game, play, common["members"]),
                     trained=seating.trained,
                     max_turns=limit,
                     arm=arm.name,
@@ -132,12 +133,12 @@ def starts(
 
 def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
     """Return by seat the mixtures that a matchmaker has seated."""
-    found = {}
-    for seat, player in enumerate(seating.players):
+    found: dict[int, Mixture] = {}
+    for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):
             found[seat] = player
-        elif mixtures and player.kind == "bot" and player.name in mixtures:
-            found[seat] = mixtures[player.name]
+        elif mixtures and isinstance(player, PlayerRef) and player.kind == "bot":
+            found.update({seat: mixtures[player.name]} if player.name in mixtures else {})
     return found
 
 

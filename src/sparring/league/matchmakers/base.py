@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from sparring import registry
@@ -92,6 +93,8 @@ class Seating:
 
 def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
     """Return players with those that are names as references."""
+    if type(seats) is tuple and all(type(player) is PlayerRef for player in seats):
+        return seats  # as nearly always, and for every group of a step
     if isinstance(seats, Sequence) and any(isinstance(player, Mixture) for player in seats):
         return tuple(player if isinstance(player, Mixture) else ref(player) for player in seats)
     names: Any = seats
@@ -100,7 +103,13 @@ def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixtu
 
 def self_play(request: MatchRequest) -> Seating:
     """Return the learner in every seat, trained on all of them."""
-    return Seating(seats=(LEARNER,) * request.num_seats, trained=(True,) * request.num_seats)
+    return _mirror(request.num_seats)
+
+
+@lru_cache(maxsize=64)
+def _mirror(seats: int) -> Seating:
+    """Return the seating of self-play for so many seats."""
+    return Seating(seats=(LEARNER,) * seats, trained=(True,) * seats)
 
 
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:

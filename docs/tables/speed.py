@@ -52,21 +52,6 @@ def training_step():
     return markdown(head, cells)
 
 
-def language_model_step():
-    """Return ours, TRL's and the bare model's rollouts per second with a pretrained model."""
-    head = ("step", "rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "ours / bare")
-    names = ("rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "efficiency")
-
-    def cell(one, name):
-        value = one.get(name)
-        return "-" if value is None else number(value)
-
-    found = rows("language_model_step")
-    table = markdown(head, ((one["step"], *(cell(one, name) for name in names)) for one in found))
-    says = [f"{one['step']}: TRL says `{one['TRL says']}`" for one in found if one.get("TRL says")]
-    return "\n\n".join([table, *says])
-
-
 def peers():
     """Return ours beside every peer that was measured on the same work."""
     steps = rows("training_step")

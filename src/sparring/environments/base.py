@@ -30,6 +30,7 @@ __all__ = [
     "Redealt",
     "Sampling",
     "filled_together",
+    "first_seats",
     "random_reply",
     "read_reply",
     "sides_of",
@@ -218,6 +219,12 @@ def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     for seat, team in enumerate(teams):
         seats.setdefault(team, []).append(seat)
     return tuple(map(tuple, seats.values()))
+
+
+def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
+    """Return of each seat the first one that the same player fills, [num_seats]."""
+    first = {seat: side[0] for side in filled_together(teams) for seat in side}
+    return tuple(first[seat] for seat in range(len(teams)))
 
 
 def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

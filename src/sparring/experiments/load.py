@@ -10,9 +10,10 @@ from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
-from sparring.errors import CheckpointError
+from sparring.errors import CheckpointError, UnknownNameError
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
+from sparring.refs import PUBLISHED, PlayerRef
 from sparring.run import checkpoint
 from sparring.run.changes import edits
 from sparring.run.folder import CONFIG, RunFolder
@@ -36,6 +37,19 @@ def load_tokenizers(path: Path) -> dict[str, Any]:
         else tokenizer_of(own.model.name)
         for name, own in config.by_policy.items()
     }
+
+
+def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
+    """Return who is measured of a run: all its policies, each in its roles, or the one named.
+
+    Raises:
+        UnknownNameError: the run has no policy of this name.
+    """
+    if policy is None:
+        return PUBLISHED
+    if policy not in config.by_policy:
+        raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
+    return PUBLISHED.of(policy)
 
 
 def load_run(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.experiments.load import load_run
+from sparring.errors import ConfigError
+from sparring.experiments.load import load_run, published
 from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
 from sparring.experiments.suite_player import run_player
 from sparring.measure.opponents import AgentSpec, parse_agent
@@ -16,7 +16,6 @@ from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
-from sparring.refs import PUBLISHED
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 
@@ -70,10 +69,8 @@ def measured(
         exact = exact and hasattr(policy, "action_logprobs")
     else:
         config, engine, step = load_run(run, checkpoint)
-        if only is not None and only not in config.by_policy:
-            raise UnknownNameError(f"policy of {run}", only, config.by_policy)
         policy, limit, games = (
-            engine.agent(PUBLISHED if only is None else PUBLISHED.of(only)),
+            engine.agent(published(config, run, only)),
             config.evaluation.max_states,
             [known for known, _ in engine.environments],
         )

@@ -17,7 +17,8 @@ from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import words_of
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError
+from sparring.experiments.load import published
 from sparring.experiments.suite_results import without_traffic
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
@@ -105,8 +106,7 @@ def run_player(
         )
     run = RunFolder.open(path)
     config, found = resolve(run.config()), run.checkpoint(step)
-    if policy is not None and policy not in config.by_policy:
-        raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
+    published(config, path, policy)  # refuses what is none of its policies
     named = {"policy": policy} if policy is not None else {}
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE

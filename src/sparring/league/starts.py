@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from sparring.config import RolloutConfig
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import first_seats, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.league.matchmakers.base import MatchRequest, Seating
@@ -152,7 +152,7 @@ def _drawn(
     """Return who sits in each seat of a play: one player is drawn for a mixture and team."""
     if not several:
         return seating.seats
-    first = {seat: side[0] for side in filled_together(teams_of(game)) for seat in side}
+    first = first_seats(teams_of(game))
     return tuple(
         several[seat].drawn(stream, first[seat], members) if seat in several else player
         for seat, player in enumerate(seating.players)

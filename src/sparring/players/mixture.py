@@ -31,6 +31,11 @@ class Mixture:
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self.weights = dict(weights)
+        own = {text: text == PAST or ref(text).kind in OWN for text in weights}
+        self._players = {text: ref(text) if own[text] else _bot(text) for text in weights}
+        # the players that only a run has, as they are written; the others, as on a command line
+        self.own = tuple(text for text in weights if own[text])
+        self.bots = tuple(self._players[text].name for text in weights if not own[text])
         self._agents: dict[str, Agent] = {}
 
     def __str__(self) -> str:
@@ -45,16 +50,6 @@ class Mixture:
         """
         raise GameError("A mixture is several players; play with rollout.team.play_teams.")
 
-    @property
-    def own(self) -> tuple[str, ...]:
-        """The players that only a run has, as they are written."""
-        return tuple(text for text in self.weights if text == PAST or ref(text).kind in OWN)
-
-    @property
-    def bots(self) -> tuple[str, ...]:
-        """The others, as a command line would have them."""
-        return tuple(_bot(text).name for text in self.weights if text not in self.own)
-
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
         """Return the weight of each player that can be drawn.
 
@@ -65,7 +60,7 @@ class Mixture:
         """
         found: dict[PlayerRef, float] = {}
         for text, weight in self.weights.items():
-            who = ref(text) if text in self.own else _bot(text)
+            who = self._players[text]
             some: Sequence[PlayerRef] = (who,)
             if text == PAST:
                 some = members

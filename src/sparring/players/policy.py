@@ -191,5 +191,11 @@ def policy(
         context: the context strategy, bound: what it sees of its past. null (default): full.
         in_flight: plays that it is asked in at once. null (default): as many as there are.
     """
-    options: dict[str, Any] = {"context": context, "in_flight": in_flight}
-    return PolicyAgent(name, sampler=sampler, renderer=renderer, params=params, **options)
+    return PolicyAgent(
+        name,
+        sampler=sampler,
+        renderer=renderer,
+        params=params,
+        context=context,
+        in_flight=in_flight,
+    )

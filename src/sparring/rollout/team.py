@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparring.environments.base import filled_together, teams_of
+from sparring.environments.base import first_seats, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
@@ -117,8 +117,7 @@ def _seated(agent: Team | Mixture, spec: EpisodeSpec, seat: int) -> tuple[str, A
     """Return who sits in a seat of a play, and in words which one of its player it is."""
     if isinstance(agent, Team):
         return f"seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
-    side = next(side for side in filled_together(teams_of(spec.game)) if seat in side)
-    who = agent.drawn(spec.stream, side[0])
+    who = agent.drawn(spec.stream, first_seats(teams_of(spec.game))[seat])
     return str(who), agent.agent(who)
 
 

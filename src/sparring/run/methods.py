@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparring.config import RunConfig
+from sparring.config.checks import MIXTURE
 from sparring.environments.openspiel.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
@@ -55,7 +56,7 @@ class Methods:
             mixtures={
                 name: given.bind("players")()
                 for name, given in config.bots.items()
-                if given.name == "mixture"
+                if given.name == MIXTURE
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from sparring import registry
 from sparring.environments.base import filled_together
@@ -88,13 +88,11 @@ class Seating:
     @property
     def players(self) -> tuple[PlayerRef | Mixture, ...]:
         """Who sits in each seat, [num_seats]."""
-        return _held(self.seats)
+        return cast("tuple[PlayerRef | Mixture, ...]", self.seats)
 
 
 def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
     """Return players with those that are names as references."""
-    if type(seats) is tuple and all(type(player) is PlayerRef for player in seats):
-        return seats  # as nearly always, and for every group of a step
     if isinstance(seats, Sequence) and any(isinstance(player, Mixture) for player in seats):
         return tuple(player if isinstance(player, Mixture) else ref(player) for player in seats)
     names: Any = seats
@@ -162,8 +160,8 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
                 )
         if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
-                f"The {matchmaker} trains {str(player)!r} in seat "
-                f"{seat}; only {str(LEARNER)!r} is trained."
+                f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
+                f"{str(LEARNER)!r} is trained."
             )
 
 

@@ -91,27 +91,16 @@ def serve(folder, threads, case):
 
 def compare(folders, case, times, threads):
     """Return the seconds of each checkout, [times][2]."""
-    workers = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                __file__,
-                str(folder),
-                str(folder),
-                "--serve",
-                case,
-                "--threads",
-                str(threads),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for folder in folders
-    ]
-    for worker, folder in zip(workers, folders, strict=True):
+    workers = []
+    for (
+        folder
+    ) in folders:  # one after the other: two that warm up at once wait for each other's threads
+        words = [sys.executable, __file__, str(folder), str(folder), "--serve", case]
+        words += ["--threads", str(threads)]
+        worker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if worker.stdout.readline() != "ready\n":
             sys.exit(f"{folder} cannot run the case {case!r}; its message is above.")
+        workers.append(worker)
     rows = []
     for _ in range(times):
         row = []

@@ -51,7 +51,11 @@ def one_row_per_game(ids):
     rows, width = ids.shape
     numbers = torch.arange(rows * width)
     return PrefixTree(
-        ids=ids.flatten(), position=numbers % width, node=numbers.view(rows, width), first=numbers
+        ids=ids.flatten(),
+        position=numbers % width,
+        node=numbers.view(rows, width),
+        first=numbers,
+        place=numbers,
     )
 
 

@@ -172,7 +172,11 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
     optimizer = torch.optim.AdamW(trained, lr=1e-4, fused=True)
     numbers = torch.arange(rows * length)
     tree = PrefixTree(
-        ids=ids.flatten(), position=numbers % length, node=numbers.view(rows, length), first=numbers
+        ids=ids.flatten(),
+        position=numbers % length,
+        node=numbers.view(rows, length),
+        first=numbers,
+        place=numbers,
     )
 
     def step():

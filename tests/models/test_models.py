@@ -21,7 +21,7 @@ from transformers import (
 
 from sparring.errors import ModelError
 from sparring.features.entropy import entropy
-from sparring.models import attention
+from sparring.models import attention, prefixes
 from sparring.models.architectures import architecture
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
@@ -39,6 +39,16 @@ def build(seed=0, **sizes):
 
 def some_ids(batch, length, vocabulary=10, seed=0):
     return torch.randint(0, vocabulary, (batch, length), generator=torch.Generator().manual_seed(seed))
+
+
+def much_shared(length):
+    """Return seven sequences that share more than half of their positions, in no order."""
+    ids = some_ids(7, length)
+    ids[1, : length - 1] = ids[0, : length - 1]
+    ids[3, : length // 2] = ids[0, : length // 2]
+    for row in (2, 4, 5, 6):
+        ids[row, : length - 2] = ids[3, : length - 2]
+    return ids
 
 
 def whole(model, ids):
@@ -72,12 +82,14 @@ def family(name):
     return LanguageModel(network.eval(), None)
 
 
+@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
 @pytest.mark.parametrize("scores", [0, attention.EXPLICIT_SCORES])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_lean_forward_equals_hugging_face(name, scores, monkeypatch):
+def test_lean_forward_equals_hugging_face(name, scores, pairs, monkeypatch):
     monkeypatch.setattr(attention, "EXPLICIT_SCORES", scores)
-    model, ids = family(name), some_ids(3, 11)
-    ids[1, :6] = ids[0, :6]  # a shared opening
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    model, ids = family(name), much_shared(11)
+    assert bool(prefix_tree([tuple(row) for row in ids.tolist()]).parts) == (pairs == 0)
     expected = model.network(ids, attention_mask=torch.ones_like(ids)).logits
     assert torch.allclose(model.logits(whole(model, ids).flatten(0, 1)).view_as(expected), expected, atol=2e-5)
 
@@ -95,11 +107,12 @@ def test_a_model_that_scales_its_logits_unseen_is_refused():
         LanguageModel(network.eval(), None).check()
 
 
+@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_lean_gradients_equal_hugging_face(name, recompute):
-    model, ids = family(name), some_ids(3, 7)
-    ids[2, :4] = ids[0, :4]
+def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    model, ids = family(name), much_shared(7)
     model.forward.recompute = recompute
     gradients = []
     for forward in (lambda: model.network(ids, attention_mask=torch.ones_like(ids)).logits, lambda: model.logits(whole(model, ids))):
@@ -121,14 +134,15 @@ def test_extending_in_any_chunks_equals_the_whole(name, chunks):
     assert torch.allclose(torch.cat(parts, 1), expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_cache_filled_with_a_tree_is_extended_like_any_other(name):
-    model, ids = family(name), some_ids(3, 9)
-    ids[2, :3] = ids[0, :3]
-    cache = model.new_cache(3, 12)
+def test_a_cache_filled_with_a_tree_is_extended_like_any_other(name, pairs, monkeypatch):
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", pairs)
+    model, ids = family(name), much_shared(9)
+    cache = model.new_cache(len(ids), 12)
     with torch.no_grad():
         model.hidden(prefix_tree([tuple(row) for row in ids[:, :6].tolist()]), cache)
-    after = model.extend(ids[:, 6:], torch.full((3,), 6), cache)
+    after = model.extend(ids[:, 6:], torch.full((len(ids),), 6), cache)
     assert torch.allclose(after, whole(model, ids)[:, 6:], atol=2e-5)
 
 

@@ -1,8 +1,11 @@
 """The tree of prefixes."""
 
 import hypothesis.strategies as st
+import torch
 from hypothesis import given
+from pytest import MonkeyPatch
 
+from sparring.models import prefixes
 from sparring.models.prefixes import prefix_tree, shared_lengths
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple), min_size=1, max_size=12)
@@ -30,6 +33,43 @@ def test_every_prefix_is_one_node(sequences):
     assert tree.node.flatten()[tree.first].tolist() == list(range(len(tree.ids)))
     width = tree.node.shape[1]
     assert all(index % width < len(sequences[index // width]) for index in tree.first.tolist())
+
+
+@given(SEQUENCES)
+def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences):
+    with MonkeyPatch.context() as patch:
+        patch.setattr(prefixes, "WHOLE_PAIRS", 0)
+        tree = prefix_tree(sequences)
+    if not tree.parts:
+        assert tree.place.tolist() == tree.first.tolist()
+        return
+    asked = torch.cat([nodes for _, _, nodes in tree.asked()])
+    assert asked[tree.place].tolist() == list(range(len(tree.ids)))
+    assert 2 * len(asked) <= tree.node.numel()
+    for part, at, nodes in tree.asked():
+        assert at.shape == (len(part.rows), part.queries)
+        assert int(at.max()) < part.positions <= tree.node.shape[1]
+        assert all(len(sequences[row]) <= part.positions for row in part.rows.tolist())
+        assert nodes.tolist() == tree.node[part.rows[:, None], at].flatten().tolist()
+
+
+def test_parts_by_hand(monkeypatch):
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    ones = (1,) * 8
+    tree = prefix_tree([(*ones[:6], 2, 2), ones, (*ones[:7], 3), ones, (*ones[:6], 2, 4)])
+    # in order: all ones (8 own), the same again (none), a 3 at the end (1), two 2s (2), a 4 at the end (1)
+    found = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
+    assert found == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
+    assert tree.place.tolist() == [*range(4, 12), 0, 2, 3, 1]
+
+
+def test_sequences_that_share_little_or_are_short_have_no_parts(monkeypatch):
+    apart = [(token,) * 8 for token in range(4)]
+    shared = [(1,) * 7 + (token,) for token in range(4)]
+    assert prefix_tree(shared).parts == ()
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    assert prefix_tree(apart).parts == ()
+    assert len(prefix_tree(shared).parts) == 2
 
 
 @given(SEQUENCES)

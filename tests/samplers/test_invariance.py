@@ -16,9 +16,11 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from sparring.models import prefixes
 from sparring.models.attention import filled
 from sparring.models.invariance import FILLS, MOST, Product, fewest_rows, holds, products
 from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model
 from sparring.rng import Stream
 from sparring.samplers.in_process import in_process
@@ -108,6 +110,18 @@ def test_what_is_said_does_not_depend_on_order_split_or_cache(name):
     for way in ways():
         assert talk(model, **way) == expected, way
     assert in_process(model).invariant
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_nor_on_whether_own_prefixes_alone_ask(name, monkeypatch):
+    model, everyone = family(name), list(range(len(openings())))
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 1 << 60)
+    expected = talk(model, order=everyone, size=len(everyone))
+    assert not prefix_tree(openings()).parts
+    monkeypatch.setattr(prefixes, "WHOLE_PAIRS", 0)
+    assert len(prefix_tree(openings()).parts) > 2
+    assert talk(model, order=everyone, size=len(everyone)) == expected
+    assert talk(model, order=everyone[::-1], size=7) == expected
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -100,6 +100,60 @@ class KeyValueCache:
         )
 
 
+class TreeAttention:
+    """Attention of every distinct prefix to the positions of a sequence that it begins.
+
+    Where the tree has parts, own prefixes alone ask; else all positions of all sequences do.
+    """
+
+    def __init__(self, parts: Architecture, tree: PrefixTree) -> None:
+        self._parts, self._tree, self._flat = parts, tree, tree.node.flatten()
+        length, device = tree.node.shape[1], tree.node.device
+        self._causal = Causal(torch.arange(length, device=device)[None], length)
+        self._asked = [
+            (
+                len(part.rows),
+                asked,
+                tree.node[part.rows, : part.positions].flatten(),
+                Causal(own, part.positions),
+            )
+            for part, own, asked in tree.asked()
+        ]
+
+    def __call__(self, qkv: Tensor, layer: int, cache: KeyValueCache | None) -> Tensor:
+        """Return mixed values [N, H * D] of a layer's queries, keys and values [N, H + 2G, D].
+
+        A cache of R rows takes the keys and values of the sequences.
+        """
+        parts, tree, flat = self._parts, self._tree, qkv.flatten(1)
+        if cache is not None or not self._asked:
+            q, k, v = _split(parts, self._rows(flat, self._flat, len(tree.node)))
+            if cache is not None:
+                length = tree.node.shape[1]
+                cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
+                cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
+            if not self._asked:
+                mixed = self._attend(q, k, v, self._causal, layer)
+                return mixed.index_select(0, tree.place)
+        queries, known = flat.tensor_split([parts.heads * parts.head_width], 1)
+        found = []
+        for count, asked, seen, causal in self._asked:
+            q = self._rows(queries, asked, count)
+            k, v = self._rows(known, seen, count).chunk(2, 2)
+            found.append(self._attend(q, k, v, causal, layer))
+        return torch.cat(found).index_select(0, tree.place)
+
+    def _rows(self, x: Tensor, nodes: Tensor, count: int) -> Tensor:
+        """Return values [count, T, -1, D] of the nodes [count * T] of sequences."""
+        return x.index_select(0, nodes).view(count, len(nodes) // count, -1, self._parts.head_width)
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, causal: Causal, layer: int) -> Tensor:
+        """Return mixed values [B * T, H * D] of queries [B, T, H, D]."""
+        scale, window = self._parts.scale, self._parts.window(layer)
+        mixed = attend(q, k.transpose(1, 2), v.transpose(1, 2), causal, scale, window)
+        return mixed.flatten(0, 1)
+
+
 class LeanForward:
     """The forward pass of a known family of decoders.
 
@@ -143,25 +197,11 @@ class LeanForward:
         """
         if cache is not None and cache.own is not None:
             return self._hidden_invariant(tree, cache, cache.own)
-        parts = self.parts
-        rows, length = tree.node.shape
-        flat, causal = (
-            tree.node.flatten(),
-            Causal(torch.arange(length, device=tree.node.device)[None], length),
-        )
+        parts, attention = self.parts, TreeAttention(self.parts, tree)
 
         def block(x: Tensor, layer: int) -> Tensor:
             qkv = parts.project(layer, x, places)
-            q, k, v = _split(
-                parts, qkv.flatten(1).index_select(0, flat).view(rows, length, -1, parts.head_width)
-            )
-            if cache is not None:
-                cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
-                cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
-            mixed = attend(
-                q, k.transpose(1, 2), v.transpose(1, 2), causal, parts.scale, parts.window(layer)
-            )
-            return parts.finish(layer, x, mixed.flatten(0, 1).index_select(0, tree.first))
+            return parts.finish(layer, x, attention(qkv, layer, cache))
 
         x, places = parts.embed(tree.ids, tree.position)
         again = self.recompute and torch.is_grad_enabled()
@@ -174,18 +214,28 @@ class LeanForward:
         """Do what ``hidden`` does, each prefix with bits of its own, and without gradients."""
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
-        positions = torch.arange(length, device=tree.node.device)[None]
-        attention = self._invariant(positions, rows, own)
-        first, ids, places = (filled(x, own.rows) for x in (tree.first, tree.ids, tree.position))
+        asking: list[tuple[Tensor | slice, Tensor, InvariantAttention]] = [
+            (part.rows, asked, self._invariant(at, len(part.rows), own))
+            for part, at, asked in tree.asked()
+        ]
+        if not asking:
+            positions = torch.arange(length, device=flat.device)[None]
+            asking = [(slice(None), flat, self._invariant(positions, rows, own))]
+        ids, places, where = (filled(x, own.rows) for x in (tree.ids, tree.position, tree.place))
         x, places = parts.embed(ids, places)
+        width, scale = parts.heads * parts.head_width, parts.scale
         for layer in range(parts.layers):
-            qkv = parts.project(layer, x, places).flatten(1).index_select(0, flat)
-            q, k, v = _split(parts, qkv.view(rows, length, -1, parts.head_width))
+            queries, known = parts.project(layer, x, places).flatten(1).tensor_split([width], 1)
+            both = known.index_select(0, flat).view(rows, length, 2, parts.groups, parts.head_width)
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
-            keys[:, :, :length] = k.transpose(1, 2)
-            values[:, :, :length] = v.transpose(1, 2)
-            mixed = attention(q, keys, values, parts.scale, parts.window(layer))
-            x = parts.finish(layer, x, mixed.index_select(0, first))
+            keys[:, :, :length], values[:, :, :length] = both.permute(2, 0, 3, 1, 4)
+            mixed = []
+            for some, asked, attention in asking:
+                count = len(keys[some])
+                q = queries.index_select(0, asked).view(count, -1, parts.heads, parts.head_width)
+                found = attention(q, keys[some], values[some], scale, parts.window(layer))
+                mixed.append(found[: len(asked)])
+            x = parts.finish(layer, x, torch.cat(mixed).index_select(0, where))
         return parts.final(x)[: len(tree.ids)]
 
     def _invariant(self, positions: Tensor, batch: int, own: Blocks) -> InvariantAttention:

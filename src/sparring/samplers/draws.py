@@ -12,6 +12,7 @@ from sparring.errors import DivergedError
 from sparring.types import SampleResult
 
 Ids = tuple[int, ...]
+LARGE = 1 << 14  # probabilities from which on a copy of a row for each reply costs more than order
 LOST = (
     "The model gives no probabilities: its weights have grown too large; lower "
     "learner.learning_rate."
@@ -26,12 +27,26 @@ def draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray
     cumulative = log_p.double().exp().cumsum(-1)
     index = torch.from_numpy(node).to(log_p.device)
     target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
-    tokens = (
-        torch.searchsorted(cumulative[index], target[:, None], right=True)
-        .squeeze(1)
-        .clamp_(max=log_p.shape[1] - 1)
-    )
+    if len(node) > len(log_p) and log_p.numel() >= LARGE:
+        tokens = _shared(cumulative, node, index, target)
+    else:
+        tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1)
+    tokens = tokens.clamp_(max=log_p.shape[1] - 1)
     return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
+
+
+def _shared(cumulative: Tensor, node: np.ndarray, index: Tensor, target: Tensor) -> Tensor:
+    """Return where each target [R] belongs in its row of [B, V], without a copy of it for each.
+
+    A row of targets is made of those of each row.
+    """
+    order, count = np.argsort(node, kind="stable"), np.bincount(node, minlength=len(cumulative))
+    number = np.empty(len(node), dtype=np.int64)  # of a target among those of its row
+    number[order] = np.arange(len(node)) - (np.cumsum(count) - count)[node[order]]
+    column = torch.from_numpy(number).to(index.device)
+    targets = target.new_zeros((len(cumulative), int(count.max())))
+    targets[index, column] = target
+    return torch.searchsorted(cumulative, targets, right=True)[index, column]
 
 
 def results(

@@ -23,6 +23,7 @@ from sparring.errors import ModelError
 from sparring.features.entropy import entropy
 from sparring.models import attention, prefixes
 from sparring.models.architectures import architecture
+from sparring.models.forward_check import agree
 from sparring.models.language_model import LanguageModel
 from sparring.models.load import load_language_model
 from sparring.models.prefixes import prefix_tree
@@ -105,6 +106,20 @@ def test_a_model_that_scales_its_logits_unseen_is_refused():
     network.forward = lambda **arguments: (lambda out: out.__class__(logits=3 * out.logits))(forward(**arguments))
     with pytest.raises(ModelError, match="log-probabilities differ"):
         LanguageModel(network.eval(), None).check()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_in_half_precision_a_model_is_judged_by_the_mean(dtype):
+    """Single log-probabilities of SmolLM2 in bfloat16 are off by several, in either forward pass."""
+    own = torch.linspace(-20, -1, 200).view(4, 50)
+    one_off, all_off, lost = own.clone(), own + 0.6, own.clone()
+    one_off[2, 7] += 4.9
+    lost[0, 0] = torch.nan
+    assert agree(own, own, dtype)
+    assert agree(one_off, own, dtype) == (dtype != torch.float32)
+    assert not agree(all_off, own, dtype)
+    assert not agree(lost, own, dtype)
+    assert agree(own + 5e-4, own, dtype)
 
 
 @pytest.mark.parametrize("pairs", [0, prefixes.WHOLE_PAIRS])

@@ -14,8 +14,10 @@ from sparring.models.rotations import check_rotations
 if TYPE_CHECKING:
     from sparring.models.language_model import LanguageModel
 
-# largest difference of log-probabilities between this forward and the network's own
+# largest difference of log-probabilities between this forward and the network's own, in float32
 TOLERANCE = 1e-3
+# and of their mean in half precision, whose single values are off by several from float32's
+HALF_TOLERANCE = 0.5
 
 
 def check_forward(model: LanguageModel) -> None:
@@ -27,19 +29,30 @@ def check_forward(model: LanguageModel) -> None:
     )
     ids = torch.arange(12, device=model.device) * 7919 % vocabulary
     own = _own_logprobs(model, ids)
-    limit = TOLERANCE if model.base.dtype == torch.float32 else 0.5
-    if not (_own_logprobs(model, ids[:6]) - own[:6]).abs().max().item() < limit:
+    if not agree(_own_logprobs(model, ids[:6]), own[:6], model.base.dtype):
         raise ModelError(
             f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
             "another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
-    difference = (model.logits(model.hidden(tree)).float().log_softmax(-1) - own).abs().max().item()
-    if not difference < limit:
+    found = model.logits(model.hidden(tree)).float().log_softmax(-1)
+    if not agree(found, own, model.base.dtype):
         raise ModelError(
-            f"{kind} cannot be run: its log-probabilities differ by {difference:.2g} from "
-            "what is computed here."
+            f"{kind} cannot be run: its log-probabilities differ by up to "
+            f"{(found - own).abs().max().item():.2g} from what is computed here."
         )
+
+
+def agree(one: Tensor, other: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether log-probabilities are those of one model, as far as its precision tells.
+
+    In float32 every one is compared. In bfloat16 SmolLM2's own are off by up to 4.9 from float32's
+    and by 0.17 in the mean, so that there the mean is.
+    """
+    difference = (one - other).abs()
+    if dtype == torch.float32:
+        return bool(difference.max() < TOLERANCE)
+    return bool(difference.mean() < HALF_TOLERANCE)
 
 
 def _own_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:

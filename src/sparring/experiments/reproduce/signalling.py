@@ -9,31 +9,28 @@ Starts are "all": the value is computed over every colour.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparring.experiments.cells import metrics
 from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, seed_rows, training
 
-RECIPES = {
-    "signalling-tiny": "both",
-    "signalling-tiny-leader": "the leader",
-    "signalling-tiny-helper": "the helper",
-}
+TRAINED = {"": "both", "-leader": "the leader", "-helper": "the helper"}  # by a recipe's ending
 
 
-def cells(setting: Setting) -> list[Cell]:
-    """Return the cells, seeds outermost."""
+def cells(recipe: str, setting: Setting) -> list[Cell]:
+    """Return the cells of a recipe and of its variants, seeds outermost."""
     return [
         training(
-            (RECIPES[recipe], seed),
-            f"{recipe}-{seed}",
-            recipe,
+            (trained, seed),
+            f"{recipe}{ending}-{seed}",
+            recipe + ending,
             [f"seed={seed}", "threads=1", *setting["changes"]],
             measured,
         )
         for seed in range(setting["seeds"])
-        for recipe in RECIPES
+        for ending, trained in TRAINED.items()
     ]
 
 
@@ -65,6 +62,6 @@ STUDY = Study(
     results="signalling",
     setting={"seeds": 5, "changes": []},
     quick={"seeds": 1, "changes": ["steps=2", "warmup.updates=1", "rollout.games_per_step=16"]},
-    cells=cells,
+    cells=partial(cells, "signalling-tiny"),
     rows=rows,
 )

@@ -39,13 +39,17 @@ def test_every_start_is_told_of(run):
 
 
 @pytest.mark.parametrize(("threads", "replies"), [(1, "own bits"), (2, "within 1e-5")])
-def test_it_says_what_holds_of_replies(tmp_path, threads, replies):
+def test_it_says_what_holds_of_replies(tmp_path, threads, replies, monkeypatch):
+    monkeypatch.setenv("CC", "none")
     before = torch.get_num_threads()
     try:
-        call("train", "kuhn-tiny", *QUICK, f"threads={threads}", "--run", tmp_path / "run")
+        call("train", "kuhn-tiny", *QUICK, "model.hidden_size=16", f"threads={threads}", "--run", tmp_path / "run")
     finally:
         torch.set_num_threads(before)
-    assert [start["replies"] for start in starts(tmp_path / "run")] == [replies]
+    (start,) = starts(tmp_path / "run")
+    assert start["replies"] == replies
+    assert start["decoding"] == "torch: CC=none"
+    assert "<td>torch: CC=none</td>" in (tmp_path / "run" / "report.html").read_text()
     assert f"<td>{replies}</td>" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -70,7 +74,7 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
 def test_a_damaged_file_is_begun_anew(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
-    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True)
+    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True, decoding="torch")
     (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
     assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)
 

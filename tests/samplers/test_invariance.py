@@ -112,6 +112,12 @@ def test_what_is_said_does_not_depend_on_order_split_or_cache(name):
     assert in_process(model).invariant
 
 
+@pytest.mark.parametrize("name", ["tiny", "gpt2, heads of 64"])
+def test_nor_where_torch_does_what_is_compiled_elsewhere(name, monkeypatch):
+    monkeypatch.setenv("CC", "none")
+    test_what_is_said_does_not_depend_on_order_split_or_cache(name)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_nor_on_whether_own_prefixes_alone_ask(name, monkeypatch):
     model, everyone = family(name), list(range(len(openings())))

@@ -67,7 +67,8 @@ class Architecture(Protocol):
 class Gpt2:
     """GPT-2: learned positions, layer norms with biases, fused projections.
 
-    Holds the parameters; looking them up takes time.
+    Holds the parameters, as looking them up takes time: ``tokens`` and ``positions`` of the
+    embedding, ``last`` of the final normalisation.
     """
 
     def __init__(self, network: GPT2LMHeadModel) -> None:
@@ -79,24 +80,26 @@ class Gpt2:
             (config.n_embd,),
             config.layer_norm_epsilon,
         )
-        self._tokens, self._positions, self._final = (
-            body.wte.weight,
-            body.wpe.weight,
-            (body.ln_f.weight, body.ln_f.bias),
-        )
+        self.tokens, self.positions = body.wte.weight, body.wpe.weight
+        self.last = (body.ln_f.weight, body.ln_f.bias)
         self._activation = body.h[0].mlp.act
+        self.relu = config.activation_function == "relu"
         pairs = [
             (b.ln_1, b.attn.c_attn, b.attn.c_proj, b.ln_2, b.mlp.c_fc, b.mlp.c_proj) for b in body.h
         ]
         self._blocks = [[(module.weight, module.bias) for module in modules] for modules in pairs]
+
+    def weights(self) -> list[Tensor]:
+        """Return the weights and biases of all blocks, in the order in which they are used."""
+        return [one for block in self._blocks for pair in block for one in pair]
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
         """Add the embeddings of tokens and positions.
 
         Padding beyond the last position reads the last.
         """
-        position = position.clamp(max=self._positions.shape[0] - 1)
-        return F.embedding(ids, self._tokens) + F.embedding(position, self._positions), None
+        position = position.clamp(max=self.positions.shape[0] - 1)
+        return F.embedding(ids, self.tokens) + F.embedding(position, self.positions), None
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
         """Normalise, then one product for queries, keys and values."""
@@ -116,7 +119,7 @@ class Gpt2:
 
     def final(self, x: Tensor) -> Tensor:
         """Normalise."""
-        return F.layer_norm(x, self.width, *self._final, self.epsilon)
+        return F.layer_norm(x, self.width, *self.last, self.epsilon)
 
     def window(self, layer: int) -> int | None:
         """Look back without limit."""
@@ -138,7 +141,7 @@ class AdaptedGpt2(Gpt2):
         Padding beyond the last position reads the last.
         """
         tokens, positions = self._embeddings
-        return tokens(ids) + positions(position.clamp(max=self._positions.shape[0] - 1)), None
+        return tokens(ids) + positions(position.clamp(max=self.positions.shape[0] - 1)), None
 
     def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
         """Normalise, then one product for queries, keys and values."""

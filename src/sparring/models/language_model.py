@@ -22,9 +22,11 @@ from sparring.errors import ModelError, RunError
 from sparring.models.adapters import base_of, merged
 from sparring.models.architectures import architecture
 from sparring.models.attention import Blocks
+from sparring.models.compiled import how
 from sparring.models.forward_check import check_forward
 from sparring.models.invariance import fewest_queries, fewest_rows, invariant_on, products
-from sparring.models.lean import KeyValueCache, LeanForward
+from sparring.models.kv_cache import KeyValueCache
+from sparring.models.lean import LeanForward
 from sparring.models.prefixes import PrefixTree
 from sparring.models.settings import LIMITS, WIDTHS, number_of, numbers_of
 from sparring.models.whole import WholeForward
@@ -206,6 +208,11 @@ class LanguageModel:
             rows = fewest_rows(wanted)
             self._own = (Blocks(rows, queries) if rows and queries else None,)
         return self._own[0]
+
+    @property
+    def decoding(self) -> str:
+        """What computes replies, in words: "compiled", or "torch" and, for a tiny model, why."""
+        return how(self.forward.parts) if isinstance(self.forward, LeanForward) else "torch"
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
         """Return an empty cache for ``batch`` rows of ``positions`` positions."""

@@ -12,13 +12,13 @@ key-value heads, D width of a head, C width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sparring.errors import ModelError
 from sparring.models.architectures import Architecture
 from sparring.models.attention import (
     Blocks,
@@ -28,76 +28,11 @@ from sparring.models.attention import (
     filled,
     room_for,
 )
+from sparring.models.compiled import CompiledPass, Copies, compiled_pass
+from sparring.models.kv_cache import KeyValueCache
 from sparring.models.prefixes import PrefixTree
 
-
-@dataclass(kw_only=True, slots=True)
-class KeyValueCache:
-    """Keys and values of the positions computed so far, left-aligned.
-
-    Entry p of a row is its position p.
-
-    ``tensor`` has shape [layers, 2, B, G, P, D]. Entries beyond a row's length are garbage that the
-    mask hides and later writes replace.
-    """
-
-    tensor: Tensor
-    own: Blocks | None = None  # None: what is computed with it has no bits of its own
-
-    @property
-    def device(self) -> torch.device:
-        """Where it is kept."""
-        return self.tensor.device
-
-    @property
-    def bytes(self) -> int:
-        """Size in bytes."""
-        return self.tensor.numel() * self.tensor.element_size()
-
-    @property
-    def positions(self) -> int:
-        """Room P of a row."""
-        return self.tensor.shape[4]
-
-    def take(self, rows: Tensor) -> KeyValueCache:
-        """Return a copy that holds these rows."""
-        return KeyValueCache(tensor=self.tensor.index_select(2, rows), own=self.own)
-
-    def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
-        """Copy the first ``length`` positions of another cache into rows ``ours``.
-
-        They are taken from its rows ``theirs``.
-        """
-        self.tensor[:, :, ours, :, :length] = other.tensor[:, :, theirs, :, :length]
-
-    def part(self, rows: Tensor, start: Tensor, length: int) -> KeyValueCache:
-        """Return a copy of ``length`` positions of these rows [K].
-
-        Each is taken from its own ``start`` [K].
-        """
-        found = self.tensor[:, :, rows[:, None], :, self._from(start, length)]
-        return KeyValueCache(tensor=found.permute(2, 3, 0, 4, 1, 5).contiguous())
-
-    def put(
-        self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int
-    ) -> None:
-        """Copy the first ``length`` positions of rows ``theirs`` [K] of another cache.
-
-        They go into rows ``ours``, each to its ``start``.
-        """
-        found = other.tensor[:, :, theirs, :, :length]
-        self.tensor[:, :, ours[:, None], :, self._from(start, length)] = found.permute(
-            2, 4, 0, 1, 3, 5
-        )
-
-    def _from(self, start: Tensor, length: int) -> Tensor:
-        """Return positions [K, length] from each start on.
-
-        What would be beyond the room is its last position, which is free.
-        """
-        return (start[:, None] + torch.arange(length, device=start.device)).clamp_(
-            max=self.positions - 1
-        )
+TOLERANCE = 1e-3  # of the last hidden states, between compiled code and torch
 
 
 class TreeAttention:
@@ -195,6 +130,8 @@ class LeanForward:
             cache: if given, R rows that take the keys and values of the sequences; then a prefix
                 has the bits that ``extend`` gives it, where the cache has ``own``.
         """
+        if cache is not None and self._is_compiled(cache) and not torch.is_grad_enabled():
+            return self._hidden_compiled(tree, cache)
         if cache is not None and cache.own is not None:
             return self._hidden_invariant(tree, cache, cache.own)
         parts, attention = self.parts, TreeAttention(self.parts, tree)
@@ -238,6 +175,62 @@ class LeanForward:
             x = parts.finish(layer, x, torch.cat(mixed).index_select(0, where))
         return parts.final(x)[: len(tree.ids)]
 
+    @cached_property
+    def compiled(self) -> CompiledPass | None:
+        """The same in one call of compiled code, without gradients; None where torch does it.
+
+        Raises:
+            ModelError: the two differ.
+        """
+        found = compiled_pass(self.parts)
+        if found is not None:
+            self._check(found)
+        return found
+
+    @torch.no_grad()
+    def _check(self, compiled: CompiledPass) -> None:
+        """Compare compiled code with torch on two short sequences."""
+        ids = torch.arange(24).view(2, 12) * 7 % len(compiled.parts.tokens)
+        positions = torch.arange(12).expand(2, -1)
+        caches = [
+            self.new_cache(2, 16, dtype=torch.float32, device=torch.device("cpu")) for _ in "ab"
+        ]
+        one = self._extend_compiled(ids, positions, caches[0], by=compiled)
+        difference = (one - self._extend(ids, positions, caches[1])).abs().max().item()
+        if not difference < TOLERANCE:
+            raise ModelError(
+                f"The compiled forward pass of this model differs by {difference:.2g} from "
+                "torch's. Name another compiler in $CC, or leave it out by CC=none."
+            )
+
+    def _is_compiled(self, cache: KeyValueCache) -> bool:
+        """Return whether compiled code computes what goes into a cache."""
+        return self.compiled is not None and self.compiled.fits(cache)
+
+    def _hidden_compiled(self, tree: PrefixTree, cache: KeyValueCache) -> Tensor:
+        """Do what ``hidden`` does, with compiled code."""
+        assert self.compiled is not None
+        rows, length = tree.node.shape
+        row = torch.arange(rows).repeat_interleave(length)
+        copies = Copies(tree.node.flatten(), row, torch.arange(length).repeat(rows))
+        return self.compiled(tree.ids, tree.position, tree.first // length, copies, cache)
+
+    def _extend_compiled(
+        self,
+        ids: Tensor,
+        positions: Tensor,
+        cache: KeyValueCache,
+        by: CompiledPass | None = None,
+    ) -> Tensor:
+        """Do what ``extend`` does for tokens at these positions [B, T], with compiled code."""
+        compiled = by or self.compiled
+        assert compiled is not None
+        batch, length = ids.shape
+        row, place = torch.arange(batch).repeat_interleave(length), positions.flatten()
+        copies = Copies(torch.arange(batch * length), row, place)
+        found = compiled(ids.flatten(), place, row, copies, cache)
+        return found.view(batch, length, -1)
+
     def _invariant(self, positions: Tensor, batch: int, own: Blocks) -> InvariantAttention:
         """Return the attention of queries at these positions, for ``batch`` rows."""
         parts = self.parts
@@ -256,9 +249,15 @@ class LeanForward:
             cache: at least ``max(start) + T`` positions long; the new keys and values are written
                 into it.
         """
+        positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
+        if self._is_compiled(cache):
+            return self._extend_compiled(ids, positions, cache)
+        return self._extend(ids, positions, cache)
+
+    def _extend(self, ids: Tensor, positions: Tensor, cache: KeyValueCache) -> Tensor:
+        """Do what ``extend`` does for tokens at these positions [B, T], with torch."""
         parts = self.parts
         batch, length = ids.shape
-        positions = start[:, None] + torch.arange(length, device=ids.device)
         rows = torch.arange(batch, device=ids.device)[:, None]
         own, count = cache.own, batch * length
         fill = own.rows if own else 1

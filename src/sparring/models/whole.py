@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sparring.models.lean import KeyValueCache
+from sparring.models.kv_cache import KeyValueCache
 from sparring.models.prefixes import PrefixTree
 
 

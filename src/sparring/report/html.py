@@ -254,6 +254,7 @@ def _provenance(path: Path) -> str:
             start.get("commit"),
             start.get("host"),
             start.get("replies"),
+            start.get("decoding"),
             told,
         )
         rows += (
@@ -265,7 +266,16 @@ def _provenance(path: Path) -> str:
         )
     heads = "".join(
         f"<th>{head}</th>"
-        for head in ("started", "command", "after step", "commit", "host", "replies", "versions")
+        for head in (
+            "started",
+            "command",
+            "after step",
+            "commit",
+            "host",
+            "replies",
+            "decoding",
+            "versions",
+        )
     )
     return f"<h2>Provenance</h2><table><tr>{heads}</tr>{rows}</table>" if rows else ""
 

@@ -10,7 +10,8 @@ is here is not.
 
 ``replies`` says what holds of replies that are sampled with others beside them, in another order,
 or split into other calls: "own bits", they are the same to the last bit; "within 1e-5", their ids
-are the same but for rare draws, and log-probabilities are so near.
+are the same but for rare draws, and log-probabilities are so near. ``decoding`` says what computed
+them: "compiled", or "torch" and why (``models/compiled.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ PACKAGES = (
 CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
-def note_start(path: Path, words: Sequence[str], *, after_step: int, invariant: bool) -> None:
+def note_start(
+    path: Path, words: Sequence[str], *, after_step: int, invariant: bool, decoding: str
+) -> None:
     """Add a start to a run folder's provenance.
 
     What cannot be read of earlier starts is begun anew.
@@ -58,6 +61,7 @@ def note_start(path: Path, words: Sequence[str], *, after_step: int, invariant: 
         words: of the command line, the program's name first.
         after_step: steps that were done before.
         invariant: whether a reply has the same bits whatever else is sampled.
+        decoding: what computes replies, in words.
     """
     start = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -65,6 +69,7 @@ def note_start(path: Path, words: Sequence[str], *, after_step: int, invariant: 
         "after_step": after_step,
         "commit": code_commit(),
         "replies": "own bits" if invariant else "within 1e-5",
+        "decoding": decoding,
         "host": socket.gethostname(),
         "machine": {
             "kind": platform.machine(),

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from sparring.errors import DivergedError, ModelError
 from sparring.models.attention import filled
+from sparring.models.kv_cache import KeyValueCache
 from sparring.models.language_model import LanguageModel
-from sparring.models.lean import KeyValueCache
 from sparring.rng import uniforms
 from sparring.samplers.draws import LOST, Ids, draw, results, totals
 from sparring.samplers.prefill import Prefill
@@ -208,7 +208,7 @@ class InProcessSampler:
         tokens = np.full((len(requests), params.max_new_tokens), -1, dtype=np.int64)
         logprobs = np.zeros((len(requests), params.max_new_tokens))
         kept: list[list[Ids]] = [[] for _ in requests]
-        alive = np.arange(len(requests))
+        alive, stops = np.arange(len(requests)), np.array(stop_ids, dtype=np.int64)
         for step in range(params.max_new_tokens):
             log_p = truncate(
                 self._logits(hidden) / params.temperature, top_p=params.top_p, top_k=params.top_k
@@ -219,7 +219,7 @@ class InProcessSampler:
                 sets = kept_sets(log_p)
                 for request in alive:
                     kept[request].append(sets[node[request]])
-            going = ~np.isin(chosen, stop_ids)
+            going = (chosen[:, None] != stops).all(1)
             if step + 1 == params.max_new_tokens:
                 going[:] = False
             if not going.all():
@@ -252,10 +252,11 @@ class InProcessSampler:
         parents, new = pairs >> 32, pairs & 0xFFFFFFFF
         if len(parents) != len(rows) or (parents != np.arange(len(rows))).any():
             cache = cache.take(torch.from_numpy(parents).to(self.model.device))
-        start = torch.tensor([len(rows[parent]) for parent in parents], device=self.model.device)
+        lengths = (len(rows[parent]) for parent in parents)
+        start = torch.from_numpy(np.fromiter(lengths, dtype=np.int64, count=len(parents)))
         rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
         hidden = self.model.extend(
-            torch.from_numpy(new)[:, None].to(self.model.device), start, cache
+            torch.from_numpy(new)[:, None].to(self.model.device), start.to(self.model.device), cache
         )
         self.prefill.tokens_computed += len(rows)
         return rows, [known[parent] for parent in parents], hidden[:, 0], cache

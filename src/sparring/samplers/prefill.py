@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.models.kv_cache import KeyValueCache
 from sparring.models.language_model import LanguageModel
-from sparring.models.lean import KeyValueCache
 from sparring.models.prefixes import prefix_tree
 from sparring.samplers.prefix_cache import Chain, Ids, PrefixCache
 

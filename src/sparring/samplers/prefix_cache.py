@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-from sparring.models.lean import KeyValueCache
+from sparring.models.kv_cache import KeyValueCache
 
 Ids = tuple[int, ...]
 

@@ -1,0 +1,225 @@
+"""A tiny model's forward pass over cached sequences as one call of compiled C.
+
+At the tiny model's size a step of decoding is some sixty calls of torch, which cost more than the
+arithmetic. ``gpt2.c`` does the same in one, and gives every token bits of its own. It is compiled
+once for each shape of model, by the C compiler that ``$CC`` names (``cc`` where it names none), and
+kept in the cache folder. Where there is no compiler, torch does it, and a run's provenance says so;
+``CC=none`` asks for that.
+
+Legend: N tokens, C width.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from sparring.errors import RunError
+from sparring.models.architectures import AdaptedGpt2, Architecture, Gpt2
+from sparring.models.kv_cache import KeyValueCache
+from sparring.system.files import cache_folder, sha256_hex, write_bytes_atomic
+
+SOURCE = Path(__file__).with_name("gpt2.c")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-std=gnu11", "-shared", "-fPIC")
+WIDEST = 128  # of wider models the arithmetic is what costs, and torch has several threads for it
+LANES = 16  # numbers of the widest vector
+SECONDS = 60  # for the compiler
+DIGEST = 64  # characters
+
+
+class Shape(NamedTuple):
+    """What the code is compiled for."""
+
+    width: int
+    heads: int
+    relu: bool
+    epsilon: float
+
+    @property
+    def defined(self) -> tuple[str, ...]:
+        """The words that tell a compiler."""
+        return (
+            f"-DWIDTH={self.width}",
+            f"-DHEADS={self.heads}",
+            f"-DRELU={int(self.relu)}",
+            f"-DEPSILON={self.epsilon:e}f",
+        )
+
+
+class Copies(NamedTuple):
+    """Where keys and values are written, each int64 [K].
+
+    Attributes:
+        token: whose they are.
+        row: row of the cache.
+        position: position in it.
+    """
+
+    token: Tensor
+    row: Tensor
+    position: Tensor
+
+
+class CompiledPass:
+    """The forward pass of a GPT-2 of one shape.
+
+    Args:
+        parts: of the network; its weights are read at each call.
+        library: the compiled code.
+    """
+
+    def __init__(self, parts: Gpt2, library: ctypes.CDLL) -> None:
+        self.parts = parts
+        self._run = library.forward
+        self._run.restype = None
+
+    def fits(self, cache: KeyValueCache) -> bool:
+        """Return whether the weights and a cache are in float32 on a CPU."""
+        weight, tensor = self.parts.tokens, cache.tensor
+        return all(
+            one.dtype == torch.float32 and one.device.type == "cpu" for one in (weight, tensor)
+        )
+
+    def __call__(
+        self, ids: Tensor, position: Tensor, row: Tensor, copies: Copies, cache: KeyValueCache
+    ) -> Tensor:
+        """Return the last hidden states [N, C] of tokens.
+
+        Args:
+            ids: int64 [N], the tokens.
+            position: int64 [N], the place of each in its sequence.
+            row: int64 [N], the row of the cache that it looks at: all positions up to its own.
+            copies: where keys and values are written before anything looks at them.
+            cache: of the sequences.
+        """
+        parts, room = self.parts, cache.positions
+        count, width = len(ids), parts.width[0]
+        _check(ids, len(parts.tokens), "tokens")
+        _check(copies.position, room, "positions of the cache")
+        hidden = torch.empty((count, width))
+        work = torch.empty(9 * count * width + room + LANES)
+        weights = parts.weights()
+        blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
+        given = [ids.contiguous(), position.contiguous(), row.contiguous()]
+        written = [one.contiguous() for one in copies]
+        self._run(
+            ctypes.c_int64(count),
+            *map(_pointer, given),
+            ctypes.c_int64(len(written[0])),
+            *map(_pointer, written),
+            ctypes.c_int64(parts.layers),
+            blocks,
+            _pointer(parts.tokens),
+            _pointer(parts.positions),
+            ctypes.c_int64(len(parts.positions)),
+            *map(_pointer, parts.last),
+            _pointer(cache.tensor),
+            ctypes.c_int64(cache.tensor.shape[2]),
+            ctypes.c_int64(room),
+            _pointer(work),
+            _pointer(hidden),
+        )
+        return hidden
+
+
+def _check(numbers: Tensor, limit: int, what: str) -> None:
+    """Refuse what is outside of a table: compiled code would read or write elsewhere.
+
+    Raises:
+        IndexError: a number is.
+    """
+    least, most = numbers.aminmax()
+    if not 0 <= int(least) <= int(most) < limit:
+        raise IndexError(f"{int(least)} to {int(most)} where there are {limit} {what}.")
+
+
+def _pointer(tensor: Tensor) -> ctypes.c_void_p:
+    """Return where a tensor's numbers are."""
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def compiled_pass(parts: Architecture) -> CompiledPass | None:
+    """Return the compiled forward pass of a network; None where torch does it."""
+    shape = shape_of(parts)
+    if shape is None or not isinstance(parts, Gpt2):
+        return None
+    found = library(shape)
+    return None if isinstance(found, str) else CompiledPass(parts, found)
+
+
+def shape_of(parts: Architecture) -> Shape | None:
+    """Return the shape of a tiny GPT-2 in float32; None for every other network."""
+    if not isinstance(parts, Gpt2) or isinstance(parts, AdaptedGpt2):
+        return None
+    width = parts.width[0]
+    fits = width <= WIDEST and all(
+        weight.is_contiguous() and weight.dtype == torch.float32 and weight.device.type == "cpu"
+        for weight in (*parts.weights(), *parts.last, parts.tokens, parts.positions)
+    )
+    return Shape(width, parts.heads, parts.relu, parts.epsilon) if fits else None
+
+
+def how(parts: Architecture) -> str:
+    """Return in words what decodes: "compiled", or "torch" and why."""
+    shape = shape_of(parts)
+    if shape is None:
+        return "torch"
+    found = library(shape)
+    return f"torch: {found}" if isinstance(found, str) else "compiled"
+
+
+def library(shape: Shape) -> ctypes.CDLL | str:
+    """Return the code compiled for a shape, or why there is none."""
+    return _library(shape, os.environ.get("CC") or "cc", cache_folder())
+
+
+@lru_cache(maxsize=64)
+def _library(shape: Shape, compiler: str, folder: Path) -> ctypes.CDLL | str:
+    """Return the code compiled for a shape by a compiler, from a folder if it is there."""
+    if compiler == "none":
+        return "CC=none"
+    words = [*compiler.split(), *FLAGS, *shape.defined]
+    try:
+        # what a compiler defines says its version and the instructions of this machine
+        known = _ask([*words, "-dM", "-E", "-x", "c", os.devnull])
+        name = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), known]))
+        path = folder / "compiled" / f"{platform.machine()}-{name[:32]}.so"
+        if not _is_whole(path):
+            with tempfile.TemporaryDirectory() as place:
+                built = Path(place) / "gpt2.so"
+                _ask([*words, str(SOURCE), "-o", str(built), "-lm"])
+                code = built.read_bytes()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes_atomic(path, code + sha256_hex(code).encode())
+        return ctypes.CDLL(str(path))
+    except FileNotFoundError:
+        return f"no C compiler {compiler!r} (name one in $CC)"
+    except subprocess.TimeoutExpired:
+        return f"the C compiler {compiler!r} took more than {SECONDS} s"
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
+        said = next((line for line in lines if "error" in line), lines[0])
+        return f"the C compiler {compiler!r} failed: {said}"
+    except (OSError, RunError) as error:
+        return f"the compiled code cannot be kept or loaded: {error}"
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a file of code is there and undamaged: its digest stands at its end."""
+    kept = path.read_bytes() if path.exists() else b""
+    return kept[-DIGEST:] == sha256_hex(kept[:-DIGEST]).encode()
+
+
+def _ask(words: Sequence[str]) -> bytes:
+    """Return what a command prints."""
+    return subprocess.run(words, check=True, capture_output=True, timeout=SECONDS).stdout

@@ -83,7 +83,7 @@ $(PEERS)/.installed:
 	touch $@
 
 benchmark: setup $(PEERS)/.installed
-	cd benchmarks && set -e; for name in games training_step efficiency; do ../$(BIN)/python $$name.py; done
+	cd benchmarks && set -e; for name in games training_step language_model_step efficiency; do ../$(BIN)/python $$name.py; done
 
 # docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
 credit-lab credit-race: setup

@@ -18,6 +18,7 @@ ESTIMATORS = {"grpo": "GRPO", "mars": "MARS", "gigpo": "GiGPO", "hgpo": "HGPO"}
 SECONDS_AIM, RATIO_AIM = "0.25", "20"
 PEERS = {  # what README.md shows -> the section of benchmarks/README.md that has the command
     "step": "a-whole-training-step-against-trl-116",
+    "language model": "a-step-of-smollm2-135m-against-trl-116",
     "games": "games",
     "credit": "credit",
     "oracles": "oracles",
@@ -45,11 +46,36 @@ def training_step():
         "ours / bare",
     )
     names = ("rollouts/s", "TRL rollouts/s", "ratio", "aim", "bare rollouts/s", "efficiency")
+    found = rows("training_step")
     cells = (
         (one["model"], str(one["new tokens"]), *(number(one[name]) for name in names))
-        for one in rows("training_step")
+        for one in found
     )
-    return markdown(head, cells)
+    return f"{markdown(head, cells)}\n\n{aims(found)}"
+
+
+def aims(found):
+    """Return where a step is below its aim, and how far the bare model alone would come."""
+    below = [
+        f"{one['model']} with {one['new tokens']} tokens ({number(one['ratio'])} times TRL; "
+        f"the bare model {number(one['bare rollouts/s'] / one['TRL rollouts/s'])})"
+        for one in found
+        if one["ratio"] < one["aim"]
+    ]
+    return f"Below their aim: {', '.join(below)}." if below else "All reach their aims."
+
+
+def language_model_step():
+    """Return the same for a pretrained model with adapters; why TRL has no figure, where it has."""
+    head = ("step", "rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "ours / bare")
+    names = ("rollouts/s", "TRL rollouts/s", "ratio", "bare rollouts/s", "efficiency")
+    found = rows("language_model_step")
+    cells = (
+        (one["step"], *("-" if one.get(name) is None else number(one[name]) for name in names))
+        for one in found
+    )
+    said = [f"TRL 1.16 on {one['step']}: `{one['TRL says']}`" for one in found if "TRL says" in one]
+    return "\n\n".join((markdown(head, cells), *said))
 
 
 def peers():
@@ -60,6 +86,10 @@ def peers():
     )
     what = f"whole training steps in {len(steps)} settings, rollouts/s"
     cells = [(what, ours, f"TRL 1.16: {theirs}", ratios, "step")]
+    smol = row("language_model_step", step="one turn")
+    ours, theirs, ratio = (number(smol[name]) for name in ("rollouts/s", "TRL rollouts/s", "ratio"))
+    what = "a training step of SmolLM2-135M with adapters, rollouts/s"
+    cells.append((what, ours, f"TRL 1.16: {theirs}", ratio, "language model"))
     for game, name in (("tic_tac_toe", "tic-tac-toe"), ("kuhn_poker", "Kuhn poker")):
         found = row("games", game=game)
         ours, theirs, ratio = (
@@ -190,6 +220,7 @@ MADE = {
     "checkpoints": checkpoints,
     "peers": peers,
     "training step": training_step,
+    "language model step": language_model_step,
     "efficiency": efficiency,
     "games": games,
     "credit": credit,

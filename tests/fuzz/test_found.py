@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparring.config.run import _keys_at
 from sparring.errors import ConfigError
 
 HERE = Path(__file__).parent
@@ -105,3 +106,9 @@ def test_what_takes_too_long_is_noticed(monkeypatch):
 def test_a_case_is_printed_as_a_command_to_paste():
     case = cases.Case(recipe="kuhn-tiny", overrides=("seed=1", "name='a b'"), train=False)
     assert fuzz.command(case) == "sparring train kuhn-tiny seed=1 'name='\"'\"'a b'\"'\"'' --dry-run"
+
+
+@pytest.mark.parametrize("path", [("checkpoint", "every", "x"), ("rollout", "starts", "x", "y"), ("evaluation", "exact", "exact")])
+def test_a_key_below_a_plain_value_has_no_fields_to_choose_from(path):
+    """What is wrong there is told without a suggestion; `bool` was asked for its fields."""
+    assert isinstance(_keys_at(path), list)

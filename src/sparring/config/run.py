@@ -227,9 +227,9 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
     """Return the field names of the section at ``path``."""
     section: Any = RunConfig
     for part in path:
-        if isinstance(part, str) and part in section.model_fields:
+        if isinstance(part, str) and part in getattr(section, "model_fields", {}):
             annotation = section.model_fields[part].annotation
             section = next(
                 (a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation
             )
-    return list(section.model_fields)
+    return list(getattr(section, "model_fields", {}))  # none where the path ends in a plain value

@@ -1,0 +1,20 @@
+"""Does it take both? The study ``signalling`` with two adapters of SmolLM2-135M.
+
+Starts are "all": the value is computed over every colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from sparring.experiments.reproduce.signalling import STUDY as TINY
+from sparring.experiments.reproduce.signalling import cells
+
+STUDY = replace(
+    TINY,
+    summary="the same with two adapters of SmolLM2-135M, 5 seeds",
+    hours=0.7,
+    results="signalling-smol",
+    cells=partial(cells, "signalling-smol"),
+)

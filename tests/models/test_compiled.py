@@ -7,7 +7,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from sparring.errors import ModelError
-from sparring.models import compiled
+from sparring.models import compiled, lean
 from sparring.models.architectures import architecture
 from sparring.models.compiled import Shape, how, library, shape_of
 from sparring.models.language_model import LanguageModel
@@ -159,6 +159,23 @@ def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
     with pytest.raises(ModelError, match=r"differs by .* leave it out by CC=none"):
         assert build().forward.compiled
     compiled._library.cache_clear()
+
+
+def test_a_model_whose_weights_are_no_numbers_is_not_the_codes_fault():
+    model = build()
+    with torch.no_grad():
+        model.network.transformer.wte.weight[0] = torch.nan
+    assert model.forward.compiled is not None
+
+
+def test_the_check_draws_nothing_from_the_global_generator():
+    torch.manual_seed(1)
+    expected = torch.get_rng_state()
+    lean._check_compiled.cache_clear()
+    model = build()
+    torch.set_rng_state(expected)
+    assert model.forward.compiled is not None
+    assert torch.equal(torch.get_rng_state(), expected)
 
 
 def test_code_that_cannot_be_compiled_kept_or_loaded_is_torchs_to_do(monkeypatch, tmp_path):

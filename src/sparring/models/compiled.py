@@ -73,13 +73,13 @@ class Copies(NamedTuple):
 class CompiledPass:
     """The forward pass of a GPT-2 of one shape.
 
-    Args:
+    Attributes:
         parts: of the network; its weights are read at each call.
         library: the compiled code.
     """
 
     def __init__(self, parts: Gpt2, library: ctypes.CDLL) -> None:
-        self.parts = parts
+        self.parts, self.library = parts, library
         self._run = library.forward
         self._run.restype = None
 

@@ -41,6 +41,12 @@ class KeyValueCache:
         """Room P of a row."""
         return self.tensor.shape[4]
 
+    def fill(self, layer: int, keys: Tensor, values: Tensor) -> None:
+        """Write a layer's keys and values [B, T, G, D] of the first T positions of all rows."""
+        length = keys.shape[1]
+        self.tensor[layer, 0, :, :, :length] = keys.transpose(1, 2)
+        self.tensor[layer, 1, :, :, :length] = values.transpose(1, 2)
+
     def take(self, rows: Tensor) -> KeyValueCache:
         """Return a copy that holds these rows."""
         return KeyValueCache(tensor=self.tensor.index_select(2, rows), own=self.own)

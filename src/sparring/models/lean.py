@@ -12,14 +12,16 @@ key-value heads, D width of a head, C width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property, partial
+from ctypes import CDLL
+from functools import cached_property, lru_cache, partial
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sparring.errors import ModelError
-from sparring.models.architectures import Architecture
+from sparring.models.architectures import Architecture, Gpt2, architecture
 from sparring.models.attention import (
     Blocks,
     Causal,
@@ -28,9 +30,11 @@ from sparring.models.attention import (
     filled,
     room_for,
 )
-from sparring.models.compiled import CompiledPass, Copies, compiled_pass
+from sparring.models.compiled import CompiledPass, Copies, Shape, compiled_pass, shape_of
 from sparring.models.kv_cache import KeyValueCache
 from sparring.models.prefixes import PrefixTree
+from sparring.models.tiny import tiny_model
+from sparring.rng import Stream
 
 TOLERANCE = 1e-3  # of the last hidden states, between compiled code and torch
 
@@ -61,16 +65,15 @@ class TreeAttention:
         A cache of R rows takes the keys and values of the sequences.
         """
         parts, tree, flat = self._parts, self._tree, qkv.flatten(1)
-        if cache is not None or not self._asked:
-            q, k, v = _split(parts, self._rows(flat, self._flat, len(tree.node)))
+        count = len(tree.node)
+        if not self._asked:
+            q, k, v = _split(parts, self._rows(flat, self._flat, count))
             if cache is not None:
-                length = tree.node.shape[1]
-                cache.tensor[layer, 0, :, :, :length] = k.transpose(1, 2)
-                cache.tensor[layer, 1, :, :, :length] = v.transpose(1, 2)
-            if not self._asked:
-                mixed = self._attend(q, k, v, self._causal, layer)
-                return mixed.index_select(0, tree.place)
+                cache.fill(layer, k, v)
+            return self._attend(q, k, v, self._causal, layer).index_select(0, tree.place)
         queries, known = flat.tensor_split([parts.heads * parts.head_width], 1)
+        if cache is not None:
+            cache.fill(layer, *self._rows(known, self._flat, count).chunk(2, 2))
         found = []
         for count, asked, seen, causal in self._asked:
             q = self._rows(queries, asked, count)
@@ -151,24 +154,23 @@ class LeanForward:
         """Do what ``hidden`` does, each prefix with bits of its own, and without gradients."""
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
-        asking: list[tuple[Tensor | slice, Tensor, InvariantAttention]] = [
-            (part.rows, asked, self._invariant(at, len(part.rows), own))
+        asking: list[tuple[Tensor | slice, int, Tensor, InvariantAttention]] = [
+            (part.rows, len(part.rows), asked, self._invariant(at, len(part.rows), own))
             for part, at, asked in tree.asked()
         ]
         if not asking:
             positions = torch.arange(length, device=flat.device)[None]
-            asking = [(slice(None), flat, self._invariant(positions, rows, own))]
+            asking = [(slice(None), rows, flat, self._invariant(positions, rows, own))]
         ids, places, where = (filled(x, own.rows) for x in (tree.ids, tree.position, tree.place))
         x, places = parts.embed(ids, places)
         width, scale = parts.heads * parts.head_width, parts.scale
         for layer in range(parts.layers):
             queries, known = parts.project(layer, x, places).flatten(1).tensor_split([width], 1)
-            both = known.index_select(0, flat).view(rows, length, 2, parts.groups, parts.head_width)
+            both = known.index_select(0, flat).view(rows, length, -1, parts.head_width)
+            cache.fill(layer, *both.chunk(2, 2))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
-            keys[:, :, :length], values[:, :, :length] = both.permute(2, 0, 3, 1, 4)
             mixed = []
-            for some, asked, attention in asking:
-                count = len(keys[some])
+            for some, count, asked, attention in asking:
                 q = queries.index_select(0, asked).view(count, -1, parts.heads, parts.head_width)
                 found = attention(q, keys[some], values[some], scale, parts.window(layer))
                 mixed.append(found[: len(asked)])
@@ -182,26 +184,10 @@ class LeanForward:
         Raises:
             ModelError: the two differ.
         """
-        found = compiled_pass(self.parts)
-        if found is not None:
-            self._check(found)
+        found, shape = compiled_pass(self.parts), shape_of(self.parts)
+        if found is not None and shape is not None:
+            _check_compiled(shape, found.library)
         return found
-
-    @torch.no_grad()
-    def _check(self, compiled: CompiledPass) -> None:
-        """Compare compiled code with torch on two short sequences."""
-        ids = torch.arange(24).view(2, 12) * 7 % len(compiled.parts.tokens)
-        positions = torch.arange(12).expand(2, -1)
-        caches = [
-            self.new_cache(2, 16, dtype=torch.float32, device=torch.device("cpu")) for _ in "ab"
-        ]
-        one = self._extend_compiled(ids, positions, caches[0], by=compiled)
-        difference = (one - self._extend(ids, positions, caches[1])).abs().max().item()
-        if not difference < TOLERANCE:
-            raise ModelError(
-                f"The compiled forward pass of this model differs by {difference:.2g} from "
-                "torch's. Name another compiler in $CC, or leave it out by CC=none."
-            )
 
     def _is_compiled(self, cache: KeyValueCache) -> bool:
         """Return whether compiled code computes what goes into a cache."""
@@ -215,20 +201,13 @@ class LeanForward:
         copies = Copies(tree.node.flatten(), row, torch.arange(length).repeat(rows))
         return self.compiled(tree.ids, tree.position, tree.first // length, copies, cache)
 
-    def _extend_compiled(
-        self,
-        ids: Tensor,
-        positions: Tensor,
-        cache: KeyValueCache,
-        by: CompiledPass | None = None,
-    ) -> Tensor:
+    def _extend_compiled(self, ids: Tensor, positions: Tensor, cache: KeyValueCache) -> Tensor:
         """Do what ``extend`` does for tokens at these positions [B, T], with compiled code."""
-        compiled = by or self.compiled
-        assert compiled is not None
+        assert self.compiled is not None
         batch, length = ids.shape
         row, place = torch.arange(batch).repeat_interleave(length), positions.flatten()
         copies = Copies(torch.arange(batch * length), row, place)
-        found = compiled(ids.flatten(), place, row, copies, cache)
+        found = self.compiled(ids.flatten(), place, row, copies, cache)
         return found.view(batch, length, -1)
 
     def _invariant(self, positions: Tensor, batch: int, own: Blocks) -> InvariantAttention:
@@ -282,3 +261,40 @@ def _split(parts: Architecture, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return queries [B, T, H, D], keys and values [B, T, G, D] of [B, T, H + 2G, D]."""
     q, k, v = torch.split(qkv, [parts.heads, parts.groups, parts.groups], 2)
     return q, k, v
+
+
+@lru_cache(maxsize=64)
+def _check_compiled(shape: Shape, library: CDLL) -> None:
+    """Refuse code that computes something else than torch does, with a network of random weights.
+
+    Raises:
+        ModelError: their last hidden states differ.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        network = tiny_model(
+            vocabulary_size=32,
+            stream=Stream.from_seed(0),
+            hidden_size=shape.width,
+            heads=shape.heads,
+            context=16,
+            activation="relu" if shape.relu else "gelu_new",
+            epsilon=shape.epsilon,
+        )
+        draw = torch.Generator().manual_seed(0)
+        for weight in network.parameters():
+            weight.normal_(0, 0.2, generator=draw)
+        ids = torch.randint(0, 32, (2, 12), generator=draw)
+        parts = cast(Gpt2, architecture(network.eval()))
+        forward = LeanForward(parts)
+        forward.compiled = CompiledPass(parts, library)
+        at = torch.arange(12).expand(2, 12)
+        compiled, by_torch = (
+            extend(ids, at, forward.new_cache(2, 16, dtype=torch.float32, device=ids.device))
+            for extend in (forward._extend_compiled, forward._extend)
+        )
+    difference = float((compiled - by_torch).abs().max())
+    if not difference < TOLERANCE:
+        raise ModelError(
+            f"The compiled forward pass of this model differs by {difference:.2g} from torch's. "
+            "Name another compiler in $CC, or leave it out by CC=none."
+        )

@@ -49,6 +49,8 @@ def tiny_model(
     layers: int = 2,
     heads: int = 4,
     context: int = 128,
+    activation: str = "relu",
+    epsilon: float = 1e-5,
 ) -> GPT2LMHeadModel:
     """Return a randomly initialised GPT-2 of this shape in float32, without dropout.
 
@@ -59,6 +61,8 @@ def tiny_model(
         layers: number of blocks.
         heads: attention heads, a divisor of ``hidden_size``.
         context: the longest conversation in tokens.
+        activation: of the feed-forward layers, a name that transformers knows.
+        epsilon: added to the variance where a layer is normalised.
     """
     config = GPT2Config(
         vocab_size=vocabulary_size,
@@ -69,7 +73,8 @@ def tiny_model(
         resid_pdrop=0.0,
         embd_pdrop=0.0,
         attn_pdrop=0.0,
-        activation_function="relu",
+        activation_function=activation,
+        layer_norm_epsilon=epsilon,
         bos_token_id=1,
         eos_token_id=2,
         pad_token_id=0,

@@ -28,7 +28,7 @@ def test_a_held_out_game_is_known_and_measured_but_never_played():
         evaluation={"exact": False, "opponents": [{"name": "random", "games_per_seat": 2}]},
     )
     seen = []
-    play, run.play = run.play, lambda specs: seen.append([spec.game.name for spec in specs]) or play(specs)
+    play, run.play = run.play, lambda specs, judging=None: seen.append([spec.game.name for spec in specs]) or play(specs, judging)
     warm_up(run.config, run)
     metrics = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert sorted(set(seen[0])) == ["kuhn_poker", "leduc_poker", "tic_tac_toe"]

@@ -8,10 +8,10 @@ import pytest
 
 from sparring import registry
 from sparring.config import resolve
+from sparring.engine import judging
 from sparring.engine.local import LocalEngine
 from sparring.errors import RolloutError
 from sparring.rollout.play import Rollout, RolloutCounts
-from sparring.run import playing
 from sparring.run import step as step_module
 from sparring.run.methods import Methods
 from sparring.run.playing import _mean_metrics, _whole_groups
@@ -75,7 +75,7 @@ def test_the_estimator_sees_what_selection_leaves_and_the_figures_see_all():
 def test_where_no_game_can_be_played_it_is_an_error(monkeypatch):
     config = setting()
     engine = LocalEngine(config)
-    monkeypatch.setattr(engine, "play", lambda specs: Rollout([], RolloutCounts()))
+    monkeypatch.setattr(engine, "play", lambda specs, judging: Rollout([], RolloutCounts()))
     with pytest.raises(RolloutError, match="the log says why"):
         play_round(config, engine, Methods.of(config), RunState())
 
@@ -172,7 +172,7 @@ def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkey
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
     engine, sizes = LocalEngine(config), iter([4, 12])
     usual = engine.play
-    monkeypatch.setattr(engine, "play", lambda specs: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts()))
+    monkeypatch.setattr(engine, "play", lambda specs, judging: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts()))
 
     def all_of_the_first_batch(turns, stream, progress):
         return turns.episode < 16
@@ -204,7 +204,7 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     usual = Methods.of(config, [game for game, _ in engine.environments])
     own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
     nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
-    for module in (step_module, playing):
+    for module in (step_module, judging):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
     assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch

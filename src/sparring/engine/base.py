@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from sparring.engine.judging import Judging
 from sparring.environments.openspiel.base import Game
 from sparring.players.base import Agent
 from sparring.refs import MAIN, PlayerRef
 from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates
-from sparring.rollout.play import Judge, Rollout
+from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
@@ -76,15 +76,10 @@ class Engine(Protocol):
         """Return who a reference means."""
         ...
 
-    def play(
-        self,
-        specs: list[EpisodeSpec],
-        judges: Mapping[str, Judge] | None = None,
-        candidates: Candidates | None = None,
-    ) -> Rollout:
-        """Play these games; ``judges`` judge the turns of trained seats, by the game's name.
+    def play(self, specs: list[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+        """Play these games; ``judging`` says what judges the replies of trained seats.
 
-        ``candidates`` says how many replies these give to each prompt, and which is played.
+        None: nobody does, and they give one reply to each prompt.
         """
         ...
 

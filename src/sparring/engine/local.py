@@ -8,56 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from sparring.config import RunConfig
-from sparring.config_parts import bound_agent
 from sparring.engine.base import Batch
-from sparring.engine.build import build_models
 from sparring.engine.exact_columns import ExactColumns
+from sparring.engine.players import Players
 from sparring.engine.policy import Policy
-from sparring.engine.roles import Roles
 from sparring.engine.source import EngineSource
-from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
-from sparring.errors import CheckpointError, ConfigError, SparringError, UnknownNameError
+from sparring.errors import CheckpointError, ConfigError, SparringError
 from sparring.learn.learner import Learner
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
-from sparring.players.base import Agent
-from sparring.refs import LEARNER, MAIN, OWN, PlayerRef, ref, snapshot
+from sparring.refs import LEARNER, MAIN, OWN, PlayerRef
 from sparring.registry import asks
-from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates
-from sparring.rollout.context_check import check_context
-from sparring.rollout.play import Judge, Rollout, rollout
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import Team
 from sparring.system.files import parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 
-class LocalEngine:
-    """The policies of a run, and its players (``agents``, by the text forms of references)."""
+class LocalEngine(Players):
+    """The policies of a run, who play and are trained."""
+
+    policies: dict[str, Policy]
 
     def __init__(self, config: RunConfig) -> None:
-        torch.set_num_threads(config.threads or max(torch.get_num_threads(), 1))
-        self.config = config
-        self.root = Stream.from_seed(config.seed)
-        self.environments: list[tuple[Game, float]] = [
-            (configured_game(section), section.weight) for section in config.environments
-        ]
-        games = [game for game, _ in self.environments]
-        self.roles = Roles(config, games)
-        self.policies = {
-            name: Policy(name, own, model, root, frozen=config.is_frozen(name))
-            for name, (own, model, root) in build_models(config, games, self.root).items()
-        }
-        for own in self.policies.values():
-            check_context(own.context, games, own.renderer)
-        self.exact = self._exact_columns(games)
-        self.agents: dict[str, Agent] = {}
+        super().__init__(config, Policy)
+        self.exact = self._exact_columns([game for game, _ in self.environments])
 
     def _exact_columns(self, games: Sequence[Game]) -> ExactColumns | None:
         """Return what enumerates the games, if an estimator asks for exact values."""
@@ -70,15 +46,6 @@ class LocalEngine:
         return ExactColumns(games, self.config.evaluation.max_states, scales)
 
     @property
-    def learners(self) -> tuple[str, ...]:
-        """The policies that are trained, in the order of the configuration."""
-        return tuple(name for name, own in self.policies.items() if not own.frozen)
-
-    def seats(self, game: Game) -> tuple[tuple[str, bool], ...]:
-        """Return the policy of each seat of an environment, and whether it is trained."""
-        return tuple((name, not self.policies[name].frozen) for name in self.roles.of(game))
-
-    @property
     def model(self) -> LanguageModel:
         """The model of the first policy that is trained."""
         return self.policies[self.learners[0]].model
@@ -87,99 +54,6 @@ class LocalEngine:
     def learner(self) -> Learner:
         """The learner of the first policy that is trained."""
         return self.policies[self.learners[0]].trained
-
-    @property
-    def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first: each is of every policy that is trained."""
-        return tuple(map(snapshot, self.policies[self.learners[0]].past))
-
-    def agent(self, player: PlayerRef | str) -> Agent:
-        """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
-
-        Where there are several policies, a reference that names none means a team: in each seat the
-        policy of the seat's role.
-
-        Raises:
-            UnknownNameError: there is no such snapshot or bot.
-        """
-        who = ref(player)
-        if len(self.policies) == 1 or who.kind not in OWN or who.name:
-            return self._one(who)
-
-        def at(game: Game, seat: int) -> Agent:
-            return self._one(who.of(self.roles.of(game)[seat]))
-
-        if who.kind == "snapshot" and who not in self.members:
-            raise self._unknown(who)
-        games = [game for game, _ in self.environments]
-        return Team(str(who), at, games, self.config.rollout.in_flight)
-
-    def _one(self, who: PlayerRef) -> Agent:
-        """Return a player who is one agent; without a name it is of the policy ``main``."""
-        if str(who) not in self.agents:
-            self.agents[str(who)] = self._made(who)
-        agent = self.agents[str(who)]
-        if who.kind in OWN:
-            self.policies[who.name or MAIN].publish(agent, who)
-        return agent
-
-    def _made(self, who: PlayerRef) -> Agent:
-        """Return a player who has not sat in any seat yet."""
-        if who.kind in OWN:
-            name = who.name or (MAIN if MAIN in self.policies else "")
-            found = None if name not in self.policies else self.policies[name].agent(who)
-            if found is None:
-                raise self._unknown(who)
-            return found
-        if who.kind not in ("bot", "named"):
-            raise self._unknown(who)
-        given = self.config.bots.get(who.name)
-        made: Agent = (given.bind("players") if given else bound_agent(who.name))()
-        return made
-
-    def _unknown(self, who: PlayerRef) -> UnknownNameError:
-        """Return the error of a player that this run has not."""
-        own = [str(LEARNER.of(name)) for name in self.policies]
-        there = [str(one.of(name)) for one in self.members for name in self.policies]
-        return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
-
-    def play(
-        self,
-        specs: Sequence[EpisodeSpec],
-        judges: Mapping[str, Judge] | None = None,
-        candidates: Candidates | None = None,
-    ) -> Rollout:
-        """Play these games; see ``rollout.play.rollout``.
-
-        Where there are several policies, a player of the run who names none is the one of the
-        seat's role; and a seat is trained only where its policy is.
-        """
-        if self.config.policies:
-            specs = [self._seated(spec) for spec in specs]
-        seated = {str(player): player for spec in specs for player in spec.players}
-        agents = {name: self._one(seated[name]) for name in sorted(seated)}
-        section = self.config.rollout
-        return rollout(
-            specs,
-            agents,
-            in_flight=section.in_flight,
-            retries=section.retries,
-            judges=judges,
-            candidates=candidates,
-        )
-
-    def _seated(self, spec: EpisodeSpec) -> EpisodeSpec:
-        """Return a spec in which every policy is named."""
-        policies = self.roles.of(spec.game)
-        seats = tuple(
-            player if player.name else player.of(name)
-            for player, name in zip(spec.players, policies, strict=True)
-        )
-        trained = tuple(
-            asked and not (player.kind in OWN and self.policies[player.name or MAIN].frozen)
-            for asked, player in zip(spec.trained, seats, strict=True)
-        )
-        return replace(spec, seats=seats, trained=trained)
 
     def batch(
         self,
@@ -253,13 +127,6 @@ class LocalEngine:
         for name in self.learners:
             own = self.policies[name]
             own.past[member.step] = Snapshot.of(own.model, "past")
-
-    def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot of all policies leave the league."""
-        assert member.step is not None, "a snapshot"
-        for name, own in self.policies.items():
-            own.past.pop(member.step, None)
-            self.agents.pop(str(member.of(name)), None)
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).

@@ -9,6 +9,7 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.source import EngineSource
+from sparring.engine.speaker import Speaker
 from sparring.errors import CheckpointError, ModelError
 from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
@@ -20,21 +21,18 @@ from sparring.learn.snapshots import Snapshot, planned
 from sparring.learn.targets import WeightedLoss
 from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
-from sparring.players.base import Agent
-from sparring.players.demonstrator import demonstrator
-from sparring.players.policy import PolicyAgent, policy
-from sparring.refs import LEARNER, MAIN, PlayerRef, ref, snapshot
+from sparring.refs import MAIN, ref, snapshot
 from sparring.registry import asks, bind, ordered
 from sparring.rng import Stream
 from sparring.rollout.table import turn_table
 from sparring.schedule import parse
-from sparring.types import Credit, Episode, FloatArray, SamplingParams, TurnTable
+from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 Exact = Callable[[EngineSource], Mapping[str, FloatArray]]
 
 
-class Policy:
-    """A model, its renderer and sampler settings; and its learner, if it is trained.
+class Policy(Speaker):
+    """A policy that plays, and its learner, if it is trained.
 
     Args:
         name: of the policy.
@@ -47,23 +45,10 @@ class Policy:
     def __init__(
         self, name: str, config: RunConfig, model: LanguageModel, root: Stream, *, frozen: bool
     ) -> None:
-        self.name, self.config, self.model, self.root = name, config, model, root
-        self.frozen = frozen
-        self.renderer = config.renderer.bind("render")(model.tokenizer)
-        self.context = config.context.bind("context")
-        rollout = config.rollout
-        self.params = SamplingParams(
-            max_new_tokens=rollout.max_new_tokens,
-            temperature=rollout.temperature,
-            top_p=rollout.top_p,
-            top_k=rollout.top_k,
-        )
-        self.past: dict[int, Snapshot] = {}  # by the step that each was taken at
+        super().__init__(name, config, model, root, frozen=frozen)
         self.learner: Learner | None = None
         self.process: ProcessLearner | None = None
         if frozen:
-            for parameter in model.parameters():
-                parameter.requires_grad_(False)
             return
         credit = config.credit.bind("credit")
         self.columns = ordered(credit.needs)
@@ -83,10 +68,11 @@ class Policy:
             model,
             config.learner,
             losses,
-            temperature=rollout.temperature,
+            temperature=config.rollout.temperature,
             with_reference=kept["reference"] > 0,
             value_at=fitted_at(self.columns),
         )
+        self.average = self.learner.average
         if kept["process"]:
             self.process = ProcessLearner(model, config, credit)
 
@@ -102,55 +88,11 @@ class Policy:
         return self.learner
 
     @property
-    def published(self) -> LanguageModel:
-        """The model to evaluate and export: the average of the weights if there is one."""
-        return self.model if self.learner is None else self.learner.policy
-
-    @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """All copies of its weights that are held now."""
         kept = () if self.learner is None else self.learner.snapshots
         process = () if self.process is None else (self.process.snapshot,)
         return (*self.past.values(), *kept, *process)
-
-    def agent(self, who: PlayerRef) -> Agent | None:
-        """Return the agent of one of its players; None where there is no such player.
-
-        Args:
-            who: a learner, policy, demonstrator or snapshot.
-        """
-        if who.kind == "demonstrator":
-            return demonstrator(renderer=self.renderer, name=str(who), context=self.context)
-        model = self._model_of(who)
-        return None if model is None else self._sit(who, model)
-
-    def publish(self, agent: Agent, who: PlayerRef) -> None:
-        """Give the sampler of one of its players the weights of now, if it has older ones."""
-        model, sampler = self._model_of(who), getattr(agent, "sampler", None)
-        if model is not None and sampler is not None and sampler.version != model.version:
-            sampler.publish(model.tensors(), model.version)
-
-    def _model_of(self, who: PlayerRef) -> LanguageModel | None:
-        """Return the model that one of its players speaks with; None where there is none."""
-        if who.kind == "snapshot" and not self.frozen:
-            return self.past[who.step].model if who.step in self.past else None
-        return self.published if who.kind == "policy" else self.model
-
-    @property
-    def invariant(self) -> bool:
-        """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
-        return self._sit(LEARNER, self.model).sampler.invariant
-
-    def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
-        """Return an agent that plays with this model."""
-        return policy(
-            sampler=self.config.sampler.bind("samplers")(model),
-            renderer=self.renderer,
-            params=self.params,
-            name=str(player),
-            context=self.context,
-            in_flight=self.config.rollout.in_flight,
-        )
 
     def batch(
         self,

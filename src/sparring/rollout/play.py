@@ -11,7 +11,7 @@ neither does a bit of its log-probabilities.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sparring.errors import RolloutError
@@ -26,14 +26,16 @@ from sparring.types import Episode
 
 @dataclass(frozen=True, slots=True)
 class RolloutCounts:
-    """What went wrong and was handled: plays begun anew, groups given up."""
+    """What went wrong and was handled: plays begun anew, groups given up; and what judging took."""
 
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
+    judging: float = field(default=0.0, compare=False)  # seconds
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
         dropped = self.dropped_groups | other.dropped_groups
-        return RolloutCounts(self.retried + other.retried, dropped)
+        judging = self.judging + other.judging
+        return RolloutCounts(self.retried + other.retried, dropped, judging)
 
 
 class Rollout(NamedTuple):

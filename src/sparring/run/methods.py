@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from sparring.config import RunConfig
 from sparring.config.checks import MIXTURE
+from sparring.engine.judging import rewards_of
 from sparring.environments.openspiel.base import Game
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.players.mixture import Mixture
 from sparring.registry import Bound, bind
-from sparring.rewards.base import prepared
 from sparring.rewards.components import WeightedReward
-from sparring.schedule import parse
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,12 +43,7 @@ class Methods:
                 for name, own in config.by_policy.items()
                 if not config.is_frozen(name)
             },
-            rewards=prepared(
-                [
-                    WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
-                    for reward in config.rewards
-                ]
-            ),
+            rewards=rewards_of(config),
             replay=config.replay.bind("selection.replay"),
             plan=config.rollout.plan.bind("rollout.plans"),
             keeping=config.league.keeping.bind("league.keeping"),

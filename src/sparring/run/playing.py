@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
-from sparring.environments.openspiel.base import State
+from sparring.engine.judging import Judging
 from sparring.errors import RolloutError
 from sparring.league.payoffs import Payoffs
 from sparring.league.starts import starts, turn_limit
-from sparring.oracles.base import Oracle, verdicts
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
-from sparring.rewards.grading import by_oracle, by_rewards
-from sparring.rng import Stream
-from sparring.rollout.candidates import Candidates
 from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import Judge, RolloutCounts
+from sparring.rollout.play import RolloutCounts
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
-from sparring.types import Episode, TurnTable, Verdict
+from sparring.types import Episode, TurnTable
 
 
 @dataclass(kw_only=True, slots=True)
@@ -38,7 +32,6 @@ class Played:
     kept: list[Episode] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
-    judging: float = 0.0  # seconds
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
     turns: TurnTable | None = None  # of all games; None where there were refills
 
@@ -56,7 +49,13 @@ def play_step(
     Play more in place of what is dropped, if asked.
     """
     rollout, progress, played = config.rollout, step / config.steps, Played()
-    judges = {name: _timed(oracle, played) for name, oracle in methods.oracles.items()}
+    judging = Judging.of(
+        config,
+        [game for game, _ in engine.environments],
+        progress,
+        oracles=methods.oracles,
+        rewards=methods.rewards,
+    )
     tables = []
     for refill in range(rollout.refills + 1):
         specs = starts(
@@ -75,12 +74,10 @@ def play_step(
             seats=engine.seats,
             mixtures=methods.mixtures,
         )
-        play = partial(engine.play, judges=judges) if judges else engine.play
-        candidates = _candidates(config, engine, methods.rewards, progress)
         (episodes, counts), planned = play_planned(
             methods.plan,
             specs,
-            partial(play, candidates=candidates) if candidates else play,
+            partial(engine.play, judging=judging),
             group_size=rollout.group_size,
             progress=progress,
         )
@@ -121,30 +118,6 @@ def play_step(
         else tables[0][1]
     )
     return played
-
-
-def _candidates(
-    config: RunConfig, engine: Engine, rewards: tuple[WeightedReward, ...], progress: float
-) -> Candidates | None:
-    """Return how several replies to a prompt are judged and chosen; None where there is one."""
-    asked = config.rollout.candidates
-    if asked.count == 1:
-        return None
-    games = {game.name: game for game, _ in engine.environments}
-    grade = by_oracle if asked.by == "oracle" else by_rewards(rewards, games, progress)
-    return Candidates(asked.count, grade, asked.commit, asked.explore)
-
-
-def _timed(oracle: Oracle, played: Played) -> Judge:
-    """Return what asks an oracle, and counts the seconds that it takes."""
-
-    def judge(states: Sequence[State], streams: Sequence[Stream]) -> list[Verdict | None]:
-        began = time.perf_counter()
-        found = verdicts(oracle, states, streams)
-        played.judging += time.perf_counter() - began
-        return found
-
-    return judge
 
 
 def _played_on(

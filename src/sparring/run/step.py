@@ -140,7 +140,7 @@ def play_round(
     }
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     if methods.oracles:
-        timing["seconds/oracle"] = played.judging
+        timing["seconds/oracle"] = played.counts.judging
     teams = {game.name: teams_of(game) for game, _ in engine.environments}
     after = state.after(
         **{

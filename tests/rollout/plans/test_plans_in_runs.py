@@ -39,7 +39,7 @@ def round_of(step=1, **changes):
     config = resolve({**BASE, "rollout": rollout, **changes})
     engine = LocalEngine(config)
     calls, usual = [], engine.play
-    engine.play = lambda specs, judges=None: calls.append(list(specs)) or usual(specs, judges)
+    engine.play = lambda specs, judging=None: calls.append(list(specs)) or usual(specs, judging)
     return play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)), calls
 
 

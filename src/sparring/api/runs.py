@@ -13,6 +13,7 @@ from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.export import export
 from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
@@ -238,7 +239,7 @@ def train_run(
         RunFolder.check_free(path, overwrite=overwrite)
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
-    with folder, GracefulStop() as stop, Watch(config.call_seconds):
+    with folder, GracefulStop() as stop, Watch(config.call_seconds), playing(engine, path):
         done = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.model.decoding for policy in engine.policies.values()}))

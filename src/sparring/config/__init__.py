@@ -17,6 +17,7 @@ from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfi
 from sparring.config.policies import PolicyConfig, of_any
 from sparring.config.run import RunConfig, resolve
 from sparring.config.saving import CheckpointConfig, StoreConfig
+from sparring.config.scale import ScaleConfig
 from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "SamplingConfig",
+    "ScaleConfig",
     "StoreConfig",
     "Strict",
     "WarmupConfig",

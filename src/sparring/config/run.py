@@ -36,6 +36,7 @@ from sparring.config.policies import (
     completed,
 )
 from sparring.config.saving import CheckpointConfig, StoreConfig
+from sparring.config.scale import ScaleConfig
 from sparring.config_parts import (
     Number,
     PluginConfig,
@@ -125,6 +126,7 @@ class RunConfig(Strict):
     checkpoint: CheckpointConfig = CheckpointConfig()
     store: StoreConfig = StoreConfig()
     health: HealthConfig = HealthConfig()
+    scale: ScaleConfig = ScaleConfig()
 
     @model_validator(mode="before")
     @classmethod

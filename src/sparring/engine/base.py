@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -17,6 +17,7 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
 if TYPE_CHECKING:
+    from sparring.engine.published import Pinned
     from sparring.learn.pack import Pack
 
 
@@ -81,6 +82,22 @@ class Engine(Protocol):
 
         None: nobody does, and they give one reply to each prompt.
         """
+        ...
+
+    def begin(
+        self,
+        specs: Sequence[EpisodeSpec],
+        judging: Judging | None = None,
+        pinned: Pinned | None = None,
+    ) -> Callable[[], Rollout]:
+        """Have these games played; return what waits for them, to be called once.
+
+        ``pinned`` are the weights they are played with; None: those of now. See ``Published``.
+        """
+        ...
+
+    def timing(self) -> dict[str, float]:
+        """Return figures of the time since they were last asked for, for timing.jsonl."""
         ...
 
     def batch(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
+from sparring.engine.distributed import Distributed
 from sparring.engine.exact_columns import ExactColumns
+from sparring.engine.judging import Judging
 from sparring.engine.players import Players
 from sparring.engine.policy import Policy
+from sparring.engine.published import Pinned
 from sparring.engine.source import EngineSource
 from sparring.environments.openspiel.base import Game
 from sparring.errors import CheckpointError, ConfigError, SparringError
@@ -22,6 +26,8 @@ from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
 from sparring.refs import LEARNER, MAIN, OWN, PlayerRef
 from sparring.registry import asks
+from sparring.rollout.play import Rollout
+from sparring.rollout.spec import EpisodeSpec
 from sparring.system.files import parse_json, write_synced
 from sparring.types import Credit, Episode, FloatArray, TurnTable
 
@@ -34,6 +40,32 @@ class LocalEngine(Players):
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
+        self.elsewhere: Distributed | None = None  # who plays, where this process does not
+
+    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+        """Play these games, here or on workers; see ``Players.play``."""
+        return (self.elsewhere.play if self.elsewhere else super().play)(specs, judging)
+
+    def begin(
+        self,
+        specs: Sequence[EpisodeSpec],
+        judging: Judging | None = None,
+        pinned: Pinned | None = None,
+    ) -> Callable[[], Rollout]:
+        """Have these games played; return what waits for them, to be called once.
+
+        Args:
+            specs: the games.
+            judging: what judges replies; see ``Players.play``.
+            pinned: the weights they are played with; None: those of now.
+        """
+        if self.elsewhere is None:
+            return partial(self.play, specs, judging)
+        return self.elsewhere.begin(specs, judging, pinned)
+
+    def timing(self) -> dict[str, float]:
+        """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
+        return self.elsewhere.timing() if self.elsewhere else {}
 
     def _exact_columns(self, games: Sequence[Game]) -> ExactColumns | None:
         """Return what enumerates the games, if an estimator asks for exact values."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from sparring.config import RunConfig
 from sparring.learn.snapshots import Snapshot
 from sparring.models.language_model import LanguageModel
@@ -71,6 +73,28 @@ class Speaker:
         if who.kind == "snapshot" and not self.frozen:
             return self.past[who.step].model if who.step in self.past else None
         return self.published if who.kind == "policy" else self.model
+
+    def take(self, who: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
+        """Take the weights of one of its players.
+
+        Args:
+            who: a learner, policy or snapshot.
+            tensors: as ``save_weights`` wrote them.
+            version: number of updates that they have seen.
+
+        Raises:
+            ModelError: they are of another model.
+        """
+        model = self.model
+        if who.kind == "policy":
+            self.average = self.average or Snapshot.of(self.model, "average")
+            model = self.average.model
+        elif who.step is not None:
+            if who.step not in self.past:
+                self.past[who.step] = Snapshot.of(self.model, "past")
+            model = self.past[who.step].model
+        model.load_tensors(tensors)
+        model.version = version
 
     @property
     def invariant(self) -> bool:

@@ -26,6 +26,7 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
+    "engine.distributed",
     "rollout.plans.base",
     "learn.learner",
     "learn.process",

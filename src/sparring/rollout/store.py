@@ -46,11 +46,39 @@ class EpisodeStore(Parts):
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     """Return (step, episode) pairs as a Parquet file, one row per turn."""
+    return COLUMNS.written(_table(episodes))
+
+
+def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
+    """Return (step, episode) pairs as a stream of Arrow, for a process that reads it at once."""
+    table, sink = _table(episodes), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def from_stream(data: bytes) -> list[tuple[int, Episode]]:
+    """Return the (step, episode) pairs that ``to_stream`` was given, by this version of Sparring.
+
+    Raises:
+        ValueError, pa.ArrowException: this is no such stream, or it is damaged.
+    """
+    with pa.ipc.open_stream(data) as stream:
+        table = stream.read_all()
+    if table.schema != SCHEMA:
+        raise ValueError("its columns are not those of episodes")
+    table.validate(full=True)
+    return list(_episodes(table))
+
+
+def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
+    """Return (step, episode) pairs as a table, one row per turn."""
     texts: dict[int, str | None] = {}  # of each environment, by the object that says it
     rows = [row for step, episode in episodes for row in rows_of(step, episode, texts)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
     arrays = [_array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return COLUMNS.written(pa.Table.from_arrays(arrays, schema=SCHEMA))
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
 def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episode]]:

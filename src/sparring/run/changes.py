@@ -33,6 +33,7 @@ FREE = (
     "name",
     "summary",
     "call_seconds",
+    "scale",
 )  # keys that may differ when a run goes on
 
 

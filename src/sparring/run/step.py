@@ -139,6 +139,7 @@ def play_round(
         "dropped_groups": float(len(played.counts.dropped_groups)),
     }
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
+    timing |= engine.timing()
     if methods.oracles:
         timing["seconds/oracle"] = played.counts.judging
     teams = {game.name: teams_of(game) for game, _ in engine.environments}

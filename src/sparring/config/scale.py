@@ -1,0 +1,99 @@
+"""Where the plays of a run are played, and how far they may be ahead of what learns from them."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from sparring.config_parts import Count, Some, Strict
+
+BINDING = ("lag", "order")  # keys on which the bytes of a run depend
+
+
+class ScaleConfig(Strict):
+    """Where plays are played: in the training process, or by workers beside it.
+
+    With ``threads: 1`` and the sampler ``in_process``, ``lag`` and ``order`` alone change the bytes
+    of a run. All other keys may be changed when a run goes on.
+    """
+
+    fleet: Literal["here", "processes", "ray", "simulated"] = Field(
+        "here",
+        description="who plays: the training process; worker processes of this machine; actors of "
+        "Ray, on many machines; or workers whose delays and deaths are drawn, for tests",
+    )
+    workers: int = Field(
+        0,
+        ge=-1,
+        le=4096,
+        description="number of workers, each with one thread; 0: the training process plays; "
+        "-1: one per core",
+    )
+    unit_games: Some = Field(
+        32,
+        description="plays that a worker is given, and plays again if it is lost, as one; groups "
+        "stay whole",
+    )
+    lag: int = Field(
+        0,
+        ge=0,
+        le=64,
+        description="steps that the players' weights are behind the learner's: step s is played "
+        "with the weights of step s - lag, while the steps between are learnt from",
+    )
+    order: Literal["pinned"] = Field(
+        "pinned",
+        description="pinned: which weights play which step is a function of lag alone, so seeds "
+        "bind",
+    )
+    timeout: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="seconds that such a unit may take until its worker counts as hung; null: 20 "
+        "times the median, and 60 at least",
+    )
+    restarts: Count = Field(10, description="how often a worker is started again in an hour")
+    weights: Literal["pipe", "file", "ray"] | None = Field(
+        None,
+        description="how weights reach workers: with the message; as files that all workers can "
+        "read; through Ray's object store; null: ray for fleet ray, file for others",
+    )
+    address: str | None = Field(
+        None, description="of a Ray cluster that is running; null: one on this machine is started"
+    )
+    mixed: bool = Field(
+        False,
+        description="whether workers may have other processors or versions, which gives up that "
+        "seeds bind",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> ScaleConfig:
+        if self.workers and self.fleet == "here":
+            raise ValueError(
+                f"workers={self.workers} and fleet=here, which has none; write fleet: processes"
+            )
+        if not self.workers and self.fleet != "here":
+            raise ValueError(
+                f"fleet={self.fleet} and workers=0, so that nobody plays; write workers: -1 (one "
+                "per core), or a number of them"
+            )
+        if self.weights == "ray" and self.fleet != "ray":
+            raise ValueError(
+                f"weights=ray needs Ray, and fleet={self.fleet}; write weights: file, or leave "
+                "it out"
+            )
+        if self.address is not None and self.fleet != "ray":
+            raise ValueError(
+                f"address={self.address} is of a Ray cluster, and fleet={self.fleet}; write "
+                "fleet: ray"
+            )
+        return self
+
+    @property
+    def count(self) -> int:
+        """Number of workers."""
+        return self.workers if self.workers >= 0 else os.cpu_count() or 1

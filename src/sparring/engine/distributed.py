@@ -1,0 +1,297 @@
+"""The plays of a run on workers: cut into units, sent, collected in the order of the specs.
+
+Which worker plays what is the scheduler's to say; this does what it says. With the sampler
+``in_process``, whose replies have bits of their own, an episode is the same whoever plays it, so a
+run is the same to the last byte for any number of workers, whatever becomes of them.
+
+Where workers work by themselves a thread listens to them, so that they never wait for the
+training process while it learns.
+
+Timing, in timing.jsonl:
+    workers                 workers that were ready at the end of the step, where there are any
+    workers_idle            share of the workers' time since the step before in which they did not
+                            play
+    lost_workers            workers that died, hung, or answered what cannot be read, in the step
+    resent_units            units that were played again for it
+    timed_out_units         units whose worker had not answered in scale.timeout
+    duplicate_units         answers to units that somebody else had answered before
+    refused_weights         files of weights that a worker found damaged, and that were written anew
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sparring.engine.commands import Command, End, GiveUp, Send, Start
+from sparring.engine.fleet.base import Fleet, Heard
+from sparring.engine.judging import Judging
+from sparring.engine.machine import check_same
+from sparring.engine.players import Players
+from sparring.engine.published import Pinned, Published
+from sparring.engine.scheduler import Scheduler
+from sparring.engine.units import (
+    Unit,
+    UnreadableError,
+    Weights,
+    answer_of,
+    cut,
+    error_of,
+    head_of,
+    held_after,
+    task_bytes,
+)
+from sparring.errors import RolloutError, RunError
+from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
+
+log = logging.getLogger(__name__)
+LOOK = 1.0  # seconds between looks at the time, at most
+REFUSALS = 3  # of weights, after which something else is wrong
+
+
+class Distributed:
+    """Plays on workers.
+
+    Args:
+        players: of the training process, whose weights are played with.
+        fleet: where the workers run.
+        folder: where weights are written for them.
+    """
+
+    def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
+        scale = players.config.scale
+        self._fleet, self._unit_games = fleet, scale.unit_games
+        self._players, self.published = players, Published(players, folder)
+        self._mixed = scale.mixed
+        self._scheduler = Scheduler(
+            max(fleet.workers, 1),
+            timeout=scale.timeout,
+            restarts=scale.restarts,
+            elastic=fleet.elastic,
+        )
+        self._numbers = itertools.count()
+        self._open: dict[int, Unit] = {}  # units without an answer
+        self._found: dict[int, Rollout] = {}
+        self._held: dict[int, dict[str, Weights]] = {}  # weights that each worker holds
+        self._refused, self._refusing = 0, list[int]()  # workers that were sent damaged weights
+        self._before: dict[str, float] = {}
+        self._changed = threading.Condition()  # guards everything but the fleet
+        self._error: BaseException | None = None
+        self._closed = False
+        self._do(self._scheduler.tick(fleet.now()))
+        self._listener = threading.Thread(target=self._listen, name="fleet", daemon=True)
+        if fleet.apart:
+            self._listener.start()
+
+    def begin(
+        self,
+        specs: Sequence[EpisodeSpec],
+        judging: Judging | None = None,
+        pinned: Pinned | None = None,
+    ) -> Callable[[], Rollout]:
+        """Have these games played; return what waits for them, to be called once.
+
+        Args:
+            specs: the games.
+            judging: what judges replies; see ``Players.play``.
+            pinned: the weights they are played with, from ``published``; None: those of now.
+
+        Raises:
+            RolloutError: a unit has ended several workers, or there are none left.
+            SparringError: what playing has met.
+        """
+        seated = self._players.seated(specs)
+        own = None if pinned is not None else self.published.pin(_players(seated))
+        weights = self.published.files(pinned if pinned is not None else own or ())
+        progress = judging.progress if judging else None
+        units = [Unit(unit, weights, progress) for unit in cut(seated, self._unit_games)]
+        with self._changed:
+            self._check()
+            numbered = {next(self._numbers): unit for unit in units}
+            self._open |= numbered
+            self._do(self._scheduler.issued(numbered, self._fleet.now()))
+        return partial(self._wait, tuple(numbered), own)
+
+    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+        """Play these games; see ``Players.play``.
+
+        Raises:
+            SparringError: as ``begin``.
+        """
+        return self.begin(specs, judging)()
+
+    def _wait(self, numbers: Sequence[int], own: Pinned | None) -> Rollout:
+        """Return the rollout of units, as soon as all are answered.
+
+        ``own`` are weights that were pinned for them alone.
+        """
+        with self._changed:
+            while not self._found.keys() >= set(numbers):
+                self._check()
+                while self._refusing:
+                    self._do(self._write_again(self._refusing.pop()))
+                if self._fleet.apart:
+                    self._changed.wait(LOOK)
+                else:
+                    self._listen_once()
+            parts = [self._found.pop(number) for number in numbers]
+        if own is not None:
+            self.published.release(own)
+        counts = sum((part.counts for part in parts), RolloutCounts())
+        return Rollout([episode for part in parts for episode in part.episodes], counts)
+
+    def close(self) -> None:
+        """End the workers, and remove the weights that were written for them."""
+        with self._changed:
+            self._closed = True
+        self._fleet.close()
+        if self._listener.is_alive():
+            self._listener.join()
+        self.published.close()
+
+    def timing(self) -> dict[str, float]:
+        """Return the figures listed above, since they were last asked for."""
+        with self._changed:
+            now = self._fleet.now()
+            busy, ready = self._scheduler.busy(now), self._scheduler.ready
+            total = {**asdict(self._scheduler.counts), "refused_weights": self._refused}
+            total |= {"busy": busy, "clock": now}
+            since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
+            first, self._before = not self._before, total
+        whole = since.pop("clock") * self._scheduler.workers
+        idle = 1 - since.pop("busy") / whole if whole and not first else 0.0
+        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since}
+
+    def _check(self) -> None:
+        """Raise what has ended the workers.
+
+        Raises:
+            SparringError: they cannot go on.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def _listen(self) -> None:
+        """Listen to the workers until ``close``, or an error that ``_wait`` raises."""
+        while not self._closed:
+            try:
+                self._listen_once()
+            except BaseException as error:  # is the training process's to handle
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
+                return
+
+    def _listen_once(self) -> None:
+        """Take what workers say, and do what follows."""
+        with self._changed:
+            now = self._fleet.now()
+            patience = min(self._scheduler.wait(now), LOOK)
+        found = self._fleet.poll(patience)
+        with self._changed:
+            if self._closed:
+                return
+            for heard in found:
+                self._do(self._hear(heard, self._fleet.now()))
+            self._do(self._scheduler.tick(self._fleet.now()))
+            self._changed.notify_all()
+
+    def _do(self, commands: Sequence[Command]) -> None:
+        """Do what the scheduler says."""
+        for command in commands:
+            if isinstance(command, Start):
+                self._held[command.worker] = {}
+                self._fleet.start(command.worker)
+            elif isinstance(command, Send):
+                self._send(command)
+            elif isinstance(command, End):
+                log.warning("Ended: %s.", command.why)
+                self._fleet.end(command.worker)
+                self._do(self._scheduler.lost(command.worker, self._fleet.now()))
+            else:
+                raise self._given_up(command)
+
+    def _send(self, command: Send) -> None:
+        """Send units to a worker, and the weights that it does not hold."""
+        task = {number: self._open[number] for number in command.units}
+        held, files = self._held[command.worker], dict[str, Path]()
+        for unit in task.values():
+            new = [one for one in unit.weights if held.get(one.player) != one]
+            files |= {one.digest: Path(one.file) for one in new}
+            held = held_after(held, unit.weights)
+        self._held[command.worker] = held
+        self._fleet.send(command.worker, task_bytes(task), files)
+
+    def _hear(self, heard: Heard, now: float) -> Sequence[Command]:
+        """Take a message of a worker; return what follows."""
+        worker, message = heard
+        if message is None:
+            log.warning("Worker %d is gone; what it played is played again.", worker)
+            return self._scheduler.lost(worker, now)
+        try:
+            head = head_of(message)
+            if "error" in head:
+                raise error_of(head["error"])
+            if "ready" in head:
+                if not self._mixed:
+                    check_same(head["ready"])
+                return self._scheduler.joined(worker, now)
+            if "refused" in head:
+                self._refusing.append(worker)  # weights may change now: see ``_wait``
+                return []
+            answer = answer_of(message, self._open)
+        except UnreadableError as error:
+            log.warning("Worker %d is ended: %s", worker, error)
+            self._fleet.end(worker)
+            return self._scheduler.lost(worker, now)
+        self._found.update(answer.rollouts)
+        for number in answer.rollouts:
+            self._open.pop(number)
+        return self._scheduler.answered(worker, answer.units, now)
+
+    def _write_again(self, worker: int) -> Sequence[Command]:
+        """Write the weights anew that a worker has refused; return what follows.
+
+        Raises:
+            RunError: they were refused again and again.
+        """
+        self._refused += 1
+        if self._refused > REFUSALS:
+            raise RunError(
+                f"Workers have refused the weights in {self.published.folder} {self._refused} "
+                "times: what they read is not what was written. Choose a run folder on another "
+                "disk."
+            )
+        units = [self._open[unit] for unit in self._scheduler.playing(worker) if unit in self._open]
+        named = {(one.player, one.version) for unit in units for one in unit.weights}
+        self.published.again(tuple(named))
+        self._held[worker] = {}
+        return self._scheduler.returned(worker, self._fleet.now())
+
+    def _given_up(self, command: GiveUp) -> RolloutError:
+        """Return the error of plays that cannot be had."""
+        if command.unit is None:
+            return RolloutError(
+                f"The plays of this step cannot go on: {command.why}. Play with fewer workers "
+                "(scale.workers), or with none, where errors show: scale.workers=0 "
+                "scale.fleet=here."
+            )
+        specs = self._open[command.unit].specs
+        return RolloutError(
+            f"The plays {specs[0].episode_id} to {specs[-1].episode_id} of this step of "
+            f"{specs[0].game.name} cannot be played: {command.why}, perhaps for lack of memory. "
+            "Smaller units (scale.unit_games) or fewer workers need less; in this process, "
+            "scale.workers=0 scale.fleet=here, errors show."
+        )
+
+
+def _players(specs: Sequence[EpisodeSpec]) -> set[Any]:
+    """Return who sits in the seats of plays."""
+    return {player for spec in specs for player in spec.players}

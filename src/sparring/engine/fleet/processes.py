@@ -1,0 +1,202 @@
+"""Workers as processes of this machine, over pipes: nothing listens anywhere.
+
+A worker is a Python of its own with one thread. It ends when the training process does, however
+that ends: the kernel kills it (Linux), and it looks for its parent once a second (elsewhere). Two
+threads per worker move messages, so that a worker that is stopped blocks nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from sparring.engine.fleet.base import Heard
+
+CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
+DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
+PATIENCE = 10.0  # seconds for a process that was killed to be gone
+
+
+class _Child:
+    """A process, its pipes, and what is to be sent to it."""
+
+    def __init__(self, number: int, settings: bytes, heard: queue.SimpleQueue[Any]) -> None:
+        theirs, ours = os.pipe()
+        back, forth = os.pipe()
+        code = CODE.format(path=sys.path, module=__name__, hear=theirs, say=forth)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            pass_fds=(theirs, forth),
+            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
+            process_group=0,  # an interrupt from the terminal is the training process's to handle
+        )
+        os.close(theirs)
+        os.close(forth)
+        self._to, self._from = Connection(ours, readable=False), Connection(back, writable=False)
+        self._wanted: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
+        self._wanted = queue.SimpleQueue()
+        self._number, self._heard = number, heard
+        for work in (self._write, self._read):
+            threading.Thread(target=work, name=f"worker-{number}", daemon=True).start()
+        self.send(settings, {})
+
+    def send(self, message: bytes, files: Mapping[str, Path]) -> None:
+        """Send a message, and the contents of files, when there is room for it."""
+        self._wanted.put((message, files))
+
+    def _write(self) -> None:
+        """Send what is wanted until the process is gone."""
+        with contextlib.suppress(OSError):
+            while (wanted := self._wanted.get()) is not None:
+                message, files = wanted
+                self._to.send_bytes(json.dumps(list(files)).encode())
+                self._to.send_bytes(message)
+                for path in files.values():
+                    self._to.send_bytes(path.read_bytes())
+        self._to.close()
+
+    def _read(self) -> None:
+        """Take what comes until the process is gone."""
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self._heard.put((self, self._from.recv_bytes()))
+        self._heard.put((self, None))
+        self._from.close()
+
+    @property
+    def number(self) -> int:
+        """The worker that it is."""
+        return self._number
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self._wanted.put(None)
+
+    def gone(self) -> None:
+        """Wait until the process is gone."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+
+
+class Processes:
+    """Worker processes.
+
+    Args:
+        config: of the run, as values of JSON.
+        workers: how many there are to be.
+        carry: whether weights travel over the pipes. If not, workers read their files.
+    """
+
+    apart, elastic = True, False
+
+    def __init__(self, config: Mapping[str, Any], workers: int, *, carry: bool = False) -> None:
+        self.workers = workers
+        self._settings, self._carry = json.dumps(config).encode(), carry
+        self._heard: queue.SimpleQueue[tuple[_Child, bytes | None]] = queue.SimpleQueue()
+        self._children: dict[int, _Child] = {}
+        self._held = threading.Lock()  # while ``_children`` changes
+
+    def now(self) -> float:
+        """Return the seconds on its clock; see ``Fleet``."""
+        return time.monotonic()
+
+    def start(self, worker: int) -> None:
+        """Start a worker; see ``Fleet``."""
+        child = _Child(worker, self._settings, self._heard)
+        with self._held:
+            self._children[worker] = child
+
+    def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
+        """Send a worker a message; see ``Fleet``."""
+        with self._held:
+            child = self._children.get(worker)
+        if child is not None:
+            child.send(message, files if self._carry else {})
+
+    def poll(self, seconds: float) -> list[Heard]:
+        """Return what has come, waiting so long for the first; see ``Fleet``."""
+        found: list[Heard] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                child, message = self._heard.get(timeout=0 if found else max(seconds, 0.001))
+                with self._held:
+                    if self._children.get(child.number) is not child:
+                        continue  # of one that was ended
+                    if message is None:
+                        self._children.pop(child.number)
+                if message is None:
+                    child.kill()
+                    child.gone()
+                found.append(Heard(child.number, message))
+        return found
+
+    def end(self, worker: int) -> None:
+        """End a worker at once; see ``Fleet``."""
+        with self._held:
+            child = self._children.pop(worker, None)
+        if child is not None:
+            child.kill()
+            child.gone()
+
+    def close(self) -> None:
+        """End all workers; see ``Fleet``."""
+        with self._held:
+            children, self._children = list(self._children.values()), {}
+        for child in children:
+            child.kill()
+        for child in children:
+            child.gone()
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The process of each worker that is there."""
+        with self._held:
+            return {number: child.process.pid for number, child in self._children.items()}
+
+
+def main(hear: int, say: int) -> None:
+    """Be a worker process.
+
+    Args:
+        hear: file descriptor of the pipe that tasks come from.
+        say: of the one that answers go to.
+    """
+    _end_with_parent()
+    from sparring.engine.worker import Message, serve
+
+    pipe = Connection(hear, writable=False)
+
+    def heard() -> Message:
+        digests, message = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
+        return message, {digest: pipe.recv_bytes() for digest in digests}
+
+    serve(heard, Connection(say, readable=False).send_bytes)
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it has ended."""
+    parent = os.getppid()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(DEATH, signal.SIGKILL)
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=look, name="parent", daemon=True).start()

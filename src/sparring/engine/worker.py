@@ -1,0 +1,196 @@
+"""A worker: it makes the players of a run once, and plays the units that it is sent.
+
+It holds nothing that matters. Weights come as files; what it answers is a function of what it was
+asked and of the configuration, so anybody else would answer the same bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+
+from sparring.config import resolve
+from sparring.engine.judging import Judging, rewards_of
+from sparring.engine.machine import fingerprint
+from sparring.engine.players import Players
+from sparring.engine.units import (
+    Answer,
+    Unit,
+    Weights,
+    answer_bytes,
+    held_after,
+    known_games,
+    task_of,
+)
+from sparring.errors import SparringError
+from sparring.guard import Watch
+from sparring.oracles.judge import configured_oracles
+from sparring.refs import MAIN, ref
+from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.system.files import file_digest, sha256_hex
+
+log = logging.getLogger(__name__)
+Message = tuple[bytes, Mapping[str, bytes]]  # a task, and contents of files by their SHA-256
+
+
+class RefusedError(Exception):
+    """A file of weights is not what it should be."""
+
+
+class Worker:
+    """The players of a run, asked for units.
+
+    Args:
+        config: of the run, as values of JSON.
+        threads: of the processor that it may use; with one, its replies have bits of their own.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:
+        self.config = resolve({**config, "threads": threads})
+        self.players = Players(self.config)
+        games = [game for game, _ in self.players.environments]
+        self._games, self._known = games, known_games(games)
+        self._oracles = configured_oracles(self.config.environments, games)
+        self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
+        self._held: dict[str, Weights] = {}  # by player
+
+    def answer(self, data: bytes, files: Mapping[str, bytes]) -> bytes:
+        """Return the answer to a task, or what is wrong with its weights.
+
+        Args:
+            data: the task.
+            files: contents of files that it names, by their SHA-256; others are read.
+
+        Raises:
+            SparringError: as playing here would.
+        """
+        task, rollouts = task_of(data, self._known), dict[int, Rollout]()
+        try:
+            for _, alike in itertools.groupby(task.items(), lambda one: one[1][1:]):
+                rollouts.update(self._played(dict(alike), files))
+        except RefusedError as refusal:
+            log.warning("A worker refuses weights: %s.", refusal)
+            return json.dumps({"refused": str(refusal)}).encode()
+        return answer_bytes(Answer(rollouts))
+
+    def _played(
+        self, units: Mapping[int, Unit], files: Mapping[str, bytes]
+    ) -> Iterator[tuple[int, Rollout]]:
+        """Yield the rollouts of units that are played with the same weights: in one, as that is
+        quicker, and an episode is the same whatever is played beside it.
+
+        Where something failed, each is played by itself, so that each has counts of its own.
+        """
+        first = next(iter(units.values()))
+        self._take(first.weights, files)
+        judging = self._judging(first.progress)
+        specs = [spec for unit in units.values() for spec in unit.specs]
+        episodes, counts = self.players.play(specs, judging)
+        whole = not counts.retried and not counts.dropped_groups
+        if not whole and len(units) > 1:
+            for number, unit in units.items():
+                yield number, self.players.play(unit.specs, judging)
+            return
+        left = iter(episodes)
+        for number, unit in units.items():
+            share = counts.judging * len(unit.specs) / len(specs)
+            own = counts if len(units) == 1 else RolloutCounts(judging=share)
+            yield number, Rollout(list(itertools.islice(left, len(unit.specs))), own)
+
+    def _judging(self, progress: float | None) -> Judging | None:
+        """Return what judges replies."""
+        if progress is None:
+            return None
+        oracles, rewards = self._oracles, self._rewards
+        return Judging.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
+
+    def _take(self, weights: Sequence[Weights], files: Mapping[str, bytes]) -> None:
+        """Take the weights that are not held.
+
+        Raises:
+            RefusedError: a file is not what it should be.
+        """
+        now = held_after(self._held, weights)
+        for member in self.players.members:
+            if not {str(member.of(name)) for name in self.players.policies} & now.keys():
+                self.players.drop_member(member)
+        self._held = {name: one for name, one in self._held.items() if name in now}
+        for one in weights:
+            before = self._held.pop(one.player, None)  # without it, if the new ones are refused
+            if before is None or before[2:] != one[2:]:
+                who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
+                self.players.policies[who.name or MAIN].take(who, tensors, one.version)
+            self._held[one.player] = one
+
+
+def _tensors(one: Weights, content: bytes | None) -> Any:
+    """Return the tensors of a file of weights.
+
+    Raises:
+        RefusedError: the file is not what it should be.
+    """
+    try:
+        found = file_digest(Path(one.file)) if content is None else sha256_hex(content)
+    except OSError as error:
+        raise RefusedError(f"{one.file} cannot be read: {error}") from error
+    if found != one.digest:
+        raise RefusedError(f"{one.file} is not what was written")
+    load = safetensors.torch.load_file
+    return load(one.file) if content is None else safetensors.torch.load(content)
+
+
+def serve(hear: Callable[[], Message], say: Callable[[bytes], None]) -> None:
+    """Be a worker, until whoever asks is gone.
+
+    The first message that comes holds the configuration; the first that goes says that the worker
+    is ready, and on what it runs.
+
+    Args:
+        hear: returns the next message, or raises EOFError.
+        say: sends one.
+    """
+    try:
+        worker = Worker(json.loads(hear()[0]))
+        say(ready())
+        with Watch(worker.config.call_seconds):
+            while True:
+                say(answered(worker, *hear()))
+    except SparringError as error:
+        say(failed(error))
+    except (EOFError, OSError):
+        return
+
+
+def ready() -> bytes:
+    """Return the message that a worker is ready, and on what it runs."""
+    return json.dumps({"ready": fingerprint()}).encode()
+
+
+def answered(worker: Worker, data: bytes, files: Mapping[str, bytes]) -> bytes:
+    """Return a worker's answer to a message, or the error that it has met."""
+    try:
+        return worker.answer(data, files)
+    except SparringError as error:
+        return failed(error)
+    except Exception as error:
+        log.exception("A worker failed.")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        return _error("RolloutError", f"A worker failed at {where}: {error!r}.")
+
+
+def failed(error: SparringError) -> bytes:
+    """Return an error of Sparring's as a message."""
+    return _error(type(error).__name__, str(error))
+
+
+def _error(kind: str, message: str) -> bytes:
+    """Return an error as a message."""
+    return json.dumps({"error": [kind, message]}).encode()

@@ -74,6 +74,11 @@ class Plugin:
         return bool(getattr(self.module, "TRAINS", True))
 
     @property
+    def corrects(self) -> bool:
+        """Whether a loss takes into account that plays come from older weights."""
+        return bool(getattr(self.module, "CORRECTS", False))
+
+    @property
     def presets(self) -> Mapping[str, Mapping[str, Any]]:
         """Named sets of options."""
         presets: Mapping[str, Mapping[str, Any]] = getattr(self.module, "PRESETS", {})

@@ -13,6 +13,8 @@ A plug-in module may also declare:
     PRESETS    name -> options that reproduce a published variant
     TRAINS     False for a loss that cannot train the policy alone: factors for other losses, or the
                critic's
+    CORRECTS   True for a loss that takes into account that plays come from older weights, as its
+               ratio is to the log-probabilities of the sampler: what ``scale.lag`` needs
     SUMMARY    one line for lists (otherwise the first line of the docstring)
 """
 

@@ -13,18 +13,17 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, GameError, PluginError, UnknownNameError
 from sparring.league.matchmakers.base import Seating, check_output
-from sparring.league.starts import arms, starts
+from sparring.league.starts import starts
 from sparring.measure.matches import play_matches
 from sparring.measure.opponents import parse_agent
 from sparring.players.mixture import Mixture, mixture
 from sparring.refs import LEARNER, bot, ref, snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
+from sparring.run.ahead import Ahead
 from sparring.run.methods import Methods
-from sparring.run.playing import play_step
 from sparring.run.state import RunState
 from sparring.run.step import play_round
-from sparring.selection.curricula.base import ArmBook
 from sparring.testing import match_request
 
 ROOT = Stream.from_seed(5)
@@ -38,10 +37,6 @@ CROWD = {"matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 1.0}}}
 
 def run(players, **changes):
     return resolve({**TINY, **CROWD, "bots": {"crowd": {"name": "mixture", "players": players}}, **changes})
-
-
-def book_of(config, engine):
-    return ArmBook(arms(engine.environments, config.rollout.starts))
 
 
 def drawn(one, count, members=()):
@@ -95,7 +90,7 @@ def test_each_play_draws_anew_and_records_name_who_was_drawn():
     engine = LocalEngine(config)
     methods = Methods.of(config)
     engine.take_member(snapshot(1))
-    played = play_step(config, engine, methods, 1, book_of(config, engine))
+    played = Ahead(config, engine, methods).played(RunState(step=1))
     others = [str(player) for episode in played.episodes for player in episode.players if player != LEARNER]
     assert len(others) == 32 and set(others) == {"bot-random", "bot-cfr", "past-000001"}
     of_groups = {group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)}
@@ -127,7 +122,7 @@ def test_a_mixture_of_the_learner_alone_is_self_play_in_which_one_side_learns():
     for players in ({"learner": 1.0}, {"learner": 3.0, "random": 0.0}):
         config = run(players)
         engine = LocalEngine(config)
-        played = play_step(config, engine, Methods.of(config), 0, book_of(config, engine))
+        played = Ahead(config, engine, Methods.of(config)).played(RunState())
         plays.append(played.episodes)
         assert all(set(episode.players) == {LEARNER} and sum(episode.trained) == 1 for episode in played.episodes)
     assert plays[0] == plays[1]

@@ -7,6 +7,7 @@ from sparring.environments.own import completed
 from sparring.errors import GameError, RolloutError
 from sparring.players.base import Reply
 from sparring.rng import Stream
+from sparring.rollout.asking import answered
 from sparring.rollout.draft import moment_begin, moment_end
 from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
@@ -151,7 +152,7 @@ def test_playouts_take_over_what_was_taken_at_once():
         asked.extend(specs)
         return rollout(specs, {"a": Says(*["rock"] * 99), "b": Says(*["paper"] * 99)})
 
-    valued = with_playouts([episode], {"rounds": game}, again, count=2, stream=Stream.from_seed(1))
+    valued = answered(with_playouts([episode], {"rounds": game}, count=2, stream=Stream.from_seed(1)), again)
     assert [len(spec.prefix) for spec in asked] == [2, 2, 2, 2, 4, 4, 4, 4]
     assert [turn.playout for turn in valued[0].turns] == [-3.0, 3.0, -2.0, 2.0, -1.0, 1.0]
 

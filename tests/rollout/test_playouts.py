@@ -9,6 +9,7 @@ from plays import played as random_games
 from sparring import registry
 from sparring.environments.catalogue import make_game
 from sparring.rng import Stream
+from sparring.rollout.asking import answered
 from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
@@ -18,9 +19,8 @@ RANDOM = {"random": registry.bind("players", "random")()}
 
 
 def played_on(game, episodes, agents=RANDOM, **options):
-    return with_playouts(
-        episodes, {game.name: game}, lambda asked: rollout(asked, agents), **{"count": 4, "stream": Stream.from_seed(9), **options}
-    )
+    asking = with_playouts(episodes, {game.name: game}, **{"count": 4, "stream": Stream.from_seed(9), **options})
+    return answered(asking, lambda asked: rollout(asked, agents))
 
 
 def continued(game, episode, index, agents, number=0):

@@ -108,6 +108,12 @@ def check_losses(config: RunConfig) -> None:
             f"losses: nothing trains the policy, as {named} cannot alone; add a line such as "
             "- {name: ppo_clip}."
         )
+    if config.scale.lag and not any(loss.corrects for loss in losses):
+        raise MissingError(
+            f"scale.lag={config.scale.lag}: plays come from older weights, and no loss takes that "
+            f"into account ({', '.join(loss.name for loss in losses)}); add to losses the line "
+            "- {name: truncated_is}, or take ppo_clip."
+        )
     fitting = [loss.name for loss in losses if "values" in loss.needs]
     credit = config.credit.bind("credit")
     if fitting and "critic" not in registry.asks(credit):

@@ -47,6 +47,19 @@ class Batch:
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Games that have begun.
+
+    Args:
+        result: waits for them and returns their rollout; to be called once.
+        there: whether it would return at once.
+    """
+
+    result: Callable[[], Rollout]
+    there: Callable[[], bool] = bool  # False: they are played when they are asked for
+
+
 class Engine(Protocol):
     """The models of a run and everything done with them.
 
@@ -89,11 +102,20 @@ class Engine(Protocol):
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Callable[[], Rollout]:
-        """Have these games played; return what waits for them, to be called once.
+    ) -> Begun:
+        """Have these games played, with weights that were pinned; None: those of now."""
+        ...
 
-        ``pinned`` are the weights they are played with; None: those of now. See ``Published``.
+    def pin(self, keys: Pinned | None = None) -> Pinned | None:
+        """Keep the weights of now of every player, or those that a checkpoint has kept, until
+        ``release``, so that games can be played with them.
+
+        None where nothing keeps older weights.
         """
+        ...
+
+    def release(self, pinned: Pinned) -> None:
+        """Let weights go that were pinned."""
         ...
 
     def timing(self) -> dict[str, float]:

@@ -23,12 +23,13 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sparring.engine.base import Begun
 from sparring.engine.commands import Command, End, GiveUp, Send, Start
 from sparring.engine.fleet.base import Fleet, Heard
 from sparring.engine.judging import Judging
@@ -95,8 +96,8 @@ class Distributed:
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Callable[[], Rollout]:
-        """Have these games played; return what waits for them, to be called once.
+    ) -> Begun:
+        """Have these games played.
 
         Args:
             specs: the games.
@@ -117,7 +118,10 @@ class Distributed:
             numbered = {next(self._numbers): unit for unit in units}
             self._open |= numbered
             self._do(self._scheduler.issued(numbered, self._fleet.now()))
-        return partial(self._wait, tuple(numbered), own)
+        numbers = frozenset(numbered)
+        return Begun(
+            partial(self._wait, tuple(numbered), own), lambda: numbers <= self._found.keys()
+        )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
         """Play these games; see ``Players.play``.
@@ -125,7 +129,7 @@ class Distributed:
         Raises:
             SparringError: as ``begin``.
         """
-        return self.begin(specs, judging)()
+        return self.begin(specs, judging).result()
 
     def _wait(self, numbers: Sequence[int], own: Pinned | None) -> Rollout:
         """Return the rollout of units, as soon as all are answered.

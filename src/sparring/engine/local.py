@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig
-from sparring.engine.base import Batch
+from sparring.engine.base import Batch, Begun
 from sparring.engine.distributed import Distributed
 from sparring.engine.exact_columns import ExactColumns
 from sparring.engine.judging import Judging
@@ -24,7 +23,7 @@ from sparring.learn.learner import Learner
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.weights import UNREADABLE
 from sparring.models.language_model import LanguageModel
-from sparring.refs import LEARNER, MAIN, OWN, PlayerRef
+from sparring.refs import LEARNER, MAIN, PlayerRef
 from sparring.registry import asks
 from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
@@ -51,17 +50,23 @@ class LocalEngine(Players):
         specs: Sequence[EpisodeSpec],
         judging: Judging | None = None,
         pinned: Pinned | None = None,
-    ) -> Callable[[], Rollout]:
-        """Have these games played; return what waits for them, to be called once.
-
-        Args:
-            specs: the games.
-            judging: what judges replies; see ``Players.play``.
-            pinned: the weights they are played with; None: those of now.
-        """
+    ) -> Begun:
+        """Have these games played; see ``Distributed.begin``."""
         if self.elsewhere is None:
-            return partial(self.play, specs, judging)
+            return Begun(partial(self.play, specs, judging))
         return self.elsewhere.begin(specs, judging, pinned)
+
+    def pin(self, keys: Pinned | None = None) -> Pinned | None:
+        """Keep the weights of now, or those that a checkpoint has kept; see ``Published``."""
+        if self.elsewhere is None:
+            return None
+        published = self.elsewhere.published
+        return published.every() if keys is None else published.keep(keys)
+
+    def release(self, pinned: Pinned) -> None:
+        """Let weights go that were pinned."""
+        if self.elsewhere is not None:
+            self.elsewhere.published.release(pinned)
 
     def timing(self) -> dict[str, float]:
         """Return figures of the time since they were last asked for; see ``Distributed.timing``."""
@@ -104,23 +109,9 @@ class LocalEngine(Players):
             turns: the turn table of the plays, where it has been made before.
         """
         own = self.policies[self.learners[0] if policy is None else policy]
-        found = self._of(own, episodes)
+        found = self.trained_in(own.name, episodes)
         known = turns if found is episodes else None
         return own.batch(found, progress=progress, exact=self._exact_of, turns=known)
-
-    def _of(self, policy: Policy, episodes: Sequence[Episode]) -> Sequence[Episode]:
-        """Return the plays in which seats of a policy are trained, and those seats alone."""
-        if not self.config.policies:
-            return episodes
-        name, found = "" if policy.name == MAIN else policy.name, []
-        for episode in episodes:
-            trained = tuple(
-                asked and player.kind in OWN and player.name == name
-                for asked, player in zip(episode.trained, episode.players, strict=True)
-            )
-            if any(trained):
-                found.append(replace(episode, trained=trained))
-        return found
 
     def _exact_of(self, source: EngineSource) -> Mapping[str, FloatArray]:
         """Return the exact columns of a batch; see ``columns.base.Source``."""
@@ -147,9 +138,7 @@ class LocalEngine(Players):
 
         Return the mean loss.
         """
-        own = [
-            (self.policies[name], self._of(self.policies[name], episodes)) for name in self.learners
-        ]
+        own = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
         losses = [policy.imitate(plays) for policy, plays in own if plays]
         return sum(losses) / max(len(losses), 1)
 
@@ -174,6 +163,8 @@ class LocalEngine(Players):
         """
         metas = {name: own.save(folder, earlier) for name, own in self.policies.items()}
         meta = {"policies": metas} if self.config.policies else metas[MAIN]
+        if self.config.scale.lag and self.elsewhere is not None:
+            meta = {**meta, "open": self.elsewhere.published.save(folder)}
         write_synced(folder / "engine.json", json.dumps(meta).encode())
 
     def restore(self, folder: Path) -> None:
@@ -190,6 +181,8 @@ class LocalEngine(Players):
                 self.drop_member(member)
             for name, own in self.policies.items():
                 own.restore(folder, metas[name])
+            if self.elsewhere is not None:
+                self.elsewhere.published.restore(folder, found.get("open", {}))
         except SparringError:
             raise
         except UNREADABLE as error:

@@ -23,6 +23,7 @@ from sparring.rollout.context_check import check_context
 from sparring.rollout.play import Rollout, rollout
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import Team
+from sparring.types import Episode
 
 
 class Players:
@@ -158,6 +159,20 @@ class Players:
             for asked, player in zip(spec.trained, seats, strict=True)
         )
         return replace(spec, seats=seats, trained=trained)
+
+    def trained_in(self, policy: str, episodes: Sequence[Episode]) -> Sequence[Episode]:
+        """Return the plays in which seats of a policy are trained, and those seats alone."""
+        if not self.config.policies:
+            return episodes
+        name, found = "" if policy == MAIN else policy, []
+        for episode in episodes:
+            trained = tuple(
+                asked and player.kind in OWN and player.name == name
+                for asked, player in zip(episode.trained, episode.players, strict=True)
+            )
+            if any(trained):
+                found.append(replace(episode, trained=trained))
+        return found
 
     def drop_member(self, member: PlayerRef) -> None:
         """Let a snapshot of all policies leave the league."""

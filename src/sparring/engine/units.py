@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sparring import errors
+from sparring.engine.sameness import Scored
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.errors import RolloutError, SparringError
@@ -135,6 +136,7 @@ def answer_bytes(answer: Answer) -> bytes:
                 "retried": found.counts.retried,
                 "dropped": sorted(found.counts.dropped_groups),
                 "judging": found.counts.judging,
+                "scored": found.counts.scored,
                 "silent": [_silent(one) for one in found.episodes if not one.turns],
             }
             for number, found in answer.rollouts.items()
@@ -197,7 +199,10 @@ def _rollout(
     """Return the rollout of a unit."""
     own = {**spoken, **{one.episode_id: one for one in map(_of_silent, unit["silent"])}}
     counts = RolloutCounts(
-        int(unit["retried"]), frozenset(map(int, unit["dropped"])), float(unit["judging"])
+        int(unit["retried"]),
+        frozenset(map(int, unit["dropped"])),
+        float(unit["judging"]),
+        tuple(Scored(*one) for one in unit["scored"]),
     )
     kept = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
     return Rollout([_fitting(own, spec) for spec in kept], counts)

@@ -11,6 +11,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sparring.config import resolve
 from sparring.engine.judging import Judging, rewards_of
 from sparring.engine.machine import fingerprint
 from sparring.engine.players import Players
+from sparring.engine.sameness import scored
 from sparring.engine.units import (
     Answer,
     Unit,
@@ -93,16 +95,23 @@ class Worker:
         judging = self._judging(first.progress)
         specs = [spec for unit in units.values() for spec in unit.specs]
         episodes, counts = self.players.play(specs, judging)
-        whole = not counts.retried and not counts.dropped_groups
-        if not whole and len(units) > 1:
+        if len(units) > 1 and (counts.retried or counts.dropped_groups):
             for number, unit in units.items():
-                yield number, self.players.play(unit.specs, judging)
+                yield number, self._scored(self.players.play(unit.specs, judging), judging)
             return
         left = iter(episodes)
         for number, unit in units.items():
             share = counts.judging * len(unit.specs) / len(specs)
             own = counts if len(units) == 1 else RolloutCounts(judging=share)
-            yield number, Rollout(list(itertools.islice(left, len(unit.specs))), own)
+            rollout = Rollout(list(itertools.islice(left, len(unit.specs))), own)
+            yield number, self._scored(rollout, judging)
+
+    def _scored(self, rollout: Rollout, judging: Judging | None) -> Rollout:
+        """Return a unit's rollout with the scores of some of its plays, where plays lag behind."""
+        if judging is None or not self.config.scale.lag:
+            return rollout
+        found = scored(self.players, rollout.episodes)
+        return rollout._replace(counts=replace(rollout.counts, scored=found))
 
     def _judging(self, progress: float | None) -> Judging | None:
         """Return what judges replies."""

@@ -9,31 +9,34 @@ from pathlib import Path
 from sparring.config import RunConfig
 from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
+from sparring.engine.fleet.here import Here
 from sparring.engine.fleet.processes import Processes
 from sparring.engine.local import LocalEngine
 
 WEIGHTS = "weights"  # folder of a run while workers play
 
 
-def fleet_of(config: RunConfig) -> Fleet:
-    """Return the fleet that a configuration asks for."""
-    scale = config.scale
-    return Processes(config.model_dump(mode="json"), scale.count, carry=scale.weights == "pipe")
+def fleet_of(config: RunConfig) -> Fleet | None:
+    """Return the fleet that a configuration asks for; None: the engine plays by itself."""
+    scale, settings = config.scale, config.model_dump(mode="json")
+    if scale.fleet == "here":
+        return Here(settings) if scale.lag else None
+    return Processes(settings, scale.count, carry=scale.weights == "pipe")
 
 
 @contextlib.contextmanager
-def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
+def playing(engine: LocalEngine, folder: Path, fleet: Fleet | None = None) -> Iterator[None]:
     """Let the plays of an engine be played where its configuration says, as a context.
 
     Args:
         engine: of a run.
         folder: of the run.
+        fleet: who plays in place of the fleet of the configuration.
     """
-    scale = engine.config.scale
-    if not scale.workers:
+    fleet = fleet or fleet_of(engine.config)
+    if fleet is None:
         yield
         return
-    fleet = fleet_of(engine.config)
     try:
         engine.elsewhere = Distributed(engine, fleet, folder / WEIGHTS)
         yield

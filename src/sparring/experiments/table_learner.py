@@ -36,6 +36,7 @@ from sparring.registry import Bound
 from sparring.rewards.base import apply_rewards
 from sparring.rewards.components import WeightedReward
 from sparring.rng import Stream
+from sparring.rollout.asking import answered
 from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
 from sparring.rollout.spec import EpisodeSpec
@@ -154,13 +155,13 @@ class Lesson:
         asked = specs(self.game, step, self._root, groups=groups, size=size, opponent=rival)
         episodes = play(asked, self._agents)
         if "playouts" in self._method:
-            episodes = with_playouts(
+            asking = with_playouts(
                 episodes,
                 games,
-                partial(rollout, agents=self._agents),
                 count=self._method["playouts"],
                 stream=self._root.child("playouts").child(step),
             )
+            episodes = answered(asking, partial(rollout, agents=self._agents))
         elif self._rewards:
             episodes = judge_episodes(episodes, games, {self.game.name: self._teacher})
         if self._rewards:

@@ -94,6 +94,10 @@ class Reader:
             data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)
         ).astype(np.float64)
 
+    def logprobs(self, data: Pack) -> FloatArray:
+        """Return the log-probabilities of all sampled tokens, now, [M]."""
+        return self._logprobs(data, self.model)
+
     @torch.no_grad()
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
         """Return a model's log-probabilities of all sampled tokens, [M]."""

@@ -11,6 +11,7 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 from sparring.losses.minibatch import standardised, whole_of
 
 NEEDS = {"whole", "entropy"}
+CORRECTS = True
 
 Width = Annotated[float, Field(ge=0)]
 

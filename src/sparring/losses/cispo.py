@@ -8,6 +8,8 @@ from pydantic import Field
 
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 
+CORRECTS = True
+
 
 def cispo(
     batch: LossBatch,

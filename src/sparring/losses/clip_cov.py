@@ -12,6 +12,7 @@ from sparring.losses.minibatch import covariance, whole_of
 from sparring.losses.surrogate import clipped
 
 NEEDS = {"whole"}
+CORRECTS = True
 PRESETS = {
     "spear": {"share": 0.02, "lower": 1.0, "upper": 40.0},
 }

@@ -11,6 +11,7 @@ from sparring.losses.minibatch import group_mean, whole_of
 from sparring.losses.surrogate import clipped
 
 NEEDS = {"whole"}
+CORRECTS = True
 
 Width = Annotated[float, Field(ge=0)]
 

@@ -10,6 +10,9 @@ from pydantic import Field
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 from sparring.losses.surrogate import Level, segment_mean, segments
 
+CORRECTS = True
+
+
 Width = Annotated[float, Field(ge=0)]
 
 

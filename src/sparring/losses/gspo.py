@@ -9,6 +9,7 @@ from pydantic import Field
 from sparring.losses.base import LOG_RATIO_LIMIT, LossBatch, LossTerm, log_ratio, ratio_metrics
 from sparring.losses.surrogate import Level, clipped, segment_mean, segment_sum, segments
 
+CORRECTS = True
 PRESETS = {
     "seeupo": {"level": "turn", "length_normalised": False, "clip_low": 0.2, "clip_high": 0.2},
 }

@@ -13,6 +13,7 @@ from sparring.losses.minibatch import whole_of
 from sparring.losses.surrogate import clipped, dual_clipped
 
 NEEDS = {"whole", "entropy"}
+CORRECTS = True
 
 Width = Annotated[float, Field(ge=0)]
 Gain = Annotated[float, Field(ge=0, le=1)]

@@ -11,6 +11,7 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 from sparring.losses.minibatch import covariance, whole_of
 
 NEEDS = {"whole"}
+CORRECTS = True
 
 
 def kl_cov(

@@ -9,6 +9,7 @@ from pydantic import Field
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 
 NEEDS = {"reference_logprobs"}
+CORRECTS = True
 
 Strength = Annotated[float, Field(ge=0)]
 

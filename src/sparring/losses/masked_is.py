@@ -10,6 +10,7 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio
 
 NEEDS = {"old_logprobs"}
 TRAINS = False
+CORRECTS = True
 PRESETS = {
     "icepop": {"low": 0.5, "high": 5.0, "keep_ratio": True},
 }

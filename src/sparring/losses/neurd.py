@@ -9,6 +9,7 @@ from pydantic import Field
 from sparring.losses.base import LossBatch, LossTerm
 
 NEEDS = {"centred_logit"}
+CORRECTS = True
 
 
 def neurd(

@@ -6,6 +6,7 @@ from sparring.errors import ConfigError
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 from sparring.losses.surrogate import clipped, dual_clipped
 
+CORRECTS = True
 PRESETS = {
     "dapo": {"clip_low": 0.2, "clip_high": 0.28},
     "dual_clip": {"dual_clip": 3.0},

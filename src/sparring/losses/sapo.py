@@ -9,6 +9,9 @@ from pydantic import Field
 
 from sparring.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
 
+CORRECTS = True
+
+
 Temperature = Annotated[float, Field(gt=0)]
 
 

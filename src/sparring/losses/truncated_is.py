@@ -7,6 +7,7 @@ from sparring.losses.base import LossBatch, LossTerm, log_ratio
 
 NEEDS = {"old_logprobs"}
 TRAINS = False
+CORRECTS = True
 
 
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:

@@ -31,11 +31,15 @@ class RolloutCounts:
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
+    scored: tuple[Any, ...] = ()  # of plays that were scored again; see ``engine.sameness``
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
-        dropped = self.dropped_groups | other.dropped_groups
-        judging = self.judging + other.judging
-        return RolloutCounts(self.retried + other.retried, dropped, judging)
+        return RolloutCounts(
+            self.retried + other.retried,
+            self.dropped_groups | other.dropped_groups,
+            self.judging + other.judging,
+            self.scored + other.scored,
+        )
 
 
 class Rollout(NamedTuple):

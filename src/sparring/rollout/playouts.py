@@ -5,13 +5,14 @@ It estimates what the positions in them are worth to the agents who play.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sparring.environments.openspiel.base import Game
 from sparring.rng import Stream
+from sparring.rollout.asking import Asking
 from sparring.rollout.draft import moment_end
-from sparring.rollout.play import Rollout
+from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
 
@@ -19,13 +20,14 @@ from sparring.types import Episode
 def with_playouts(
     episodes: Sequence[Episode],
     games: Mapping[str, Game],
-    play: Callable[[list[EpisodeSpec]], Rollout],
     *,
     count: int,
     stream: Stream,
     max_turns: int | None = None,
-) -> list[Episode]:
-    """Return the episodes with ``playout`` on the turns of trained seats.
+) -> Asking[list[Episode]]:
+    """Return the episodes with ``playout`` on the turns of trained seats; see ``rollout.asking``.
+
+    It asks for games with the agents that played these.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
     t; all seats go on as they play now, and chance is drawn anew from turn t on. After the last
@@ -34,7 +36,6 @@ def with_playouts(
     Args:
         episodes: finished games.
         games: the games by name.
-        play: plays games with the agents that played these.
         count: games per turn.
         stream: everything drawn comes from here.
         max_turns: as the games were cut.
@@ -64,7 +65,8 @@ def with_playouts(
                     )
                 )
     sums: dict[tuple[int, int], list[float]] = {}
-    for played in play(specs).some().episodes if specs else ():
+    rollout = (yield specs) if specs else Rollout([], RolloutCounts())
+    for played in rollout.some().episodes:
         number, index = places[played.group_id]
         sums.setdefault((number, index), []).append(
             played.returns[episodes[number].turns[index].seat]

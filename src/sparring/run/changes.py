@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sparring.config import RunConfig, resolve
+from sparring.config.scale import BINDING
 from sparring.errors import ConfigError, RunError
 from sparring.recipe import to_yaml
 from sparring.run.checkpoint import Checkpoint
@@ -35,6 +36,7 @@ FREE = (
     "call_seconds",
     "scale",
 )  # keys that may differ when a run goes on
+FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
 
 
 class Change(NamedTuple):
@@ -82,7 +84,9 @@ def edits(config: RunConfig, latest: Checkpoint) -> str:
 
 def saved(config: RunConfig) -> dict[str, Any]:
     """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
-    return {key: value for key, value in config.model_dump(mode="json").items() if key not in FREE}
+    whole = config.model_dump(mode="json")
+    own = {key: value for key, value in whole.items() if key not in FREE}
+    return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
 
 
 def adopt(folder: RunFolder, config: RunConfig, latest: Checkpoint | None) -> None:
@@ -159,7 +163,11 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return in words what differs that would make it another run."""
     found = differences(old, new)
-    return "; ".join(str(change) for change in found if change.key.split(".")[0] not in FREE)
+    return "; ".join(
+        str(change)
+        for change in found
+        if change.key.split(".")[0] not in FREE or change.key in FIXED
+    )
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from sparring.refs import PUBLISHED
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
+from sparring.run.ahead import Ahead
 from sparring.run.changes import SAVED, adopt, saved
 from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
@@ -105,6 +106,7 @@ def train(
     credit = CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
+    ahead = Ahead(config, engine, methods)
     latest: dict[str, float] = writer.latest()
     lines = writer.lines()
     monitor, halt = HealthMonitor(config.health, config.steps, lines, config.policies), ""
@@ -114,7 +116,7 @@ def train(
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
-            outcome = play_round(config, engine, methods, state, recorded=recorded)
+            outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
             state = outcome.state
             step = state.step
             metrics, timing = outcome.metrics, outcome.timing

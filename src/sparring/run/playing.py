@@ -2,26 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sparring.config import RunConfig
 from sparring.engine.base import Engine
 from sparring.engine.judging import Judging
 from sparring.errors import RolloutError
 from sparring.league.payoffs import Payoffs
-from sparring.league.starts import starts, turn_limit
+from sparring.league.starts import arms, starts, turn_limit
+from sparring.refs import PlayerRef
 from sparring.rewards.base import apply_rewards, outcome_gap
 from sparring.rewards.components import WeightedReward
+from sparring.rollout.asking import Asking
 from sparring.rollout.plans.base import play_planned
-from sparring.rollout.play import RolloutCounts
+from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.playouts import with_playouts
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.types import Episode, TurnTable
+
+if TYPE_CHECKING:
+    from sparring.engine.published import Pinned
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Opened:
+    """A step as its plays begin: everything that they are a function of, but for the
+    configuration.
+
+    With ``scale.lag`` it is opened while earlier steps are still to be learnt from.
+    """
+
+    step: int
+    learnt: int  # steps that had been learnt from
+    members: tuple[PlayerRef, ...] = ()
+    curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
+    payoffs: Payoffs = field(default_factory=Payoffs)
+    pinned: Pinned | None = None  # the weights it is played with; None: those of now
 
 
 @dataclass(kw_only=True, slots=True)
@@ -33,22 +58,31 @@ class Played:
     metrics: dict[str, float] = field(default_factory=dict)
     counts: RolloutCounts = field(default_factory=RolloutCounts)
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
+    lag: int = 0  # steps that had been learnt from since it was opened
     turns: TurnTable | None = None  # of all games; None where there were refills
+    # what the curriculum is to take note of: turns, and the arm of each of their groups
+    observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
+
+
+class Wanted(NamedTuple):
+    """Games that a step wants played, and what judges them; see ``Engine.play``."""
+
+    specs: list[EpisodeSpec]
+    judging: Judging | None
 
 
 def play_step(
-    config: RunConfig,
-    engine: Engine,
-    methods: Methods,
-    step: int,
-    book: ArmBook,
-    payoffs: Payoffs | None = None,
-) -> Played:
-    """Play a step's games, shape their rewards and select what is trained on.
+    config: RunConfig, engine: Engine, methods: Methods, opened: Opened
+) -> Generator[Wanted, Rollout, Played]:
+    """Ask for a step's games, shape their rewards and select what is trained on.
 
-    Play more in place of what is dropped, if asked.
+    More are asked for in place of what is dropped, if the configuration says so. Nothing but what
+    ``opened`` holds is read of the run's state, and nothing is changed.
     """
-    rollout, progress, played = config.rollout, step / config.steps, Played()
+    rollout, step = config.rollout, opened.step
+    played = Played(lag=step - opened.learnt)
+    progress = step / config.steps
+    book = ArmBook(arms(engine.environments, rollout.starts), opened.curriculum)
     judging = Judging.of(
         config,
         [game for game, _ in engine.environments],
@@ -63,34 +97,34 @@ def play_step(
             games=engine.environments,
             rollout=rollout,
             matchmaker=methods.matchmaker,
-            members=engine.members,
+            members=opened.members,
             root=engine.root,
             progress=progress,
             curriculum=methods.curriculum,
             book=book,
             refill=refill,
-            payoffs=payoffs,
+            payoffs=opened.payoffs,
             bots=config.bots,
             seats=engine.seats,
             mixtures=methods.mixtures,
         )
-        (episodes, counts), planned = play_planned(
-            methods.plan,
-            specs,
-            partial(engine.play, judging=judging),
-            group_size=rollout.group_size,
-            progress=progress,
+        planned = play_planned(
+            methods.plan, specs, group_size=rollout.group_size, progress=progress
         )
+        (episodes, counts), figures = yield from _wanting(planned, judging)
         played.counts += counts
         if rollout.playouts:
-            episodes = _played_on(episodes, config, engine, step, refill)
+            valued = _playouts(episodes, config, engine, step, refill)
+            episodes = yield from _wanting(valued, None)
         episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
         arm_of = {spec.group_id: spec.arm for spec in specs}
         played.arm_of.update(arm_of)
-        book.observe(turns, arm_of, step)
+        played.observed.append((turns, arm_of))
+        if refill < rollout.refills:  # the next one looks at it
+            book.observe(turns, arm_of, step)
         mask = methods.selection(
             turns, engine.root.child("selection").child(step).child(refill), progress=progress
         )
@@ -102,7 +136,7 @@ def play_step(
         )
         played.episodes += episodes
         figures = {
-            **planned,
+            **figures,
             **shaping,
             **group_metrics(turns),
             "kept_share": float(mask.mean()) if len(mask) else 1.0,
@@ -120,16 +154,27 @@ def play_step(
     return played
 
 
-def _played_on(
+def _wanting(asking: Asking[T], judging: Judging | None) -> Generator[Wanted, Rollout, T]:
+    """Say with what asks for games what judges them."""
+    try:
+        specs = next(asking)
+        while True:
+            rollout = yield Wanted(specs, judging)
+            specs = asking.send(rollout)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
-) -> list[Episode]:
-    """Return the episodes with values of their turns, from games played on after them."""
+) -> Asking[list[Episode]]:
+    """Ask for games that go on after the turns of these; return them with values of their turns."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
-    return with_playouts(
-        episodes, games, engine.play, count=config.rollout.playouts, stream=stream, max_turns=limit
-    )
+    count = config.rollout.playouts
+    return with_playouts(episodes, games, count=count, stream=stream, max_turns=limit)
 
 
 def _whole_groups(episodes: list[Episode], wanted: int) -> list[Episode]:

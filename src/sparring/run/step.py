@@ -26,6 +26,9 @@ Metrics:
     distinct_share          distinct sequences among all; the rest is computed once and shared
     retried_games           games that failed and began anew
     dropped_groups          groups given up because a game failed beyond its retries
+    lag                     steps that the weights which played were behind those that learn; where
+                            scale.lag is above 0. logprob_difference_max and _mean are then of one
+                            play in 100, scored again by the weights that played it
     credit/...              figures of the advantage estimator, such as its baselines
 Where a run has several policies, what one of them learns from and how it is updated stands below
 its name, as in leader/loss, leader/advantage_std, leader/credit/...; main has no name.
@@ -50,13 +53,15 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch, Engine
+from sparring.engine.sameness import SAME
+from sparring.engine.sameness import metrics as same_numbers
 from sparring.environments.base import teams_of
 from sparring.league.starts import arms
 from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
+from sparring.run.ahead import Ahead
 from sparring.run.measures import candidate_metrics, oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods
-from sparring.run.playing import play_step
 from sparring.run.state import RunState
 from sparring.selection.curricula.base import ArmBook
 from sparring.types import Credit, Episode
@@ -76,7 +81,13 @@ class Round:
 
 
 def play_round(
-    config: RunConfig, engine: Engine, methods: Methods, state: RunState, *, recorded: bool = False
+    config: RunConfig,
+    engine: Engine,
+    methods: Methods,
+    state: RunState,
+    *,
+    recorded: bool = False,
+    ahead: Ahead | None = None,
 ) -> Round:
     """Play the games of one step and learn from them.
 
@@ -86,6 +97,7 @@ def play_round(
         methods: its plug-ins.
         state: ``RunState()`` in the first step, and then what the round before gave.
         recorded: compute the entropy of every sampled token, at the price of one more forward pass.
+        ahead: the steps that are being played, the same in every round; None: this one alone.
 
     Raises:
         RolloutError: no game could be played.
@@ -94,8 +106,10 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     buffer = state.replay
-    payoffs = state.payoffs
-    played = play_step(config, engine, methods, step, book, payoffs)
+    ahead = ahead or Ahead(config, engine, methods)
+    played = ahead.played(state)
+    for turns_of, arm_of in played.observed:
+        book.observe(turns_of, arm_of, step)
     clock.append(time.perf_counter())
     joined, replayed = buffer.join(
         methods.replay,
@@ -126,6 +140,9 @@ def play_round(
             learned.append(_learned(engine, batch, credit))
         if batch.episodes:
             own |= engine.learn(batch, credit, step=step, progress=progress)
+        if config.scale.lag:
+            own = {name: value for name, value in own.items() if name not in SAME}
+            own |= same_numbers(played.counts.scored, batch.policy)
         metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
     clock.append(time.perf_counter())
     metrics = {
@@ -137,6 +154,7 @@ def play_round(
         **metrics,
         "retried_games": float(played.counts.retried),
         "dropped_groups": float(len(played.counts.dropped_groups)),
+        **({"lag": float(played.lag)} if config.scale.lag else {}),
     }
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
@@ -150,7 +168,10 @@ def play_round(
         },
         curriculum=book.state,
         replay=buffer,
-        payoffs=payoffs.after(played.episodes, teams, decay=config.league.payoff_decay).to_json(),
+        payoffs=state.payoffs.after(
+            played.episodes, teams, decay=config.league.payoff_decay
+        ).to_json(),
+        **ahead.state(),
     )
     return Round(
         episodes=played.episodes,

@@ -4,6 +4,7 @@ from plays import specs
 
 from sparring import registry
 from sparring.players.base import TextAgent
+from sparring.rollout.asking import answered
 from sparring.rollout.plans.base import FRESH, PlannedGame, play_planned
 from sparring.rollout.play import rollout
 from sparring.types import Episode, Segment, Turn
@@ -32,7 +33,7 @@ def planned(plan, asked, agents, *, group_size, **options):
         waves.append(list(due))
         return rollout(due, agents, **options)
 
-    given, figures = play_planned(plan, asked, playing, group_size=group_size)
+    given, figures = answered(play_planned(plan, asked, group_size=group_size), playing)
     return given.episodes, figures, waves
 
 

@@ -18,18 +18,17 @@ Metrics, where a plan holds games back for later waves:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sparring.errors import PluginError
 from sparring.registry import Bound
+from sparring.rollout.asking import Asking
 from sparring.rollout.draft import moment_begin
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode
-
-Play = Callable[[list[EpisodeSpec]], Rollout]
 
 
 class Origin(NamedTuple):
@@ -79,14 +78,9 @@ def check_output(
 
 
 def play_planned(
-    plan: Bound,
-    specs: Sequence[EpisodeSpec],
-    play: Play,
-    *,
-    group_size: int,
-    progress: float = 0.0,
-) -> tuple[Rollout, dict[str, float]]:
-    """Play the games of all groups as a plan says.
+    plan: Bound, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
+) -> Asking[tuple[Rollout, dict[str, float]]]:
+    """Ask for the games of all groups as a plan says; see ``rollout.asking``.
 
     Return their episodes in the order of ``specs`` with the counts, and the figures listed above.
 
@@ -96,7 +90,6 @@ def play_planned(
             Fewer than are left hold games back; none lets the rest begin at the start.
         specs: the games, the members of a group next to each other. Game number n of a group keeps
             the streams of its n-th spec.
-        play: plays games; groups that failed are left out and noted in the counts.
         group_size: games per group.
         progress: share of the run that is done, for schedules of the plan.
 
@@ -108,7 +101,7 @@ def play_planned(
     ]
     counts = RolloutCounts()
     while due := [spec for group in groups for spec in group.due(plan, progress)]:
-        played = play(due)
+        played = yield due
         counts += played.counts
         finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:

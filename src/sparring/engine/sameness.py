@@ -1,0 +1,65 @@
+"""Do sampler and learner compute the same, where plays come from older weights?
+
+With ``scale.lag`` the learner's log-probabilities of a reply differ from the sampler's because the
+weights do. So a share of the plays is scored where it was played, by the learner's forward pass and
+the weights that played it: law "same numbers" of every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sparring.engine.players import Players
+from sparring.learn.pack import pack
+from sparring.learn.reader import Reader
+from sparring.types import Episode
+
+SAME = ("logprob_difference_max", "logprob_difference_mean")
+EVERY = 100  # one play in so many is scored, and the first of a step
+
+
+class Scored(NamedTuple):
+    """The |learner - sampler| log-probabilities of a policy's tokens in one play."""
+
+    policy: str
+    tokens: int
+    total: float  # their sum
+    largest: float
+
+
+def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
+    """Return the differences in the plays that are to be scored, each play by itself.
+
+    Args:
+        players: who hold the weights that played.
+        episodes: plays of a step.
+    """
+    every = min(EVERY, players.config.rollout.games_per_step)
+    asked = [episode for episode in episodes if episode.episode_id % every == 0]
+    found = []
+    for name in players.learners:
+        own = players.policies[name]
+        reader = Reader(
+            own.model,
+            temperature=own.params.temperature,
+            micro_tokens=own.config.learner.micro_tokens,
+        )
+        for episode in players.trained_in(name, asked):
+            data = pack([episode])
+            if len(data.turn_of):
+                difference = np.abs(reader.logprobs(data) - data.logprobs)
+                total, largest = float(difference.sum()), float(difference.max())
+                found.append(Scored(name, len(difference), total, largest))
+    return tuple(found)
+
+
+def metrics(plays: Sequence[Scored], policy: str) -> Mapping[str, float]:
+    """Return a policy's ``logprob_difference_max`` and ``_mean``; nothing where none was scored."""
+    own = [one for one in plays if one.policy == policy]
+    if not own:
+        return {}
+    mean = sum(one.total for one in own) / sum(one.tokens for one in own)
+    return dict(zip(SAME, (max(one.largest for one in own), mean), strict=True))

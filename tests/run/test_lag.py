@@ -1,0 +1,275 @@
+"""`scale.lag`: step s is played with the weights of step s - lag, whoever plays, and whenever the run was interrupted."""
+
+import json
+import shutil
+import types
+
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.sameness import Scored, metrics
+from sparring.engine.workers import playing
+from sparring.errors import CheckpointError, ConfigError, MissingError, RunError
+from sparring.recipe import to_yaml
+from sparring.registry import load, names
+from sparring.rollout.store import EpisodeStore
+from sparring.run import ahead as ahead_room
+from sparring.run import checkpoint
+from sparring.run.ahead import Ahead
+from sparring.run.changes import check_same
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.run.methods import Methods
+from sparring.run.state import RunState
+from sparring.run.step import play_round
+
+BASE = {
+    "name": "lagging",
+    "steps": 5,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16, "group_size": 4},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 1, "keep": 2},
+    "credit": {"name": "rae"},
+    "losses": [{"name": "ppo_clip"}],
+    "learner": {"average": 0.9},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 9, "exact": False},
+    "checkpoint": {"every": 1, "keep": 9},
+    "store": {"every": 1},
+}
+PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
+VARIANTS = {
+    "league": {},
+    "replay": {"replay": {"name": "r3"}},
+    "refills": {"selection": {"name": "snr_filter"}, "rollout": {**BASE["rollout"], "refills": 2, "starts": 6}, "curriculum": {"name": "difficulty"}},
+    "tree": {"rollout": {**BASE["rollout"], "plan": {"name": "tree", "branching": [2, 2]}}},
+    "playouts": {"rollout": {**BASE["rollout"], "playouts": 2}, "rewards": [{"name": "playout_value"}], "reorder_outcomes": True},
+    "oracle": {
+        "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}],
+        "rewards": [{"name": "best_action", "weight": 0.1}],
+        "reorder_outcomes": True,
+        "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
+    },
+}
+
+
+def config_of(lag=0, scale=(), **changes):
+    return resolve({**BASE, **changes, "scale": {"lag": lag, **dict(scale)}})
+
+
+def run(path, config, resume=False):
+    """Train, or go on; return the bytes of the last weights, the figures and the records."""
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
+    engine = LocalEngine(config)
+    with folder, playing(engine, path):
+        train(config, engine, folder, resume=resume)
+    return bytes_of(path)
+
+
+def bytes_of(path):
+    last = checkpoint.load_latest(path).path
+    kept = {file.name: file.read_bytes() for file in last.iterdir() if file.suffix == ".safetensors"}
+    stored = {file.name: file.read_bytes() for file in (path / "episodes").iterdir()}
+    return kept, stored, (path / "metrics.jsonl").read_bytes(), json.loads((last / "state.json").read_bytes())
+
+
+def stored(path):
+    return list(EpisodeStore(path / "episodes").episodes())
+
+
+def versions(path):
+    """Return the updates that the weights had seen which the learner played each step with."""
+    found = {}
+    for step, episode in stored(path):
+        own = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
+        found.setdefault(step, set()).update(own)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return the folder and bytes of the run with lag 2 in one process."""
+    path = tmp_path_factory.mktemp("lag") / "run"
+    return path, run(path, config_of(2))
+
+
+def test_each_step_is_played_with_the_weights_of_lag_steps_before(whole):
+    path, _ = whole
+    after_warmup = 1
+    assert versions(path) == {step: {after_warmup + max(0, step - 1 - 2)} for step in range(1, 6)}
+    lines = read_lines(path / "metrics.jsonl")
+    assert [line["lag"] for line in lines] == [0, 1, 2, 2, 2]
+
+
+def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
+    path, _ = whole
+    met = {}
+    for step, episode in stored(path):
+        met.setdefault(step, set()).update(player.step for player in episode.players if player.step is not None)
+    assert met[1] == met[2] == met[3] == set()  # opened before anything was learnt
+    assert met[4] == {1} and met[5] <= {1, 2} and met[5]
+
+
+def test_lag_0_is_the_run_without_any(tmp_path):
+    """A reduction: with nothing ahead, plays go through workers or not, to the byte."""
+    plain, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))
+    assert plain == workers
+    assert "open" not in plain[3]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_workers_change_no_byte(tmp_path, variant):
+    changes = {**VARIANTS[variant], "steps": 4}
+    alone = run(tmp_path / "here", config_of(2, **changes))
+    assert run(tmp_path / "workers", config_of(2, PROCESSES, **changes)) == alone
+
+
+@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("scale", [{}, PROCESSES], ids=["here", "processes"])
+def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
+    path, wanted = whole
+    copy = tmp_path / "run"
+    shutil.copytree(path, copy)
+    for step in checkpoint.steps(copy):
+        if step > after:
+            shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
+    assert run(copy, config_of(2, scale), resume=True) == wanted
+
+
+def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
+    path, _ = whole
+    names = {file.name for file in (path / "checkpoints" / "step_000003").glob("open-*")}
+    assert {name for name in names if name.startswith("open-learner")} == {"open-learner-v000002.safetensors", "open-learner-v000003.safetensors"}
+    state = json.loads((path / "checkpoints" / "step_000003" / "state.json").read_bytes())
+    assert {step: one["learnt"] for step, one in state["open"].items()} == {"3": 1, "4": 2}
+    assert not list((path / "checkpoints" / "step_000005").glob("open-*"))
+    assert not (path / "weights").exists()
+
+
+def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
+    path, _ = whole
+    state = RunState.restored(path / "checkpoints" / "step_000003", 3, {"open": {"3": {"learnt": 1, "members": [], "curriculum": {}, "payoffs": {}, "weights": [["learner", 77]]}}})
+    config = config_of(2)
+    engine = LocalEngine(config)
+    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
+        Ahead(config, engine, Methods.of(config)).played(state)
+    damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
+    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was being played"):
+        Ahead(config, engine, Methods.of(config)).played(damaged)
+
+
+def test_without_a_run_folder_nothing_keeps_older_weights():
+    config = config_of(1)
+    with pytest.raises(ConfigError, match=r"scale\.lag=1: nothing keeps older weights"):
+        play_round(config, LocalEngine(config), Methods.of(config), RunState())
+
+
+def test_a_run_goes_on_with_other_workers_and_not_with_another_lag(whole):
+    path, _ = whole
+    folder = RunFolder.open(path)
+    check_same(folder, config_of(2, PROCESSES).model_dump(mode="json"))
+    with pytest.raises(RunError, match=r"scale\.lag differs \(2, now 1\)"):
+        check_same(folder, config_of(1).model_dump(mode="json"))
+
+
+# -- what learns from older plays ------------------------------------------------------------------
+
+CORRECT = {
+    *("aepo_clip", "cispo", "clip_cov", "etr", "gmpo", "gspo", "hapo_clip", "kl_cov", "magnetic_mirror_descent"),
+    *("masked_is", "neurd", "ppo_clip", "sapo", "truncated_is"),
+}
+
+
+def test_losses_say_whether_they_take_older_weights_into_account():
+    assert {name for name in names("losses") if load("losses", name).corrects} == CORRECT
+
+
+@pytest.mark.parametrize("name", ["policy_gradient", "self_imitation", "dpo"])
+def test_a_loss_that_takes_plays_for_its_own_is_refused_with_the_line_to_write(name):
+    config_of(0, losses=[{"name": name}])
+    with pytest.raises(MissingError, match=r"scale\.lag=1.*add to losses the line - \{name: truncated_is\}"):
+        config_of(1, losses=[{"name": name}])
+    config_of(1, losses=[{"name": name}, {"name": "truncated_is"}])
+    config_of(1, losses=[{"name": name}, {"name": "masked_is"}])
+
+
+def test_each_policy_that_is_trained_needs_such_a_loss_and_a_frozen_one_does_not():
+    two = {"environments": [{"name": "signalling"}], "policies": {"a": {}, "b": {"losses": [{"name": "policy_gradient"}]}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}}
+    with pytest.raises(MissingError, match=r"policies\.b: scale\.lag=1"):
+        config_of(1, **two)
+    config_of(1, **{**two, "policies": {"a": {}, "b": {"frozen": True}}})
+
+
+def test_two_policies_lag_alike_on_workers(tmp_path):
+    two = {"environments": [{"name": "signalling"}], "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}, "steps": 4}
+    alone = run(tmp_path / "here", config_of(2, **two))
+    assert run(tmp_path / "workers", config_of(2, PROCESSES, **two)) == alone
+    line = read_lines(tmp_path / "here" / "metrics.jsonl")[-1]
+    assert all(line[f"{name}/logprob_difference_max"] < 1e-4 for name in "ab")
+
+
+# -- the law "same numbers" ------------------------------------------------------------------------
+
+
+def test_differences_are_of_the_weights_that_played(whole, tmp_path):
+    """With a large step size older weights say something else; what is recorded compares equal ones."""
+    lines = read_lines(whole[0] / "metrics.jsonl")
+    assert all(0 <= line["logprob_difference_max"] < 1e-4 for line in lines)
+    run(tmp_path / "fast", config_of(2, learner={"learning_rate": 0.3}))
+    last = read_lines(tmp_path / "fast" / "metrics.jsonl")[-1]
+    assert last["ratio_p99"] > 1.5 and last["logprob_difference_max"] < 1e-4
+
+
+def test_the_mean_is_over_tokens_and_by_policy():
+    found = [Scored("main", 1, 1.0, 1.0), Scored("main", 3, 1.0, 0.5), Scored("other", 1, 9.0, 9.0)]
+    assert metrics(found, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
+    assert metrics(found, "nobody") == {}
+
+
+# -- which steps are open --------------------------------------------------------------------------
+
+
+@given(lag=st.integers(0, 6), steps=st.integers(1, 12), restarts=st.sets(st.integers(0, 11)))
+@settings(max_examples=60, deadline=None)
+def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
+    """Whatever the lag, the length of the run, and where it was killed: with a fake step that says when it was opened."""
+    pins = []
+    engine = types.SimpleNamespace(members=(), pin=lambda keys=None: keys or pins.append(len(pins)) or (("learner", len(pins)),), release=lambda pinned: None)
+    config = types.SimpleNamespace(scale=types.SimpleNamespace(lag=lag), steps=steps)
+
+    def fake(config, engine, methods, opened):
+        return types.SimpleNamespace(opened=opened)
+        yield
+
+    usual, ahead_room.play_step = ahead_room.play_step, fake
+    try:
+        ahead, state = Ahead(config, engine, None), RunState()
+        for step in range(steps):
+            if step in restarts:
+                ahead = Ahead(config, engine, None)
+            found = ahead.played(state).opened
+            assert (found.step, found.learnt) == (step, max(0, step - lag))
+            state = state.after(**json.loads(json.dumps(ahead.state())))
+            assert len(ahead.state().get("open", {})) == min(lag, steps - step - 1)
+    finally:
+        ahead_room.play_step = usual
+
+
+def test_weights_on_disk_hold_what_the_learner_had(tmp_path):
+    config = config_of(1, steps=1)
+    engine = LocalEngine(config)
+    with playing(engine, tmp_path):
+        pinned = engine.pin()
+        (own,) = (one for one in engine.elsewhere.published.files(pinned) if one.player == "learner")
+        stored = safetensors.numpy.load_file(own.file)
+        assert all((stored[name] == tensor.numpy()).all() for name, tensor in engine.model.tensors().items())
+        engine.release(pinned)
+        assert not list((tmp_path / "weights").iterdir())

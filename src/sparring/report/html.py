@@ -14,6 +14,7 @@ from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
 from sparring.report.judged_game import judged_games
 from sparring.report.svg import Series, line_chart
+from sparring.report.workers_shown import workers_section
 from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import starts
@@ -111,11 +112,12 @@ def write_report(path: Path) -> Path:
     """
     folder = RunFolder.open(path)
     config, lines = folder.config(), read_figures(path / METRICS)
+    timing = read_figures(path / TIMING)
     name = html.escape(str(config.get("name", "run")))
     body = [
         f"<h1>{name}</h1>",
         f"<p>{html.escape(str(config.get('summary', '')))}</p>",
-        _summary(lines, read_figures(path / TIMING)),
+        _summary(lines, timing),
     ]
     body += [f"<p>{html.escape(line)}</p>" for line in run_verdicts(config, lines)]
     body.append(_health(read_lines(path / HEALTH), known="health" in config))
@@ -124,7 +126,9 @@ def write_report(path: Path) -> Path:
         chosen = _series(lines, prefixes, config.get("policies") or ())
         if chosen:
             body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
-    body += ["</div>", _match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
+    body.append("</div>")
+    body.append(workers_section(timing, lines))
+    body += [_match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
     body.append(_provenance(path))
     written = html.escape((path / CONFIG).read_text(encoding="utf-8"))
     body.append(f"<h2>Configuration</h2><pre>{written}</pre>")

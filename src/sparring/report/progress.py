@@ -20,6 +20,7 @@ from sparring.config import RunConfig
 from sparring.environments.catalogue import configured_game
 from sparring.measure.references import references_of
 from sparring.report.terminal import PlainConsole
+from sparring.report.workers_shown import status
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 from sparring.system.text import shown
@@ -106,6 +107,7 @@ class Watcher:
         for name, (value, step) in sorted(self._shown.items(), key=lambda item: _rank(item[0])):
             old = f" (step {step})" if step != report.step else ""
             parts.append(f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}{old}")
+        parts += filter(None, [status(report.timing, report.metrics)])
         return shown("  ".join(parts))
 
     def _refer(self, name: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparring.config import RunConfig
@@ -49,6 +49,7 @@ class StepReport:
     metrics: Mapping[str, float]
     seconds: float  # wall-clock time of the step
     games: int
+    timing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()  # of health rules that acted
 
@@ -146,6 +147,7 @@ def train(
                     metrics=metrics,
                     seconds=time.perf_counter() - began,
                     games=len(outcome.episodes),
+                    timing=timing,
                     notes=(*notes, *evaluator.fresh_notes()),
                     warnings=warnings,
                 )

@@ -1,0 +1,103 @@
+"""Who plays, who waits, what was lost, and what limits a run: from timing.jsonl."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from sparring.report.svg import Series, line_chart
+
+IDLE = 0.2  # share of the time from which on somebody counts as waiting
+LATEST = 20  # steps that a sentence about now is of
+FAULTS = {
+    "lost_workers": "workers lost",
+    "resent_units": "units played again",
+    "timed_out_units": "units timed out",
+    "duplicate_units": "answers to units that had one",
+    "refused_weights": "files of weights refused",
+}
+
+
+def learner_idle(timing: Mapping[str, Any]) -> float:
+    """Return the share of a step in which the learner waited for plays."""
+    return (timing.get("seconds/play") or 0.0) / max(timing.get("seconds/round") or 0.0, 1e-9)
+
+
+def limit(players: float, learner: float) -> tuple[str, str]:
+    """Return what limits a run in a word, and what to do about it.
+
+    Args:
+        players: share of the workers' time in which they did not play.
+        learner: share of its time in which the learner waited for plays.
+    """
+    if players >= IDLE and learner >= IDLE:
+        return "waiting", "players and learner wait for each other: raise scale.lag"
+    if learner >= IDLE:
+        return "players", "the players are slower: more workers (scale.workers) help"
+    if players >= IDLE:
+        return "learner", "the learner is slower: more workers do not help"
+    return "nothing", "players and learner are both busy"
+
+
+def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
+    """Return the workers' part of the status line; empty where there are none."""
+    if "workers" not in timing:
+        return ""
+    players, learner = timing["workers_idle"], learner_idle(timing)
+    lag = f"  lag {metrics['lag']:.0f}" if "lag" in metrics else ""
+    lost = sum(timing.get(name, 0.0) for name in ("lost_workers", "refused_weights"))
+    return (
+        f"{timing['workers']:.0f} workers{lag}  idle: players {players:.0%}, learner "
+        f"{learner:.0%}  limit: {limit(players, learner)[0]}"
+        f"{f'  {lost:.0f} lost' if lost else ''}"
+    )
+
+
+def workers_section(
+    timing: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
+) -> str:
+    """Return the report's part about workers; empty where nobody but the process played.
+
+    Args:
+        timing: the lines of timing.jsonl.
+        metrics: those of metrics.jsonl.
+    """
+    needed = ("workers", "workers_idle")
+    told = [line for line in timing if all(line.get(name) is not None for name in needed)]
+    if not told:
+        return ""
+    latest = told[-LATEST:]
+    players = median(line["workers_idle"] for line in latest)
+    learner = median(learner_idle(line) for line in latest)
+    lags = [line["lag"] for line in metrics if line.get("lag") is not None]
+    behind = f", {lags[-1]:.0f} steps ahead of the learner" if lags else ""
+    sentence = (
+        f"{latest[-1]['workers']:.0f} workers played{behind}. In the last {len(latest)} steps the "
+        f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
+        f"its (medians): {limit(players, learner)[1]}."
+    )
+    series = [
+        Series(name="players", points=[(line["step"], line["workers_idle"]) for line in told]),
+        Series(name="learner", points=[(line["step"], learner_idle(line)) for line in told]),
+        Series(name="workers ready", points=[(line["step"], line["workers"]) for line in told]),
+    ]
+    charts = [
+        line_chart(series[:2], title="Idle", note="share of the time without work"),
+        line_chart(series[2:], title="Workers", note="ready at the end of each step"),
+    ]
+    if lags:
+        points = [(line["step"], line["lag"]) for line in metrics if line.get("lag") is not None]
+        lag = [Series(name="lag", points=points)]
+        charts.append(line_chart(lag, title="Lag", note="steps that the players are behind"))
+    drawn = "".join(f"<figure>{chart}</figure>" for chart in charts)
+    rows = "".join(
+        f"<tr><td>{html.escape(text)}</td><td>{sum(line.get(name) or 0 for line in told):.0f}</td>"
+        "</tr>"
+        for name, text in FAULTS.items()
+    )
+    return (
+        f"<h2>Workers</h2><p>{html.escape(sentence)}</p><div class='charts'>{drawn}</div>"
+        f"<table><tr><th>what went wrong</th><th>times</th></tr>{rows}</table>"
+    )

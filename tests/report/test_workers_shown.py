@@ -1,0 +1,45 @@
+import pytest
+
+from sparring.report.html import write_report
+from sparring.report.workers_shown import learner_idle, limit, status, workers_section
+from sparring.run.events import MetricsWriter
+from sparring.run.folder import RunFolder
+
+LINE = {"workers": 2.0, "workers_idle": 0.25, "seconds/play": 1.0, "seconds/round": 4.0, "lost_workers": 1.0, "resent_units": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("players", "learner", "word"),
+    [(0.0, 0.0, "nothing"), (0.19, 0.2, "players"), (0.2, 0.19, "learner"), (0.2, 0.2, "waiting"), (1.0, 1.0, "waiting")],
+)
+def test_who_is_idle_says_what_limits(players, learner, word):
+    assert limit(players, learner)[0] == word
+
+
+def test_the_learner_is_idle_while_it_waits_for_plays():
+    assert learner_idle(LINE) == 0.25
+    assert learner_idle({}) == 0.0
+
+
+def test_the_status_line_says_workers_lag_idle_shares_and_losses():
+    assert status(LINE, {"lag": 2.0}) == "2 workers  lag 2  idle: players 25%, learner 25%  limit: waiting  1 lost"
+    assert status({**LINE, "lost_workers": 0.0}, {}) == "2 workers  idle: players 25%, learner 25%  limit: waiting"
+    assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
+
+
+def test_a_report_has_the_part_where_there_were_workers_alone(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "name: x\n")
+    writer = MetricsWriter(folder.path)
+    writer.write(1, {"legal_rate": 1.0}, {"seconds/play": 1.0, "seconds/round": 4.0})
+    assert "<h2>Workers</h2>" not in write_report(folder.path).read_text()
+    for step in (2, 3):
+        writer.write(step, {"lag": 1.0}, LINE)
+    writer.close()
+    page = write_report(folder.path).read_text()
+    assert "2 workers played, 1 steps ahead of the learner" in page
+    assert "<td>units played again</td><td>6</td>" in page and "<td>workers lost</td><td>2</td>" in page
+
+
+def test_figures_that_are_missing_break_no_page():
+    assert workers_section([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) == ""
+    assert "Workers" in workers_section([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])

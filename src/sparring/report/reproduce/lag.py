@@ -1,0 +1,67 @@
+"""The table and the chart of docs/scale.md on what a lag costs."""
+
+from __future__ import annotations
+
+from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, values
+from sparring.report.svg import Series, line_chart
+
+FIGURES = ("NashConv, end", "NashConv, mean", "legal replies")
+AFTER = "NashConv after "
+CHART = "lag.svg"
+
+
+def lags(results: Results) -> str:
+    """Return what each lag ends at, by seed, and by how much it is behind lag 0."""
+    rows = results.rows()
+    first = next(row for row in rows if row["lag"] == 0)
+    seeds = sorted(first["values"]["NashConv, end"], key=int)
+    head = ("lag", *(f"seed {seed}" for seed in seeds), "mean", "less lag 0's", "over the run")
+    head = (*head, "less lag 0's", "legal", "ratio, 99 %")
+    lines = [cells(row, first, seeds) for row in rows]
+    return f"{markdown(head, lines)}\n\n{verdict(rows, first)}"
+
+
+def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
+    """Return the line of a lag."""
+    own = row["values"]["NashConv, end"]
+    alone = row is first
+    parts = [str(row["lag"]), *(f"{own[seed]:.3f}" for seed in seeds)]
+    for figure in FIGURES[:2]:
+        parts += [f"{mean(row, figure):.3f}", "-" if alone else shown(less(row, first, figure), 3)]
+    return (*parts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
+
+
+def mean(row: Row, figure: str) -> float:
+    """Return the mean of a figure over seeds."""
+    found = values(row, figure)
+    return sum(found) / max(len(found), 1)
+
+
+def verdict(rows: list[Row], first: Row) -> str:
+    """Return which lags end behind lag 0, in words."""
+    said = []
+    for row in rows:
+        if row is not first:
+            low, high = (getattr(less(row, first, FIGURES[0]), end) for end in ("low", "high"))
+            word = "worse" if low > 0 else "better" if high < 0 else "not told apart"
+            said.append(f"lag {row['lag']}: {word}")
+    return f"NashConv at the end beside lag 0, seed by seed: {'; '.join(said)}."
+
+
+def charts(results: Results) -> dict[str, str]:
+    """Return NashConv against plays, a curve per lag: the mean over seeds."""
+    series = [Series(name=f"lag {row['lag']}", points=curve(row)) for row in results.rows()]
+    note = f"mean over {len(values(results.rows()[0], FIGURES[0]))} seeds"
+    title = "kuhn-tiny: NashConv against plays"
+    return {CHART: line_chart(series, title=title, note=note, x_label="plays", standalone=True)}
+
+
+def curve(row: Row) -> list[tuple[float, float]]:
+    """Return (plays, mean NashConv over seeds) of a row."""
+    names = [name for name in row["values"] if name.startswith(AFTER)]
+    plays = sorted(int(name.removeprefix(AFTER)) for name in names)
+    return [(number, mean(row, f"{AFTER}{number}")) for number in plays]
+
+
+MADE: dict[str, Maker] = {"lag": lags, "lag source": Results.source}
+SHOWN = {"By lag": lags}

@@ -80,7 +80,7 @@ class Distributed:
         self._numbers = itertools.count()
         self._open: dict[int, Unit] = {}  # units without an answer
         self._found: dict[int, Rollout] = {}
-        self._held: dict[int, dict[str, Weights]] = {}  # weights that each worker holds
+        self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there: its weights
         self._refused, self._refusing = 0, list[int]()  # workers that were sent damaged weights
         self._before: dict[str, float] = {}
         self._changed = threading.Condition()  # guards everything but the fleet
@@ -202,8 +202,9 @@ class Distributed:
         with self._changed:
             if self._closed:
                 return
+            now = self._fleet.now()  # one for all: nobody is started again among what one has said
             for heard in found:
-                self._do(self._hear(heard, self._fleet.now()))
+                self._do(self._hear(heard, now))
             self._do(self._scheduler.tick(self._fleet.now()))
             self._changed.notify_all()
 
@@ -217,8 +218,7 @@ class Distributed:
                 self._send(command)
             elif isinstance(command, End):
                 log.warning("Ended: %s.", command.why)
-                self._fleet.end(command.worker)
-                self._do(self._scheduler.lost(command.worker, self._fleet.now()))
+                self._do(self._lost(command.worker, self._fleet.now()))
             else:
                 raise self._given_up(command)
 
@@ -236,9 +236,11 @@ class Distributed:
     def _hear(self, heard: Heard, now: float) -> Sequence[Command]:
         """Take a message of a worker; return what follows."""
         worker, message = heard
+        if worker not in self._held:
+            return []  # it was ended when this was on its way
         if message is None:
             log.warning("Worker %d is gone; what it played is played again.", worker)
-            return self._scheduler.lost(worker, now)
+            return self._lost(worker, now)
         try:
             head = head_of(message)
             if "error" in head:
@@ -253,12 +255,18 @@ class Distributed:
             answer = answer_of(message, self._open)
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
-            self._fleet.end(worker)
-            return self._scheduler.lost(worker, now)
+            return self._lost(worker, now)
         self._found.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
         return self._scheduler.answered(worker, answer.units, now)
+
+    def _lost(self, worker: int, now: float) -> Sequence[Command]:
+        """End a worker, or what is left of it; return what follows."""
+        del self._held[worker]
+        self._refusing = [one for one in self._refusing if one != worker]
+        self._fleet.end(worker)
+        return self._scheduler.lost(worker, now)
 
     def _write_again(self, worker: int) -> Sequence[Command]:
         """Write the weights anew that a worker has refused; return what follows.

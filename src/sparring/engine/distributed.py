@@ -23,6 +23,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -30,8 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from sparring.engine.base import Begun
-from sparring.engine.commands import Command, End, GiveUp, Send, Start
+from sparring.engine.commands import Command, End, Send, Start
 from sparring.engine.fleet.base import Fleet, Heard
+from sparring.engine.giving_up import given_up
 from sparring.engine.judging import Judging
 from sparring.engine.machine import check_same
 from sparring.engine.players import Players
@@ -48,7 +50,7 @@ from sparring.engine.units import (
     held_after,
     task_bytes,
 )
-from sparring.errors import RolloutError, RunError
+from sparring.errors import RunError
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 
@@ -70,7 +72,7 @@ class Distributed:
         scale = players.config.scale
         self._fleet, self._unit_games = fleet, scale.unit_games
         self._players, self.published = players, Published(players, folder)
-        self._mixed = scale.mixed
+        self._mixed, self._run = scale.mixed, folder.parent
         self._scheduler = Scheduler(
             max(fleet.workers, 1),
             timeout=scale.timeout,
@@ -78,6 +80,7 @@ class Distributed:
             elastic=fleet.elastic,
         )
         self._numbers = itertools.count()
+        self._begun = Counter[float | None]()  # units of each step
         self._open: dict[int, Unit] = {}  # units without an answer
         self._found: dict[int, Rollout] = {}
         self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there: its weights
@@ -112,7 +115,11 @@ class Distributed:
         own = None if pinned is not None else self.published.pin(_players(seated))
         weights = self.published.files(pinned if pinned is not None else own or ())
         progress = judging.progress if judging else None
-        units = [Unit(unit, weights, progress) for unit in cut(seated, self._unit_games)]
+        parts, first = cut(seated, self._unit_games), self._begun[progress]
+        self._begun[progress] += len(parts)
+        units = [
+            Unit(part, weights, progress, place) for place, part in enumerate(parts, start=first)
+        ]
         with self._changed:
             self._check()
             numbered = {next(self._numbers): unit for unit in units}
@@ -220,7 +227,8 @@ class Distributed:
                 log.warning("Ended: %s.", command.why)
                 self._do(self._lost(command.worker, self._fleet.now()))
             else:
-                raise self._given_up(command)
+                lost = None if command.unit is None else self._open[command.unit]
+                raise given_up(command.why, lost, self._run, self._players.config.steps)
 
     def _send(self, command: Send) -> None:
         """Send units to a worker, and the weights that it does not hold."""
@@ -286,22 +294,6 @@ class Distributed:
         self.published.again(tuple(named))
         self._held[worker] = {}
         return self._scheduler.returned(worker, self._fleet.now())
-
-    def _given_up(self, command: GiveUp) -> RolloutError:
-        """Return the error of plays that cannot be had."""
-        if command.unit is None:
-            return RolloutError(
-                f"The plays of this step cannot go on: {command.why}. Play with fewer workers "
-                "(scale.workers), or with none, where errors show: scale.workers=0 "
-                "scale.fleet=here."
-            )
-        specs = self._open[command.unit].specs
-        return RolloutError(
-            f"The plays {specs[0].episode_id} to {specs[-1].episode_id} of this step of "
-            f"{specs[0].game.name} cannot be played: {command.why}, perhaps for lack of memory. "
-            "Smaller units (scale.unit_games) or fewer workers need less; in this process, "
-            "scale.workers=0 scale.fleet=here, errors show."
-        )
 
 
 def _players(specs: Sequence[EpisodeSpec]) -> set[Any]:

@@ -44,6 +44,7 @@ class Unit(NamedTuple):
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[Weights, ...]
     progress: float | None  # share of the run that is done; None: nobody judges
+    place: int = 0  # its number among those of its step; it is not sent
 
 
 Task = Mapping[int, Unit]  # what a worker is asked: units by their numbers

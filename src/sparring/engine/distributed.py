@@ -56,7 +56,7 @@ from sparring.rollout.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
 LOOK = 1.0  # seconds between looks at the time, at most
-REFUSALS = 3  # of weights, after which something else is wrong
+REFUSALS = 3  # of one worker in succession, after which something else is wrong
 
 
 class Distributed:
@@ -85,6 +85,7 @@ class Distributed:
         self._found: dict[int, Rollout] = {}
         self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there: its weights
         self._refused, self._refusing = 0, list[int]()  # workers that were sent damaged weights
+        self._refusals = Counter[int]()  # of each worker, since it last answered
         self._before: dict[str, float] = {}
         self._changed = threading.Condition()  # guards everything but the fleet
         self._error: BaseException | None = None
@@ -264,6 +265,7 @@ class Distributed:
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
             return self._lost(worker, now)
+        self._refusals.pop(worker, None)
         self._found.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
@@ -280,18 +282,18 @@ class Distributed:
         """Write the weights anew that a worker has refused; return what follows.
 
         Raises:
-            RunError: they were refused again and again.
+            RunError: it has refused them again and again.
         """
-        self._refused += 1
-        if self._refused > REFUSALS:
+        self._refusals[worker] += 1
+        if self._refusals[worker] > REFUSALS:
             raise RunError(
-                f"Workers have refused the weights in {self.published.folder} {self._refused} "
-                "times: what they read is not what was written. Choose a run folder on another "
-                "disk."
+                f"A worker has refused the weights in {self.published.folder} "
+                f"{self._refusals[worker]} times: what it reads is not what was written. Choose a "
+                "run folder on another disk, which all workers can read."
             )
         units = [self._open[unit] for unit in self._scheduler.playing(worker) if unit in self._open]
         named = {(one.player, one.version) for unit in units for one in unit.weights}
-        self.published.again(tuple(named))
+        self._refused += self.published.again(tuple(sorted(named)))
         self._held[worker] = {}
         return self._scheduler.returned(worker, self._fleet.now())
 

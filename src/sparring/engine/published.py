@@ -92,13 +92,16 @@ class Published:
         """Return pinned files."""
         return tuple(self._written[key] for key in keys)
 
-    def again(self, keys: Pinned) -> None:
-        """Write files anew that were refused, from the weights of now.
+    def again(self, keys: Pinned) -> int:
+        """Write those of these files anew that are damaged, from the weights of now.
+
+        Return how many were.
 
         Raises:
             CheckpointError: the weights have moved on since: they are only in the file.
         """
-        for name, version in keys:
+        damaged = [key for key in keys if not _is_whole(self._written[key])]
+        for name, version in damaged:
             found = self._model(ref(name))
             if found is None or found[1].version != version:
                 raise CheckpointError(
@@ -107,6 +110,7 @@ class Published:
                     "another disk."
                 )
             self._write(name, found[1])
+        return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
         """Link everything that is pinned into a checkpoint's folder; return what names the files.
@@ -165,3 +169,11 @@ class Published:
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _is_whole(one: Weights) -> bool:
+    """Return whether a file holds what was written."""
+    try:
+        return file_digest(Path(one.file)) == one.digest
+    except OSError:
+        return False

@@ -62,7 +62,17 @@ class UnreadableError(RolloutError):
 
 
 # what reading a stranger's answer may raise
-UNREADABLE = (SparringError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError)
+UNREADABLE = (
+    SparringError,
+    pa.ArrowException,
+    OSError,  # Arrow's, of a stream that is cut off
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 
 def cut(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[EpisodeSpec, ...]]:
@@ -180,6 +190,8 @@ def answer_of(data: bytes, wanted: Mapping[int, Unit]) -> Answer:
     try:
         head = head_of(data)
         units = tuple(unit["number"] for unit in head["units"])
+        if not units:
+            raise ValueError("of no unit")
         spoken: dict[int, dict[int, Episode]] = {number: {} for number in units}
         if wanted.keys() & spoken.keys():
             for number, episode in from_stream(data.partition(b"\n")[2]):

@@ -70,8 +70,8 @@ class _Child:
         self._to.close()
 
     def _read(self) -> None:
-        """Take what comes until the process is gone."""
-        with contextlib.suppress(EOFError, OSError):
+        """Take what comes until the process is gone, or says what has no length."""
+        with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
                 self._heard.put((self, self._from.recv_bytes()))
         self._heard.put((self, None))
@@ -82,8 +82,19 @@ class _Child:
         """The worker that it is."""
         return self._number
 
+    def has_ended(self) -> bool:
+        """Return whether the process has ended; a process that it began may hold its pipe."""
+        with contextlib.suppress(AttributeError, ChildProcessError):  # elsewhere: reaped at once
+            # looked at, not reaped, so that its number stays its own until ``kill``
+            left = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return left is not None
+        return self.process.poll() is not None
+
     def kill(self) -> None:
-        """End it at once."""
+        """End it at once, with all processes that it began and that did not leave its group."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self._wanted.put(None)
 
@@ -117,6 +128,7 @@ class Processes:
 
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
+        self.end(worker)
         child = _Child(worker, self._settings, self._heard)
         with self._held:
             self._children[worker] = child
@@ -134,16 +146,24 @@ class Processes:
         with contextlib.suppress(queue.Empty):
             while True:
                 child, message = self._heard.get(timeout=0 if found else max(seconds, 0.001))
-                with self._held:
-                    if self._children.get(child.number) is not child:
-                        continue  # of one that was ended
-                    if message is None:
-                        self._children.pop(child.number)
-                if message is None:
-                    child.kill()
-                    child.gone()
-                found.append(Heard(child.number, message))
+                found += self._heard_of(child, message)
+        if not found:
+            with self._held:
+                children = list(self._children.values())
+            found = [one for own in children if own.has_ended() for one in self._heard_of(own)]
         return found
+
+    def _heard_of(self, child: _Child, message: bytes | None = None) -> list[Heard]:
+        """Return what a process said, or that it is gone; nothing of one that was ended before."""
+        with self._held:
+            if self._children.get(child.number) is not child:
+                return []
+            if message is None:
+                self._children.pop(child.number)
+        if message is None:
+            child.kill()
+            child.gone()
+        return [Heard(child.number, message)]
 
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""

@@ -131,6 +131,11 @@ def task_of(data: bytes, games: dict[str, Game]) -> Task:
     }
 
 
+def numbers_of(data: bytes) -> tuple[int, ...]:
+    """Return the numbers of the units of a task."""
+    return tuple(unit[0] for unit in parse_json(data)["units"])
+
+
 def known_games(games: Sequence[Game]) -> dict[str, Game]:
     """Return environments as ``task_of`` takes them."""
     return {

@@ -52,6 +52,7 @@ class Worker:
     Args:
         config: of the run, as values of JSON.
         threads: of the processor that it may use; with one, its replies have bits of their own.
+            0: as many as this process does.
     """
 
     def __init__(self, config: Mapping[str, Any], *, threads: int = 1) -> None:

@@ -11,6 +11,7 @@ from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
 from sparring.engine.fleet.here import Here
 from sparring.engine.fleet.processes import Processes
+from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.local import LocalEngine
 
 WEIGHTS = "weights"  # folder of a run while workers play
@@ -21,6 +22,8 @@ def fleet_of(config: RunConfig) -> Fleet | None:
     scale, settings = config.scale, config.model_dump(mode="json")
     if scale.fleet == "here":
         return Here(settings) if scale.lag else None
+    if scale.fleet == "simulated":
+        return Simulated(settings, scale.count, config.seed)
     return Processes(settings, scale.count, carry=scale.weights == "pipe")
 
 

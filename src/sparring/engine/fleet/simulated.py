@@ -1,0 +1,163 @@
+"""Workers that die, hang and dawdle as a seed says, in a time that passes when somebody waits.
+
+One worker in this process answers for all of them, so that hours of bad luck take seconds, and the
+same seed is the same bad luck.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sparring.engine.fleet.base import Heard
+from sparring.engine.fleet.weather import STORM, Weather, lognormal, rubbish
+from sparring.engine.units import numbers_of
+from sparring.engine.worker import Worker, answered, ready
+from sparring.rng import Stream
+
+FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws for a message
+
+
+class _Event(NamedTuple):
+    """Something that will be heard."""
+
+    time: float
+    order: int
+    worker: int
+    life: int  # which of the worker's lives it is from
+    message: bytes | None
+    late: bool = False  # whether it is heard although that life is over
+
+
+class Simulated:
+    """Workers of a simulation.
+
+    Args:
+        config: of the run, as values of JSON.
+        workers: how many there are to be.
+        seed: what happens to them is a function of it, of the weather, and of what they are sent.
+        weather: what may happen.
+        memo: answers by what was asked, where several runs ask the same; for tests.
+    """
+
+    apart, elastic = False, False
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        workers: int,
+        seed: int,
+        *,
+        weather: Weather = STORM,
+        memo: MutableMapping[bytes, bytes] | None = None,
+    ) -> None:
+        self.workers, self.weather = workers, weather
+        self._config, self._memo = config, memo
+        self._worker: Worker | None = None  # made when it is first asked
+        self._root = Stream.from_seed(seed).child("simulated")
+        self._now, self._order = 0.0, itertools.count()
+        self._events: list[_Event] = []  # a heap
+        self._lives: dict[int, int] = {}  # of the workers that are there
+        self._draws = Counter[int]()  # streams that each worker has had
+        self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are there
+        self._ended = Counter[int]()  # workers that each unit has ended
+
+    def now(self) -> float:
+        """Return the seconds that have passed in the simulation."""
+        return self._now
+
+    def start(self, worker: int) -> None:
+        """Start a worker; see ``Fleet``."""
+        self._lives[worker] = next(self._order)
+        own, weather = self._stream(worker), self.weather
+        if own.uniform(FATE) >= weather.lost:
+            self._soon(worker, lognormal(own, TIME, weather.starting, weather.sigma), ready())
+
+    def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
+        """Send a worker a message; see ``Fleet``. It is answered here: files may be gone later."""
+        if worker not in self._lives:
+            return
+        own, weather, units = self._stream(worker), self.weather, numbers_of(message)
+        self._playing[worker] = units
+        spared = self._is_spared(worker)
+        sigma = 0.0 if spared else weather.sigma
+        seconds = len(units) * lognormal(own, TIME, weather.mean, sigma)
+        fate = "" if spared else self._fate(own)
+        if fate == "dies":
+            self._soon(worker, own.uniform(WHEN) * seconds, None)
+        if fate in ("dies", "hangs", "lost"):
+            return
+        answer, late = self._answer(message), own.uniform(LATE) < weather.late
+        if fate == "rubbish":
+            answer, late = rubbish(answer, own.child("rubbish")), False
+        self._soon(worker, seconds, answer, late)
+        after = seconds + lognormal(own, LATER, weather.mean, weather.sigma)
+        if own.uniform(AGAIN) < weather.twice:
+            self._soon(worker, after, answer, late)
+        if own.uniform(IDLE) < weather.dies_idle:
+            self._soon(worker, after, None)
+
+    def poll(self, seconds: float) -> list[Heard]:
+        """Let time pass until something is heard, at most so long; see ``Fleet``."""
+        end = self._now + seconds
+        while self._events and self._events[0].time <= end:
+            event = heapq.heappop(self._events)
+            self._now = max(self._now, event.time)
+            alive = self._lives.get(event.worker) == event.life
+            if not (alive or event.late):
+                continue
+            if event.message is None and self._is_spared(event.worker):
+                continue
+            if event.message is None:
+                self.end(event.worker)
+            return [Heard(event.worker, event.message)]
+        self._now = end
+        return []
+
+    def end(self, worker: int) -> None:
+        """End a worker at once; see ``Fleet``. What is late may be heard of it nevertheless."""
+        self._lives.pop(worker, None)
+        self._ended.update(self._playing.pop(worker, ()))
+
+    def close(self) -> None:
+        """End all workers; see ``Fleet``."""
+        self._lives.clear()
+        self._events.clear()
+
+    def _stream(self, worker: int) -> Stream:
+        """Return the stream of a worker's next message."""
+        self._draws[worker] += 1
+        return self._root.child(worker).child(self._draws[worker])
+
+    def _soon(self, worker: int, seconds: float, message: bytes | None, late: bool = False) -> None:
+        """Let something be heard of a worker in so many seconds."""
+        time, life = self._now + seconds, self._lives[worker]
+        heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
+
+    def _is_spared(self, worker: int) -> bool:
+        """Return whether what a worker plays has met as much harm as it may."""
+        return any(self._ended[unit] >= self.weather.most for unit in self._playing.get(worker, ()))
+
+    def _fate(self, own: Stream) -> str:
+        """Return what becomes of a message; empty: it is answered."""
+        drawn = own.uniform(FATE)
+        for fate in ("dies", "hangs", "lost", "rubbish"):
+            drawn -= getattr(self.weather, fate)
+            if drawn < 0:
+                return fate
+        return ""
+
+    def _answer(self, message: bytes) -> bytes:
+        """Return what a worker answers."""
+        found = None if self._memo is None else self._memo.get(message)
+        if found is None:
+            if self._worker is None:  # with the threads of this process, as it shares them
+                self._worker = Worker(self._config, threads=self._config["threads"])
+            found = answered(self._worker, message, {})
+            if self._memo is not None:
+                self._memo[message] = found
+        return found

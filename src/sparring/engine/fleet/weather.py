@@ -1,0 +1,74 @@
+"""How long messages take and what becomes of them, drawn from streams."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from dataclasses import dataclass
+
+from sparring.rng import Stream
+
+_NORMAL = statistics.NormalDist()
+_HALF = 2.0**-54  # half of what a uniform draw is a multiple of: none is 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Weather:
+    """What becomes of workers and messages. Chances are of each message that a worker is sent.
+
+    Args:
+        mean: seconds that a unit takes, from a lognormal law with this mean.
+        sigma: standard deviation of their logarithm.
+        starting: seconds until a worker is ready, likewise.
+        dies: chance that the worker dies while it plays.
+        dies_idle: chance that it dies some time after it has answered.
+        hangs: chance that it says nothing ever again.
+        lost: chance that the message, or the answer, is lost; also that the word is lost by which a
+            worker says that it is ready.
+        twice: chance that the answer comes again, later.
+        late: chance that the answer comes although the worker has been ended.
+        rubbish: chance that something else comes in place of the answer.
+        most: workers that may be lost over a unit; then nothing more happens to those that play it.
+            One that has ended three is given up.
+    """
+
+    mean: float = 1.0
+    sigma: float = 0.0
+    starting: float = 10.0
+    dies: float = 0.0
+    dies_idle: float = 0.0
+    hangs: float = 0.0
+    lost: float = 0.0
+    twice: float = 0.0
+    late: float = 0.0
+    rubbish: float = 0.0
+    most: int = 2
+
+
+STORM = Weather(
+    mean=300.0,  # so that few workers are lost in an hour: see scale.restarts
+    sigma=1.0,
+    starting=20.0,
+    dies=0.03,
+    dies_idle=0.02,
+    hangs=0.01,
+    lost=0.01,
+    twice=0.05,
+    late=0.3,
+    rubbish=0.02,
+)
+
+
+def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
+    """Return draw number ``counter`` from the lognormal law of this mean."""
+    normal = _NORMAL.inv_cdf(stream.uniform(counter) + _HALF)
+    return mean * math.exp(sigma * normal - sigma**2 / 2)
+
+
+def rubbish(answer: bytes, stream: Stream) -> bytes:
+    """Return what is no answer: nothing, part of one, or one to something else."""
+    empty = json.dumps({"units": []}).encode()
+    cut = answer[: len(answer) * 2 // 3]
+    noise = stream.generator().bytes(64)
+    return (b"", b"{}", b"[]\n", empty, cut, noise, b"\n" + answer)[stream.integer(0, 7)]

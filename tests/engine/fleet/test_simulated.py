@@ -1,0 +1,226 @@
+"""Runs on workers that die, hang, repeat themselves and talk rubbish as a seed says end with the bytes of one process."""
+
+import json
+
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine.distributed import Distributed
+from sparring.engine.fleet.simulated import Simulated
+from sparring.engine.fleet.weather import STORM, Weather, lognormal, rubbish
+from sparring.engine.local import LocalEngine
+from sparring.engine.units import Unit, UnreadableError, answer_of, head_of
+from sparring.engine.workers import fleet_of, playing
+from sparring.errors import RolloutError
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.rng import Stream
+from sparring.rollout.spec import EpisodeSpec
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+
+CHANGES = (
+    *(
+        "steps=4",
+        "threads=1",
+        "warmup.updates=1",
+        "warmup.games=16",
+        "rollout.games_per_step=64",
+        "league.every=2",
+    ),
+    *(
+        "matchmaker.name=pfsp", "matchmaker.past=0.4",
+        "evaluation.exact=false",
+        "model.hidden_size=16",
+        "model.layers=1",
+        "model.heads=2",
+    ),
+    *("scale.unit_games=8", "scale.fleet=simulated", "scale.workers=3", "scale.restarts=10000"),
+)
+GALE = Weather(
+    mean=5,
+    sigma=1,
+    starting=5,
+    dies=0.1,
+    dies_idle=0.08,
+    hangs=0.05,
+    lost=0.05,
+    twice=0.2,
+    late=0.7,
+    rubbish=0.1,
+)
+CALM = Weather(mean=5, sigma=1)
+COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A folder for the run that is at work: always the same, so that its tasks have the same bytes."""
+    return tmp_path_factory.mktemp("simulated") / "run"
+
+
+@pytest.fixture(scope="module")
+def memo():
+    return {}
+
+
+def run(path, fleet=None, changes=()):
+    """Train; return the weights and figures it ended with, and the sums of what was counted."""
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*CHANGES, *changes]))
+    engine = LocalEngine(config)
+    with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
+        if fleet is not None:
+            engine.elsewhere = Distributed(engine, fleet, path / "weights")
+        train(config, engine, folder)
+        if engine.elsewhere is not None:
+            engine.elsewhere.close()
+    last = checkpoint.load_latest(path).path
+    weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
+    lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
+    assert len(weights) > 2
+    return (
+        weights,
+        (path / "metrics.jsonl").read_bytes(),
+        {name: sum(line.get(name, 0) for line in lines) for name in COUNTS},
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(room):
+    """What a run without workers ends with."""
+    return run(room)[:2]
+
+
+def simulated(seed, memo=None, weather=GALE, workers=3):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES)).model_dump(mode="json")
+    return Simulated(config, workers, seed, weather=weather, memo=memo)
+
+
+def check(room, memo, alone, seed, weather=GALE, workers=3):
+    """Check that a run in the weather of a seed ends with the bytes of one without workers; return the counts."""
+    *found, counts = run(room, simulated(seed, memo, weather, workers))
+    assert tuple(found) == alone, (
+        f"other bytes than without workers: seed {seed}, {workers} workers"
+    )
+    return counts
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bad_luck_changes_no_byte(room, memo, alone, seed):
+    counts = check(room, memo, alone, seed)
+    assert (
+        counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
+    )
+
+
+def test_good_luck_changes_no_byte_and_nothing_is_counted(room, memo, alone):
+    assert check(room, memo, alone, 0, CALM) == dict.fromkeys(COUNTS, 0)
+
+
+@pytest.mark.parametrize(
+    ("weather", "counted"),
+    [
+        (Weather(dies=0.2), {"lost_workers", "resent_units"}),
+        (Weather(dies_idle=0.3), {"lost_workers"}),
+        (Weather(hangs=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
+        (Weather(lost=0.1), {"lost_workers", "resent_units", "timed_out_units"}),
+        (Weather(twice=0.5), {"duplicate_units"}),
+        (Weather(rubbish=0.2), {"lost_workers", "resent_units"}),
+    ],
+    ids=["dies", "dies_idle", "hangs", "lost", "twice", "rubbish"],
+)
+def test_each_harm_is_counted_as_what_it_is(room, memo, alone, weather, counted):
+    counts = check(room, memo, alone, 3, weather)
+    counted |= {"resent_units"} if weather.dies_idle and counts["resent_units"] else set()
+    assert {name for name, number in counts.items() if number} == counted
+
+
+def test_the_answer_of_a_worker_that_was_ended_is_of_no_account(room, memo, alone):
+    """Units that take longer than they may: each is played by several, and all of them answer."""
+    slow = Weather(mean=40, sigma=1.6, late=1.0, starting=1)
+    counts = check(room, memo, alone, 1, slow)
+    assert counts["timed_out_units"] > 0
+
+
+def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(room):
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
+    engine = LocalEngine(config)
+    game = engine.environments[0][0]
+    root = Stream.from_seed(9)
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=99 - number,  # not in the order of their numbers
+            group_id=99 - number,
+            deal=root.child(number),
+            stream=root.child(number).child("play"),
+            seats=("learner", "learner"),
+            trained=(True, True),
+        )
+        for number in range(60)
+    ]
+    for seed in range(3):
+        workers = Distributed(engine, simulated(seed), room.parent / "weights")
+        assert workers.play(specs) == engine.play(specs)
+        workers.close()
+
+
+def test_the_same_seed_is_the_same_bad_luck(room, memo, alone):
+    first, second = (check(room, memo, alone, 5) for _ in range(2))
+    assert first == second
+    assert first != check(room, memo, alone, 6)
+
+
+def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(
+    room, memo
+):
+    with pytest.raises(RolloutError, match=rf"ended 3 workers.*sparring replay-unit {room} 1 0\."):
+        run(room, simulated(0, memo, Weather(dies=1.0, most=1000)), ("warmup.updates=0",))
+
+
+def test_workers_that_never_come_are_given_up(room, memo):
+    with pytest.raises(RolloutError, match=r"lost more than 3 times"):
+        run(room, simulated(0, memo, Weather(lost=1.0)), ("scale.restarts=3",))
+
+
+def test_the_configuration_chooses_it_and_it_leaves_the_threads_alone(room, alone):
+    before = torch.get_num_threads()
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
+    assert fleet_of(config).weather == STORM
+    engine = LocalEngine(config)
+    with (
+        RunFolder.create(room, to_yaml(config), overwrite=room.exists()) as folder,
+        playing(engine, room),
+    ):
+        train(config, engine, folder)
+    assert (room / "metrics.jsonl").read_bytes() == alone[1]
+    assert torch.get_num_threads() == before
+
+
+@pytest.mark.slow
+def test_two_hundred_seeds_of_bad_luck_change_no_byte(room, memo, alone):
+    total = dict.fromkeys(COUNTS, 0)
+    for seed in range(1000, 1200):
+        counts = check(room, memo, alone, seed, workers=1 + seed % 5)
+        total = {name: total[name] + counts[name] for name in COUNTS}
+    assert min(total[name] for name in COUNTS[:4]) > 200
+
+
+
+def test_the_law_of_delays_has_its_mean():
+    drawn = [lognormal(Stream.from_seed(0).child(number), 0, 3.0, 0.5) for number in range(4000)]
+    assert sum(drawn) / len(drawn) == pytest.approx(3.0, rel=0.03)
+    assert lognormal(Stream.from_seed(0), 0, 3.0, 0.0) == 3.0
+
+
+def test_rubbish_is_never_an_answer():
+    found = {
+        rubbish(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k))
+        for k in range(99)
+    }
+    assert len(found) > 7
+    for message in found:
+        with pytest.raises(UnreadableError):
+            head_of(message)
+            answer_of(message, {0: Unit((), (), None)})

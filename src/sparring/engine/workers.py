@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sparring.config import RunConfig
@@ -28,19 +28,22 @@ def fleet_of(config: RunConfig) -> Fleet | None:
 
 
 @contextlib.contextmanager
-def playing(engine: LocalEngine, folder: Path, fleet: Fleet | None = None) -> Iterator[None]:
+def playing(
+    engine: LocalEngine, folder: Path, through: Callable[[Fleet], Fleet] | None = None
+) -> Iterator[None]:
     """Let the plays of an engine be played where its configuration says, as a context.
 
     Args:
         engine: of a run.
         folder: of the run.
-        fleet: who plays in place of the fleet of the configuration.
+        through: what stands before the fleet, such as what harms it; None: nothing.
     """
-    fleet = fleet or fleet_of(engine.config)
+    fleet = fleet_of(engine.config)
     if fleet is None:
         yield
         return
     try:
+        fleet = fleet if through is None else through(fleet)
         engine.elsewhere = Distributed(engine, fleet, folder / WEIGHTS)
         yield
     finally:

@@ -1,0 +1,184 @@
+"""Harm to a fleet: what is done is counted, draws belong to units, and poll waits without being busy."""
+
+import json
+import queue
+import time
+
+import pytest
+
+from sparring.engine.fleet.base import Heard
+from sparring.engine.fleet.chaos import Chaos, Harm
+from sparring.errors import ConfigError
+
+
+class Echo:
+    """A fleet whose workers answer at once, on the real clock or on one that poll moves."""
+
+    elastic = False
+
+    def __init__(self, workers=2, *, apart=False):
+        self.workers, self.apart = workers, apart
+        self.said, self.ended, self.time, self.polls = queue.SimpleQueue(), [], 0.0, 0
+
+    def now(self):
+        return time.monotonic() if self.apart else self.time
+
+    def start(self, worker):
+        self.said.put(Heard(worker, b'{"ready": {}}'))
+
+    def send(self, worker, message, files):
+        numbers = [unit[0] for unit in json.loads(message)["units"]]
+        self.said.put(Heard(worker, json.dumps({"units": [{"number": number} for number in numbers]}).encode() + b"\n"))
+
+    def poll(self, seconds):
+        self.polls += 1
+        try:
+            return [self.said.get(timeout=max(seconds, 0.001) if self.apart else 0.0)]
+        except queue.Empty:
+            self.time += seconds
+            return []
+
+    def end(self, worker):
+        self.ended.append(worker)
+
+    def close(self):
+        self.ended.append("all")
+
+
+def asked(*units):
+    return json.dumps({"units": [[unit] for unit in units]}).encode()
+
+
+def begun(harm, seed=0, **options):
+    fleet = Echo(**options)
+    chaos = Chaos(fleet, seed, harm)
+    for worker in range(fleet.workers):
+        chaos.start(worker)
+    for worker in range(fleet.workers):
+        assert chaos.poll(5.0) == [Heard(worker, b'{"ready": {}}')]
+    return fleet, chaos
+
+
+def numbers(heard):
+    return [[unit["number"] for unit in json.loads(one.message)["units"]] for one in heard]
+
+
+def heard_in(chaos, seconds):
+    """Return (time, heard) of all that is heard for so long."""
+    end, found = chaos.now() + seconds, []
+    while chaos.now() < end:
+        found += [(chaos.now(), one) for one in chaos.poll(end - chaos.now())]
+    return found
+
+
+def test_without_harm_everything_is_heard_as_it_was_said():
+    _, chaos = begun(Harm())
+    chaos.send(0, asked(7, 8), {})
+    assert numbers(chaos.poll(1.0)) == [[7, 8]]
+    assert chaos.poll(1.0) == [] and set(chaos.counts().values()) == {0}
+
+
+def delay(unit, seed=0, worker=0, before=()):
+    """Return how long the answer to a unit is held back, by a worker that was sent others before."""
+    _, chaos = begun(Harm(mean=2.0, sigma=1.0), seed)
+    for one in before:
+        chaos.send(worker, asked(one), {})
+        heard_in(chaos, 1000)
+    began = chaos.now()
+    chaos.send(worker, asked(unit), {})
+    ((when, _),) = heard_in(chaos, 1000)
+    return when - began
+
+
+def test_a_unit_is_held_back_as_long_whoever_plays_it_and_whenever():
+    first = delay(5)
+    assert first == pytest.approx(delay(5, worker=1)) == pytest.approx(delay(5, before=[1, 5, 3]))
+    assert first != pytest.approx(delay(6)) and first != pytest.approx(delay(5, seed=1))
+
+
+def test_the_answer_to_several_units_is_held_back_by_the_sum():
+    _, chaos = begun(Harm(mean=2.0, sigma=1.0))
+    began = chaos.now()
+    chaos.send(0, asked(5, 6), {})
+    ((when, heard),) = heard_in(chaos, 1000)
+    assert numbers([heard]) == [[5, 6]] and when - began == pytest.approx(delay(5) + delay(6))
+    assert chaos.counts()["held_back"] == 1
+
+
+def test_answers_overtake_each_other():
+    order = set()
+    for seed in range(20):
+        _, chaos = begun(Harm(mean=2.0, sigma=1.0), seed)
+        chaos.send(0, asked(0), {})
+        chaos.send(1, asked(1), {})
+        order.add(tuple(one.worker for _, one in heard_in(chaos, 1000)))
+    assert order == {(0, 1), (1, 0)}
+
+
+def test_an_answer_is_given_twice():
+    _, chaos = begun(Harm(twice=1.0))
+    chaos.send(0, asked(3), {})
+    assert numbers([one for _, one in heard_in(chaos, 50)]) == [[3], [3]]
+    assert chaos.counts()["given_twice"] == 1
+
+
+def test_rubbish_comes_in_place_of_an_answer_until_the_unit_has_had_enough():
+    _, chaos = begun(Harm(rubbish=1.0, most=2))
+    for _ in range(2):
+        chaos.send(0, asked(3), {})
+        (one,) = chaos.poll(5.0)
+        assert not one.message.startswith(b'{"units": [{"number": 3}]}\n')
+        chaos.end(0)
+        chaos.start(0)
+        chaos.poll(5.0)
+    chaos.send(0, asked(3), {})
+    assert numbers(chaos.poll(5.0)) == [[3]] and chaos.counts()["spoilt"] == 2
+
+
+def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
+    fleet, chaos = begun(Harm(kills=1, chance=1.0, mean=1000.0))
+    chaos.send(0, asked(3), {})
+    found = heard_in(chaos, 5000)
+    assert [one for _, one in found] == [Heard(0, None)] and fleet.ended == [0]
+    chaos.start(0)
+    assert chaos.poll(5.0)[0].message == b'{"ready": {}}'
+    chaos.send(0, asked(3), {})
+    assert numbers([one for _, one in heard_in(chaos, 90000)]) == [[3]]  # no more than it was told to kill
+    assert chaos.counts() | {"held_back": 0} == {"killed": 1, "stopped": 0, "held_back": 0, "given_twice": 0, "spoilt": 0}
+
+
+def test_a_unit_that_ends_too_many_workers_is_spared():
+    _, chaos = begun(Harm(kills=50, chance=1.0, mean=1000.0, most=2), workers=1)
+    for _ in range(2):
+        chaos.send(0, asked(3), {})
+        assert [one for _, one in heard_in(chaos, 90000)] == [Heard(0, None)]
+        chaos.start(0)
+        chaos.poll(5.0)
+    chaos.send(0, asked(3), {})
+    assert numbers([one for _, one in heard_in(chaos, 90000)]) == [[3]]
+
+
+def test_nothing_is_heard_of_a_worker_that_was_ended():
+    fleet, chaos = begun(Harm(mean=10.0))
+    chaos.send(0, asked(3), {})
+    chaos.poll(0.0)
+    chaos.end(0)
+    assert heard_in(chaos, 100) == [] and fleet.ended == [0]
+    chaos.close()
+    assert fleet.ended == [0, "all"]
+
+
+def test_it_waits_on_the_real_clock_without_being_busy():
+    fleet, chaos = begun(Harm(mean=0.4), apart=True)
+    chaos.send(0, asked(3), {})
+    polls, began = fleet.polls, time.monotonic()
+    found = chaos.poll(5.0)
+    assert 0.39 < time.monotonic() - began < 2.0 and numbers(found) == [[3]]
+    assert fleet.polls - polls < 5
+    began = time.monotonic()
+    assert chaos.poll(0.2) == [] and time.monotonic() - began > 0.19
+
+
+def test_only_processes_can_be_stopped():
+    with pytest.raises(ConfigError, match="Only worker processes"):
+        Chaos(Echo(), 0, Harm(hangs=1))

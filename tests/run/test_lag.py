@@ -46,6 +46,7 @@ BASE = {
     "store": {"every": 1},
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
+SIMULATED = {"fleet": "simulated", "workers": 3, "unit_games": 4}
 VARIANTS = {
     "league": {},
     "replay": {"replay": {"name": "r3"}},
@@ -129,11 +130,10 @@ def test_lag_0_is_the_run_without_any(tmp_path):
 def test_workers_change_no_byte(tmp_path, variant):
     changes = {**VARIANTS[variant], "steps": 4}
     alone = run(tmp_path / "here", config_of(2, **changes))
-    assert run(tmp_path / "workers", config_of(2, PROCESSES, **changes)) == alone
+    assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == alone
 
 
-@pytest.mark.parametrize("after", [1, 3])
-@pytest.mark.parametrize("scale", [{}, PROCESSES], ids=["here", "processes"])
+@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), (3, PROCESSES)])
 def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
     path, wanted = whole
     copy = tmp_path / "run"
@@ -209,9 +209,9 @@ def test_each_policy_that_is_trained_needs_such_a_loss_and_a_frozen_one_does_not
 
 
 def test_two_policies_lag_alike_on_workers(tmp_path):
-    two = {"environments": [{"name": "signalling"}], "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}, "steps": 4}
+    two = {"environments": [{"name": "signalling", "illegal": {"rule": "random"}}], "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}, "steps": 4}
     alone = run(tmp_path / "here", config_of(2, **two))
-    assert run(tmp_path / "workers", config_of(2, PROCESSES, **two)) == alone
+    assert run(tmp_path / "workers", config_of(2, SIMULATED, **two)) == alone
     line = read_lines(tmp_path / "here" / "metrics.jsonl")[-1]
     assert all(line[f"{name}/logprob_difference_max"] < 1e-4 for name in "ab")
 

@@ -177,8 +177,8 @@ class Distributed:
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             first, self._before = not self._before, total
-        whole = since.pop("clock") * self._scheduler.workers
-        idle = 1 - since.pop("busy") / whole if whole and not first else 0.0
+        whole, played = since.pop("clock") * self._scheduler.workers, since.pop("busy")
+        idle = 1 - played / whole if whole and not first else 0.0
         return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since}
 
     def _check(self) -> None:

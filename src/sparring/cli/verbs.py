@@ -31,10 +31,14 @@ VERBS = {  # verb -> its line in the help
     "report": "Write report.html, the curves of a run on one page.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
+    "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
     "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
-FUNCTIONS = {"list": "listing"}  # verb -> the module and function of another name
+FUNCTIONS = {
+    "list": "listing",
+    "replay-unit": "replay_unit",
+}  # verb -> the module and function of another name
 GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
 
 

@@ -1,0 +1,52 @@
+"""sparring replay-unit"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparring.cli.text import say
+from sparring.experiments.replay_unit import Replayed, replay, unit_of
+from sparring.rollout.spec import EpisodeSpec
+
+
+def replay_unit(
+    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    step: Annotated[int, typer.Argument(help="The step's number, as in metrics.jsonl, from 1.")],
+    unit: Annotated[int, typer.Argument(min=0, help="The unit's number in the step, from 0.")],
+) -> None:
+    """Play a unit of a run's step again in this process, where errors show."""
+    engine, specs, judging = unit_of(run, step, unit)
+    say(f"Unit {unit} of step {step}: {len(specs)} plays of {specs[0].game.name}.", file=sys.stdout)
+    given_up = _played(replay(engine, specs, judging))
+    if given_up:
+        say(f"{given_up} of {len(specs)} plays were given up (rollout.retries).")
+        raise typer.Exit(1)
+    say("All of them were played.")
+
+
+def _played(plays: Iterator[tuple[EpisodeSpec, Replayed | None]]) -> int:
+    """Say how plays go, each before it begins; return how many were given up."""
+    given_up = 0
+    for spec, found in plays:
+        if found is None:
+            seats = ", ".join(map(str, spec.players))
+            cut = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
+            # written out at once: it may be the last that is heard of this process
+            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{cut}", file=sys.stdout)
+            continue
+        for trace in found.raised:
+            for line in trace.splitlines():
+                say(f"    {line}")
+        again = f", begun anew {found.retried} times" if found.retried else ""
+        if found.returns is None:
+            say(f"  given up{again}")
+            given_up += 1
+        else:
+            returns = " ".join(f"{value:g}" for value in found.returns)
+            say(f"  {found.turns} turns, returns {returns}{again}")
+    return given_up

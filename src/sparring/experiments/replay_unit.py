@@ -1,0 +1,181 @@
+"""One unit of a step played again in this process, play by play, where errors show.
+
+What a step plays is a function of the run's configuration and of its state before the step, so the
+checkpoint of that state is all that is needed. Units before the one that is asked for are played
+only where later ones begin in the middle of their plays.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sparring.config import RunConfig, resolve
+from sparring.engine.judging import Judging
+from sparring.engine.local import LocalEngine
+from sparring.engine.units import cut
+from sparring.errors import CheckpointError, ConfigError
+from sparring.experiments.load import load_run
+from sparring.league.starts import arms
+from sparring.rollout.play import Rollout, RolloutCounts
+from sparring.rollout.spec import EpisodeSpec
+from sparring.run import checkpoint
+from sparring.run.changes import SAVED
+from sparring.run.folder import RunFolder
+from sparring.run.methods import Methods
+from sparring.run.playing import play_step
+from sparring.run.state import RunState
+from sparring.run.warmup import warm_up
+from sparring.selection.curricula.base import ArmBook
+
+LOGGER = "sparring.rollout.loop"  # says what a play raised that is begun anew
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replayed:
+    """How a play went: its returns, or that it was given up; how often it was begun anew."""
+
+    spec: EpisodeSpec
+    returns: tuple[float, ...] | None
+    turns: int
+    retried: int
+    raised: tuple[str, ...]  # traces of what its code raised
+
+
+class _FoundError(Exception):
+    """Carries the unit that was looked for out of the step."""
+
+    def __init__(self, specs: Sequence[EpisodeSpec], judging: Judging) -> None:
+        super().__init__()
+        self.specs, self.judging = specs, judging
+
+
+class _Looking:
+    """An engine that plays a step until a unit of it is due."""
+
+    def __init__(self, engine: LocalEngine, unit: int) -> None:
+        self._engine, self._unit, self.units = engine, unit, 0
+        self._games = engine.config.scale.unit_games
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
+        """Play, or raise what carries the unit."""
+        if judging is not None:
+            parts = cut(self._engine.seated(specs), self._games)
+            place, self.units = self._unit - self.units, self.units + len(parts)
+            if place < len(parts):
+                raise _FoundError(parts[place], judging)
+        return self._engine.play(specs, judging)
+
+
+class _Traces(logging.Handler):
+    """Keeps the traces of errors that are logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what a record tells of."""
+        args = record.args if isinstance(record.args, tuple) else ()
+        errors = [value for value in args if isinstance(value, BaseException)]
+        self.found += ["".join(traceback.format_exception(error)).rstrip() for error in errors]
+
+
+def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], Judging]:
+    """Return a run as it was before a step, and the plays of a unit of that step.
+
+    Args:
+        path: the run folder.
+        step: its number as in metrics.jsonl, from 1.
+        unit: its number within the step, from 0.
+
+    Raises:
+        CheckpointError: there is no checkpoint of the state before the step.
+        ConfigError: there is no such step, or it has fewer units.
+    """
+    config, engine, state = _before(path, step)
+    games = [game for game, _ in engine.environments]
+    methods = Methods.of(config, games)
+    book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
+    looking: Any = _Looking(engine, unit)
+    try:
+        play_step(config, looking, methods, step - 1, book, state.payoffs)
+    except _FoundError as found:
+        return engine, list(found.specs), found.judging
+    raise ConfigError(
+        f"Step {step} has {looking.units} units of {config.scale.unit_games} plays "
+        f"(scale.unit_games); write a number from 0 to {looking.units - 1}."
+    )
+
+
+def replay(
+    engine: LocalEngine, specs: Sequence[EpisodeSpec], judging: Judging
+) -> Iterator[tuple[EpisodeSpec, Replayed | None]]:
+    """Yield each play before it is played, with None, and after it, with how it went.
+
+    Raises:
+        SparringError: what no retry mends, as in a run.
+    """
+    traces, logger = _Traces(), logging.getLogger(LOGGER)
+    logger.addHandler(traces)
+    before, logger.propagate = logger.propagate, False
+    try:
+        for spec in specs:
+            yield spec, None
+            traces.found = []
+            episodes, counts = engine.play([spec], judging)
+            yield spec, _replayed(spec, episodes, counts, traces.found)
+    finally:
+        logger.removeHandler(traces)
+        logger.propagate = before
+
+
+def _replayed(
+    spec: EpisodeSpec, episodes: Sequence[Any], counts: RolloutCounts, raised: Sequence[str]
+) -> Replayed:
+    """Return how a play went."""
+    whole = episodes[0] if episodes else None
+    return Replayed(
+        spec=spec,
+        returns=None if whole is None else whole.returns,
+        turns=0 if whole is None else len(whole.turns),
+        retried=counts.retried,
+        raised=tuple(raised),
+    )
+
+
+def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
+    """Return a run as it was when a step's plays were begun.
+
+    Raises:
+        ConfigError: the run has no such step.
+        CheckpointError: no checkpoint holds it.
+    """
+    folder = RunFolder.open(path)
+    config = resolve(folder.config())
+    if not 1 <= step <= config.steps:
+        raise ConfigError(f"{path} has no step {step}; write a number from 1 to {config.steps}.")
+    done = max(step - 1 - config.scale.lag, 0)  # steps that had been learnt from
+    if not done:
+        engine = LocalEngine(config)
+        warm_up(config, engine)
+        return config, engine, RunState()
+    there = checkpoint.steps(path)
+    if done not in there:
+        again = sorted({1, *(one + 1 + config.scale.lag for one in there if one < config.steps)})
+        raise CheckpointError(
+            f"Step {step} of {path} begins where step {done} ended, of which there is no "
+            f"checkpoint. Steps that can be played again: {', '.join(map(str, again))}. `sparring "
+            f"train --run {path} --resume checkpoint.every=1` leaves a checkpoint of every step."
+        )
+    config, engine, _ = load_run(path, done)
+    found = folder.checkpoint(done)
+    state = RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED}))
+    return config, engine, state

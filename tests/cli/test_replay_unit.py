@@ -1,0 +1,61 @@
+"""A unit that is played again goes as it went; what fails shows; a missing checkpoint says which there are."""
+
+import pytest
+from typer.testing import CliRunner
+
+import sparring
+from sparring.cli import app
+from sparring.errors import CheckpointError, ConfigError
+from sparring.experiments.replay_unit import replay, unit_of
+from sparring.rollout.store import EpisodeStore
+
+CHANGES = (
+    *("steps=4", "threads=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=24", "rollout.group_size=4"),
+    *("rollout.plan.name=branch", "matchmaker.name=pfsp", "matchmaker.past=0.5", "league.every=1", "checkpoint.every=2"),
+    *("store.every=1", "scale.unit_games=8", "evaluation.exact=false", "model.hidden_size=16", "model.layers=1", "model.heads=2"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replay") / "run"
+    sparring.train("kuhn-tiny", *CHANGES, run=path)
+    return path
+
+
+def replayed(run, step):
+    """Return the returns and turns of a step's plays, unit by unit, and how many units there are."""
+    found, unit = {}, 0
+    while True:
+        try:
+            engine, specs, judging = unit_of(run, step, unit)
+        except ConfigError as error:
+            assert f"Step {step} has {unit} units" in str(error)
+            return found, unit
+        for spec, one in replay(engine, specs, judging):
+            if one is not None:
+                assert not one.raised and not one.retried
+                found[spec.episode_id] = (one.returns, one.turns)
+        unit += 1
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others_too(run, step):
+    found, units = replayed(run, step)
+    stored = [one for number, one in EpisodeStore(run / "episodes").episodes() if number == step]
+    assert found == {one.episode_id: (one.returns, len(one.turns)) for one in stored}
+    assert units > 3  # plays that begin within others are units of a second wave
+
+
+def test_without_the_checkpoint_it_says_which_steps_can_be_played_again(run):
+    with pytest.raises(CheckpointError, match=r"Steps that can be played again: 1, 3\. .*checkpoint.every=1"):
+        unit_of(run, 2, 0)
+    with pytest.raises(ConfigError, match="from 1 to 4"):
+        unit_of(run, 5, 0)
+
+
+def test_it_prints_each_play_and_how_it_went(run):
+    found = CliRunner().invoke(app, ["replay-unit", str(run), "3", "0"])
+    assert found.exit_code == 0 and "Unit 0 of step 3: 8 plays of kuhn_poker." in found.output
+    assert found.output.count("\nplay ") == 8 == found.output.count(" turns, returns ")
+    assert "All of them were played." in found.output

@@ -34,12 +34,13 @@ VERBS = {  # verb -> its line in the help
     "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
     "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
+    "scale": "Harm workers, and see that it changes nothing.",
 }
 FUNCTIONS = {
     "list": "listing",
     "replay-unit": "replay_unit",
 }  # verb -> the module and function of another name
-GROUPS = {"credit"}  # verbs with verbs of their own: the module has a typer app
+GROUPS = {"credit", "scale"}  # verbs with verbs of their own: the module has a typer app
 
 
 class Verbs(TyperGroup):

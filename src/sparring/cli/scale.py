@@ -1,0 +1,16 @@
+"""sparring scale"""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    help="Harm workers, and see that it changes nothing.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@app.callback()
+def scale() -> None:
+    """Harm workers, and see that it changes nothing."""

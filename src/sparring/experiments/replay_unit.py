@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,15 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.units import cut
 from sparring.errors import CheckpointError, ConfigError
 from sparring.experiments.load import load_run
-from sparring.league.starts import arms
 from sparring.rollout.play import Rollout, RolloutCounts
 from sparring.rollout.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED
 from sparring.run.folder import RunFolder
 from sparring.run.methods import Methods
-from sparring.run.playing import play_step
+from sparring.run.playing import Opened, Played, Wanted, play_step
 from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
-from sparring.selection.curricula.base import ArmBook
 
 LOGGER = "sparring.rollout.loop"  # says what a play raised that is begun anew
 
@@ -44,34 +42,6 @@ class Replayed:
     turns: int
     retried: int
     raised: tuple[str, ...]  # traces of what its code raised
-
-
-class _FoundError(Exception):
-    """Carries the unit that was looked for out of the step."""
-
-    def __init__(self, specs: Sequence[EpisodeSpec], judging: Judging) -> None:
-        super().__init__()
-        self.specs, self.judging = specs, judging
-
-
-class _Looking:
-    """An engine that plays a step until a unit of it is due."""
-
-    def __init__(self, engine: LocalEngine, unit: int) -> None:
-        self._engine, self._unit, self.units = engine, unit, 0
-        self._games = engine.config.scale.unit_games
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
-        """Play, or raise what carries the unit."""
-        if judging is not None:
-            parts = cut(self._engine.seated(specs), self._games)
-            place, self.units = self._unit - self.units, self.units + len(parts)
-            if place < len(parts):
-                raise _FoundError(parts[place], judging)
-        return self._engine.play(specs, judging)
 
 
 class _Traces(logging.Handler):
@@ -102,17 +72,34 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     """
     config, engine, state = _before(path, step)
     games = [game for game, _ in engine.environments]
-    methods = Methods.of(config, games)
-    book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
-    looking: Any = _Looking(engine, unit)
-    try:
-        play_step(config, looking, methods, step - 1, book, state.payoffs)
-    except _FoundError as found:
-        return engine, list(found.specs), found.judging
-    raise ConfigError(
-        f"Step {step} has {looking.units} units of {config.scale.unit_games} plays "
-        f"(scale.unit_games); write a number from 0 to {looking.units - 1}."
+    opened = Opened(
+        step=step - 1,
+        learnt=state.step,
+        members=engine.members,
+        curriculum=state.json("curriculum"),
+        payoffs=state.payoffs,
     )
+    asking = play_step(config, engine, Methods.of(config, games), opened)
+    units, wanted = 0, next(asking, None)
+    while wanted is not None:
+        if wanted.judging is not None:
+            parts = cut(engine.seated(wanted.specs), config.scale.unit_games)
+            if unit - units < len(parts):
+                return engine, list(parts[unit - units]), wanted.judging
+            units += len(parts)
+        wanted = _next(asking, engine.play(wanted.specs, wanted.judging))
+    raise ConfigError(
+        f"Step {step} has {units} units of {config.scale.unit_games} plays "
+        f"(scale.unit_games); write a number from 0 to {units - 1}."
+    )
+
+
+def _next(asking: Generator[Wanted, Rollout, Played], rollout: Rollout) -> Wanted | None:
+    """Give a step the plays that it has asked for; return what it asks for next, if anything."""
+    try:
+        return asking.send(rollout)
+    except StopIteration:
+        return None
 
 
 def replay(
@@ -169,7 +156,12 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
         return config, engine, RunState()
     there = checkpoint.steps(path)
     if done not in there:
-        again = sorted({1, *(one + 1 + config.scale.lag for one in there if one < config.steps)})
+        again = sorted(
+            {
+                *range(1, config.scale.lag + 2),
+                *(one + 1 + config.scale.lag for one in there if one < config.steps),
+            }
+        )
         raise CheckpointError(
             f"Step {step} of {path} begins where step {done} ended, of which there is no "
             f"checkpoint. Steps that can be played again: {', '.join(map(str, again))}. `sparring "

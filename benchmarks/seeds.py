@@ -1,7 +1,7 @@
 """Recipes with many seeds: `sparring reproduce demo-seeds`, with options for trials.
 
-    python benchmarks/seeds.py                     demo with 30 seeds, leduc-tiny with 10
-    python benchmarks/seeds.py --recipes demo=3    a trial, written to runs/results
+python benchmarks/seeds.py                     demo with 30 seeds, leduc-tiny with 10
+python benchmarks/seeds.py --recipes demo=3    a trial, written to runs/results
 """
 
 import argparse

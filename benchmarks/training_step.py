@@ -191,12 +191,7 @@ def bare_step(model, new_tokens, rows=PROMPTS * REPLIES, told=PROMPT_TOKENS):
                         :, 0
                     ]
         hidden = model.hidden(tree)[tree.node[:, told - 1 : -1].flatten()]
-        loss = (
-            -model.logits(hidden)
-            .log_softmax(-1)
-            .gather(1, ids[:, told:].reshape(-1, 1))
-            .mean()
-        )
+        loss = -model.logits(hidden).log_softmax(-1).gather(1, ids[:, told:].reshape(-1, 1)).mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

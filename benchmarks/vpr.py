@@ -1,7 +1,7 @@
 """The tiny model's runs of docs/reproduction/vpr.md: `sparring reproduce`, with options for trials.
 
-    python benchmarks/vpr.py methods   verdicts, outcomes, values by playing on, and both
-    python benchmarks/vpr.py general   Sudoku with thousands of puzzles: what is learnt for new ones
+python benchmarks/vpr.py methods   verdicts, outcomes, values by playing on, and both
+python benchmarks/vpr.py general   Sudoku with thousands of puzzles: what is learnt for new ones
 """
 
 import argparse

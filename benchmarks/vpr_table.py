@@ -1,7 +1,7 @@
 """What a table of logits learns by turns and outcomes: `sparring reproduce`, with trials' options.
 
-    python benchmarks/vpr_table.py methods   by kind of game, horizon, reward, baseline, group
-    python benchmarks/vpr_table.py noise     verdicts with true- and false-positive rates apart
+python benchmarks/vpr_table.py methods   by kind of game, horizon, reward, baseline, group
+python benchmarks/vpr_table.py noise     verdicts with true- and false-positive rates apart
 """
 
 import argparse

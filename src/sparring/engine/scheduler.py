@@ -16,22 +16,20 @@ from __future__ import annotations
 
 import heapq
 import math
-import statistics
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparring.engine.commands import Command, Counts, End, GiveUp, Send, Start
+from sparring.engine.patience import LEAST, Patience
+from sparring.engine.waiting import Waiting
 
 HOUR = 3600.0
-LEAST = 60.0  # seconds that a unit may always take
-TIMES = 20.0  # the median of the units so far, that one may take
 TRIES = 3  # workers that a unit may end before it is given up
-SHARE = 2  # messages per worker in which what waits is sent
 FIRST, LONGEST = 0.5, 30.0  # seconds until a lost worker is started again: at first, at most
-REMEMBERED = 256  # units of which the median is taken
 STARTING = 600.0  # seconds until a worker that is started must have joined
-LOOK = 1.0  # seconds until a worker that is not late is looked at again, at least
+FORMER = 4  # looks per worker that are no longer meant, which are kept at most
+LOOK = 1.0  # seconds until a worker that is not late is looked at again, at least; at most, LEAST
 
 
 @dataclass(slots=True)
@@ -46,20 +44,29 @@ class _Worker:
     lost: deque[float] = field(default_factory=deque)  # when it was lost, in the last hour
     starts: float | None = None  # when it is to be started
     gone: bool = False  # it was lost too often
-    look: float | None = None  # when it is to be looked at
+    look: float = math.inf  # when it is to be looked at
+    listed: bool = False  # among those that are idle
+
+    @property
+    def there(self) -> bool:
+        """Whether it was started, and not lost since."""
+        return self.starts is None and not self.gone
+
+    @property
+    def starting(self) -> bool:
+        """Whether it was started and is not ready yet."""
+        return self.there and not self.ready
 
 
 class Scheduler:
     """Which worker plays which unit, what is played again, and when a worker is started again.
 
-    Units are sent in the order in which they were issued, several in one message as long as many
-    wait: each worker gets its part of half of them. A unit that has ended a worker is sent alone.
-    An event costs time that grows with the logarithm of the number of workers and units.
+    Units are sent in the order of their numbers, in messages as ``Waiting`` says. An event costs
+    time that grows with the logarithm of the number of workers and units.
 
     Args:
         workers: how many there are to be, numbered from 0.
-        timeout: seconds that a unit may take; None: 20 times the median of those so far, and 60 at
-            least.
+        timeout: seconds that a unit may take; None: see ``Patience``.
         restarts: how often a worker may be started again in an hour.
         elastic: whether a worker may take its time to come, as it waits for a machine. If not, one
             that has not come in ``STARTING`` seconds is lost.
@@ -74,20 +81,15 @@ class Scheduler:
         elastic: bool = False,
     ) -> None:
         self.counts = Counts()
-        self._elastic, self._alone = elastic, 0.0  # since when there is no worker
-        self._timeout, self._restarts = timeout, restarts
+        self._elastic, self._alone = elastic, 0.0  # since when nobody plays what waits
+        self._patience, self._restarts = Patience(timeout), restarts
         self._workers = [_Worker(starts=0.0) for _ in range(workers)]
-        self._open: set[int] = set()  # issued and not answered
-        self._free: set[int] = set()  # those of them that nobody plays
-        self._waiting: list[int] = []  # a heap of these, and of some that were answered
+        self._waiting = Waiting()
         self._idle: list[int] = []  # a heap of workers, some of them no longer idle
         self._looks: list[tuple[float, int]] = []  # a heap of ``look``, and of former ones
         self._ready = self._gone = 0  # how many are there, and were lost for good
-        self._ended: defaultdict[int, int] = defaultdict(int)  # workers that a unit has ended
-        self._took: deque[float] = deque(maxlen=REMEMBERED)  # seconds of a unit
-        self._limit = timeout or LEAST * TIMES
         for number in range(workers):
-            self._look(number, 0.0)
+            self._look(number, -math.inf)
 
     @property
     def workers(self) -> int:
@@ -99,11 +101,6 @@ class Scheduler:
         """How many workers are there."""
         return self._ready
 
-    @property
-    def limit(self) -> float:
-        """Seconds that a unit may take now."""
-        return self._limit
-
     def busy(self, now: float) -> float:
         """Return the seconds that workers have played, over all of them."""
         return sum(own.busy + (now - own.since) * bool(own.playing) for own in self._workers)
@@ -113,19 +110,22 @@ class Scheduler:
         return self._workers[worker].playing
 
     def issued(self, units: Iterable[int], now: float) -> list[Command]:
-        """Take units that are to be played; their numbers say in which order."""
-        for unit in units:
-            self._open.add(unit)
-            self._again(unit)
+        """Take units that are to be played; their numbers say in which order.
+
+        None is sent in one message with units of another issue.
+        """
+        if not self._waiting:
+            self._alone = now
+        self._waiting.issue(units)
         return self.tick(now)
 
     def joined(self, worker: int, now: float) -> list[Command]:
-        """Take note that a worker is ready."""
+        """Take note that a worker is ready; one that is not being started is none."""
         own = self._workers[worker]
-        if not own.ready:
+        if own.starting:
             own.ready = True
             self._ready += 1
-            heapq.heappush(self._idle, worker)
+            self._rest(worker)
         return self.tick(now)
 
     def answered(self, worker: int, units: Iterable[int], now: float) -> list[Command]:
@@ -134,38 +134,34 @@ class Scheduler:
         What somebody else has answered before is counted, and changes nothing.
         """
         own, units = self._workers[worker], tuple(units)
-        if own.playing == units:
+        if units and own.playing == units:
             seconds = now - own.since
             own.busy += seconds
-            self._took.extend([seconds / len(units)] * len(units))
-            if self._timeout is None:
-                self._limit = max(LEAST, TIMES * statistics.median(self._took))
+            self._patience.took(seconds, len(units))
             own.failures = 0
             self._rest(worker)
-        for unit in units:
-            if unit in self._open:
-                self._open.remove(unit)
-                if unit in self._free:
-                    self._free.remove(unit)
-            else:
-                self.counts.duplicate_units += 1
+        self.counts.duplicate_units += sum(not self._waiting.answered(unit) for unit in units)
         return self.tick(now)
 
     def lost(self, worker: int, now: float) -> list[Command]:
-        """Take note that a worker is gone: what it played is played by others."""
+        """Take note that a worker is gone: what it played is played by others.
+
+        One that is gone already is not lost again.
+        """
         own = self._workers[worker]
+        if not own.there:
+            return self.tick(now)
         self.counts.lost_workers += 1
+        self._alone = now if own.ready else self._alone
+        ended = 0
         for unit in own.playing:
-            if unit in self._open:
-                self._ended[unit] += 1
+            if self._waiting.again(unit):
+                ended = self._waiting.ended(unit)
                 self.counts.resent_units += 1
-                self._again(unit)
         alone = own.playing[0] if len(own.playing) == 1 else None
         own.busy += (now - own.since) * bool(own.playing)
         self._ready -= own.ready
         own.ready, own.playing = False, ()
-        if alone is not None and self._ended[alone] >= TRIES:
-            return [GiveUp(f"it has ended {self._ended[alone]} workers", alone)]
         own.lost.append(now)
         while own.lost[0] < now - HOUR:
             own.lost.popleft()
@@ -174,16 +170,19 @@ class Scheduler:
             own.gone = True
             self._gone += 1
         else:
-            own.starts = now + min(FIRST * 2 ** (own.failures - 1), LONGEST)
-            self._look(worker, own.starts)
+            own.starts = now + min(FIRST * 2.0 ** min(own.failures - 1, 9), LONGEST)
+            self._look(worker, now)
+        if alone is not None and ended >= TRIES:
+            return [GiveUp(f"it has ended {ended} workers", alone)]
         return self.tick(now)
 
     def returned(self, worker: int, now: float) -> list[Command]:
         """Take note that a worker could not begin: what it was sent waits again."""
-        for unit in self._workers[worker].playing:
-            if unit in self._open:
-                self._again(unit)
-        self._rest(worker)
+        playing = self._workers[worker].playing
+        for unit in playing:
+            self._waiting.again(unit)
+        if playing:
+            self._rest(worker)
         return self.tick(now)
 
     def tick(self, now: float) -> list[Command]:
@@ -199,39 +198,42 @@ class Scheduler:
             own = self._workers[number]
             if time != own.look:
                 continue
-            own.look = None
+            own.look = math.inf
             if own.starts is not None and own.starts <= now:
                 own.starts, own.since = None, now
-                self._look(number, self._due(own))
                 commands.append(Start(number))
-            elif self._may_be_late(own):
-                if self._due(own) < now:
-                    commands.append(End(number, self._late(number, own)))
-                else:
-                    self._look(number, max(self._due(own), now + LOOK))
+            elif self._due(own) <= now:
+                commands.append(End(number, self._late(number, own)))
+            self._look(number, now)
         return commands + self._sent(now)
 
     def wait(self, now: float) -> float:
         """Return the seconds after which a tick may have something to do."""
-        return max(self._looks[0][0] - now, 0.0) if self._looks else LEAST
+        look = self._looks[0][0] if self._looks else now + LEAST
+        if self._elastic and self._waiting and not self._ready:
+            look = min(look, self._alone + STARTING)
+        return max(look - now, 0.0)
 
-    def _look(self, worker: int, time: float) -> None:
-        """Look at a worker at a time, or before."""
+    def _look(self, worker: int, now: float) -> None:
+        """Look at a worker when it is due, and at one that plays before, as its limit may fall."""
         own = self._workers[worker]
-        if own.look is None or time < own.look:
+        due = self._due(own)
+        time = min(due if due > now else now + LOOK, now + LEAST if own.playing else math.inf)
+        if time < own.look:
             own.look = time
             heapq.heappush(self._looks, (time, worker))
-
-    def _again(self, unit: int) -> None:
-        """Let a unit wait."""
-        if unit not in self._free:
-            self._free.add(unit)
-            heapq.heappush(self._waiting, unit)
+        if len(self._looks) > (1 + FORMER) * self.workers:
+            meant = ((one.look, number) for number, one in enumerate(self._workers))
+            self._looks = [look for look in meant if look[0] < math.inf]
+            heapq.heapify(self._looks)
 
     def _rest(self, worker: int) -> None:
         """Let a worker be idle."""
-        self._workers[worker].playing = ()
-        heapq.heappush(self._idle, worker)
+        own = self._workers[worker]
+        own.playing = ()
+        if not own.listed:
+            own.listed = True
+            heapq.heappush(self._idle, worker)
 
     def _hopeless(self, now: float) -> str:
         """Say why nobody will play; empty where somebody may."""
@@ -240,22 +242,18 @@ class Scheduler:
                 f"every worker was lost more than {self._restarts} times in an hour "
                 "(scale.restarts)"
             )
-        if not self._elastic or not self._free or self._ready:
-            self._alone = now
-        elif now - self._alone > STARTING:
+        waits = self._elastic and self._waiting and not self._ready
+        if waits and self._alone + STARTING <= now:
             return f"no worker has come in {STARTING:g} seconds"
         return ""
 
     def _due(self, own: _Worker) -> float:
-        """Return when a worker that plays or starts is late."""
+        """Return when a worker is to be started, or is late."""
+        if own.starts is not None:
+            return own.starts
         if own.playing:
-            return own.since + len(own.playing) * self._limit
-        return own.since + (math.inf if self._elastic else STARTING)
-
-    @staticmethod
-    def _may_be_late(own: _Worker) -> bool:
-        """Return whether a worker has something to be late with."""
-        return own.starts is None and not own.gone and (bool(own.playing) or not own.ready)
+            return own.since + self._patience.allowed(len(own.playing))
+        return own.since + STARTING if own.starting and not self._elastic else math.inf
 
     def _late(self, number: int, own: _Worker) -> str:
         """Say what a worker is late with; count it."""
@@ -264,33 +262,20 @@ class Scheduler:
         self.counts.timed_out_units += len(own.playing)
         return (
             f"worker {number} has not answered {len(own.playing)} units in "
-            f"{len(own.playing) * self._limit:.0f} seconds (scale.timeout)"
+            f"{self._patience.allowed(len(own.playing)):.4g} seconds (scale.timeout)"
         )
 
     def _sent(self, now: float) -> list[Command]:
         """Give what waits to the workers that are idle."""
         found: list[Command] = []
-        while self._free and self._idle:
+        while self._waiting and self._idle:
             number = heapq.heappop(self._idle)
             own = self._workers[number]
-            if not own.ready or own.playing:
-                continue  # it was idle before
-            part = -(-len(self._free) // (SHARE * (self.workers - self._gone)))
-            units = [self._pop()]
-            while len(units) < part and not self._ended.get(units[0]) and self._free:
-                unit = self._pop()
-                if self._ended.get(unit):
-                    self._again(unit)
-                    break
-                units.append(unit)
-            own.playing, own.since = tuple(units), now
-            self._look(number, self._due(own))
+            own.listed = False
+            if not own.ready:
+                continue  # it was lost since
+            own.playing = self._waiting.message(self.workers - self._gone, self._patience.most)
+            own.since = now
+            self._look(number, now)
             found.append(Send(number, own.playing))
         return found
-
-    def _pop(self) -> int:
-        """Return the first unit that waits; it does so no longer."""
-        while (unit := heapq.heappop(self._waiting)) not in self._free:
-            pass
-        self._free.remove(unit)
-        return unit

@@ -38,7 +38,8 @@ SPEED = {
     *("worst_share", "first_share", "ratio", "efficiency", "prefill ratio", "distinct share"),
     *("error", "aim", "games", "turns", "positions", "new tokens", "conversation tokens"),
     *("peak GiB of play", "peak GiB"),
-    *("memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
+    *("modelled seconds", "plays/s", "share in play", "share learning", "share in messages"),
+    *("lost share", "memory ratio", "largest file, MiB", "all files, MiB", "written, MiB"),
 }
 UNITS = ("ms", "share", "x", "verdicts/s", "look-ups/s")  # of rows with `value` and `unit`
 LOST = "per-seed values were not kept"

@@ -88,23 +88,23 @@ def compare(
         return made[0]
 
     tell("training without workers")
-    quiet = _trained(_on(config, "here", 0), folder / "quiet")
+    quiet = trained(on(config, "here", 0), folder / "quiet")
     tell(f"training on {workers} workers that are harmed")
-    wild = _trained(_on(config, fleet, workers), folder / "harmed", harmed)
+    wild = trained(on(config, fleet, workers), folder / "harmed", harmed)
     counted = Counter[str]()
     for line in read_lines(folder / "harmed" / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
     return Compared(quiet=quiet, harmed=wild, done=made[0].counts(), counted=dict(counted))
 
 
-def _on(config: RunConfig, fleet: str, workers: int) -> RunConfig:
+def on(config: RunConfig, fleet: str, workers: int) -> RunConfig:
     """Return a configuration with one thread, played on a fleet."""
     values: dict[str, Any] = config.model_dump(mode="json")
     own = {"fleet": fleet, "workers": workers, "restarts": RESTARTS}
     return resolve({**values, "threads": 1, "scale": {**values["scale"], **own}})
 
 
-def _trained(
+def trained(
     config: RunConfig, path: Path, through: Callable[[Fleet], Fleet] | None = None
 ) -> Ended:
     """Train in a folder; return how it ended."""

@@ -1,0 +1,298 @@
+"""What workers change in a run: no byte, and how long it takes.
+
+    python benchmarks/scale.py digests     the same bytes whoever plays and whoever is killed
+    python benchmarks/scale.py latency     seconds of a run whose answers are held back, by lag
+    python benchmarks/scale.py workers     seconds a step with two workers and with none
+    python benchmarks/scale.py thousand    the event model with 1,000 workers
+
+`--jobs N` runs so many rows of `digests` at a time. `latency` and `workers` want a quiet machine;
+`latency` waits most of the time, as its answers are held back.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import multiprocessing
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from published import record, settings
+
+from sparring.config import resolve
+from sparring.engine.fleet.chaos import Chaos, Harm
+from sparring.experiments.scale_chaos import on, trained
+from sparring.experiments.scale_model import held_back_seconds, thousand_workers
+from sparring.recipe import apply_overrides, load_recipe
+from sparring.run import checkpoint
+from sparring.run.events import METRICS, TIMING, read_lines
+from sparring.system.files import file_digest
+
+SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint.every=1"]
+RECIPES = {
+    "kuhn-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
+    "tictactoe-tiny": [
+        "steps=4",
+        "rollout.games_per_step=64",
+        "scale.unit_games=8",
+        "league.every=1",
+    ],
+    "vpr/sudoku-tiny": ["steps=3", "rollout.games_per_step=32", "scale.unit_games=8"],
+    "signalling-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
+}
+LAGS = (0, 1, 4)
+QUIET = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3), ("ray", 2)]
+HARM = Harm(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
+KILLS = 20  # of the training process
+LAW = {"mean": 0.8, "sigma": 1.0}  # seconds that the answer to a unit is held back
+STEPS, UNITS = 14, 8
+GRID = [(workers, lag) for workers in (1, 2, 4, 8) for lag in (0, 1, 2, 4)]
+OPPONENTS = ["matchmaker.bots={search: 0.5}", "bots={search: {name: mcts, simulations: 100}}"]
+TIMED = {"tictactoe-tiny": OPPONENTS, "kuhn-tiny": []}
+
+
+def configured(recipe, changes):
+    """Return a recipe's configuration with changes."""
+    return resolve(apply_overrides(load_recipe(recipe), changes))
+
+
+# -- digests ---------------------------------------------------------------------------------------
+
+
+def arms():
+    """Return what is run: (recipe, lag, who plays, harm)."""
+    return [
+        (recipe, lag, *arm)
+        for recipe in RECIPES
+        for lag in LAGS
+        for arm in [
+            *((f"{workers} by {fleet}", "-") for fleet, workers in QUIET),
+            ("2 by processes", "workers killed, answers late and twice"),
+            ("2 by processes", "training process killed"),
+        ]
+    ]
+
+
+def digest_of(path):
+    """Return one digest of a run's last weights and its metrics."""
+    files = sorted(checkpoint.load_latest(path).path.glob("*.safetensors"))
+    parts = [[file.name, file_digest(file)] for file in files] + [file_digest(path / METRICS)]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def digest_row(arm):
+    """Run an arm in a process of its own; return its row."""
+    recipe, lag, who, harm = arm
+    count, _, fleet = who.split()
+    changes = [*SMALL, *RECIPES[recipe], f"scale.lag={lag}"]
+    row = {"recipe": recipe, "lag": str(lag), "who plays": who, "harm": harm}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        if harm.startswith("training"):
+            row["done"] = f"{killed_again_and_again(recipe, changes, path)} kills, each resumed"
+        else:
+            made = []
+            config = on(configured(recipe, changes), fleet, int(count))
+
+            def through(fleet):
+                made.append(Chaos(fleet, 0, HARM if harm != "-" else Harm()))
+                return made[0]
+
+            trained(config, path, through if harm != "-" else None)
+            done = made[0].counts() if made else {}
+            row["done"] = (
+                ", ".join(f"{name} {number}" for name, number in done.items() if number) or "-"
+            )
+        return {**row, "digest": digest_of(path)}
+
+
+def killed_again_and_again(recipe, changes, path):
+    """Train, `kill -9` the training process at random instants, and go on; return the kills."""
+    draw = random.Random(f"{recipe} {changes}")
+    scale = ["scale.fleet=processes", "scale.workers=2"]
+    new = ["sparring", "train", recipe, *changes, *scale, "--run", str(path)]
+    resume = ["sparring", "train", "--run", str(path), "--resume"]
+    for number in range(KILLS):
+        begun = (path / "config.yaml").exists()
+        process = subprocess.Popen(
+            resume if begun else new, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(draw.uniform(2.0, 9.0))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:  # it was done before: what is left is to go on with nothing to do
+            return number
+    begun = (path / "config.yaml").exists()
+    subprocess.run(resume if begun else new, check=True, stdout=subprocess.DEVNULL)
+    return KILLS
+
+
+def digests(given):
+    """Run all arms; return their rows in order."""
+    chosen = [arm for arm in arms() if given.only in arm[0]]
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(
+        given.jobs, mp_context=spawn, max_tasks_per_child=1
+    ) as pool:
+        futures = [pool.submit(digest_row, arm) for arm in chosen]
+        rows = []
+        for arm, future in zip(chosen, futures, strict=True):
+            rows.append(future.result())
+            print(*arm, rows[-1]["digest"], file=sys.stderr, flush=True)
+    return rows
+
+
+# -- latency ---------------------------------------------------------------------------------------
+
+
+def held_back(workers, lag, path):
+    """Return the seconds of a run whose answers are held back, from its first step on, the mean
+    seconds of its learner, and the median seconds of a unit."""
+    changes = [
+        *("threads=1", "warmup.updates=0", f"steps={STEPS}", "evaluation.exact=false"),
+        *(
+            f"rollout.games_per_step={8 * UNITS}",
+            "scale.unit_games=8",
+            "checkpoint.every=1000",
+            "store.every=0",
+        ),
+        f"scale.lag={lag}",
+    ]
+    config = on(configured("kuhn-tiny", changes), "processes", workers)
+    clock = []
+
+    def through(fleet):
+        return Chaos(Ready(fleet, workers, clock), 0, Harm(**LAW))
+
+    trained(config, path, through)
+    timing = read_lines(path / TIMING)
+    learner = statistics.mean(line["seconds/round"] - line["seconds/play"] for line in timing)
+    return clock[-1] - clock[0], learner
+
+
+class Ready:
+    """A fleet that says that its workers are ready when all of them are: so starting costs nothing.
+
+    `clock` is told when they were ready, and when each answer came.
+    """
+
+    def __init__(self, fleet, workers, clock):
+        self._fleet, self._left, self._clock, self._kept = fleet, workers, clock, []
+
+    def __getattr__(self, name):
+        return getattr(self._fleet, name)
+
+    def poll(self, seconds):
+        found = self._fleet.poll(seconds)
+        if not self._left:
+            if found:
+                self._clock.append(time.perf_counter())
+            return found
+        self._left -= len(found)
+        self._kept += found
+        if self._left:
+            return []
+        self._clock.append(time.perf_counter())
+        return self._kept
+
+
+def latency(given):
+    """Return the seconds of each cell, three times at 8 workers, and what the model says."""
+    rows = []
+    for workers, lag in GRID:
+        seconds, learners = [], []
+        for _ in range(3 if workers == 8 else 1):
+            with tempfile.TemporaryDirectory() as folder:
+                took, learner = held_back(workers, lag, Path(folder) / "run")
+            seconds.append(took)
+            learners.append(learner)
+        modelled = held_back_seconds(workers=workers, lag=lag, learner=statistics.median(learners))
+        row = {
+            "workers": str(workers),
+            "lag": str(lag),
+            "seconds": statistics.median(seconds),
+            "modelled seconds": modelled,
+        }
+        rows.append(
+            {
+                **row,
+                "ratio": row["seconds"] / modelled,
+                "all": " ".join(f"{one:.1f}" for one in seconds),
+            }
+        )
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+# -- workers ---------------------------------------------------------------------------------------
+
+
+def seconds_a_step(recipe, workers, folder):
+    """Return the median seconds of 20 steps; the first is left out."""
+    fleet = ["scale.fleet=processes"] if workers else []
+    changes = [
+        "threads=1",
+        "steps=21",
+        "warmup.updates=4",
+        "evaluation.every=100",
+        "evaluation.exact=false",
+        "checkpoint.every=1000",
+        "store.every=0",
+        *fleet,
+        f"scale.workers={workers}",
+    ]
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(
+        ["sparring", "train", recipe, *changes, *TIMED[recipe], "--run", str(folder)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return statistics.median(line["seconds/round"] for line in read_lines(folder / TIMING)[1:])
+
+
+def workers(given):
+    """Return the seconds a step of each recipe with two workers and with none, by turns."""
+    rows = []
+    for recipe in TIMED:
+        found = {0: [], 2: []}
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(3):
+                for count, seconds in found.items():
+                    seconds.append(seconds_a_step(recipe, count, Path(folder) / "run"))
+                    print(recipe, count, seconds[-1], file=sys.stderr, flush=True)
+        ratio = statistics.median(a / b for a, b in zip(found[0], found[2], strict=True))
+        opponents = (
+            "MCTS, 100 simulations, in half of the games" if TIMED[recipe] else "the recipe's"
+        )
+        each = {
+            f"{count} workers": " ".join(f"{one:.2f}" for one in seconds)
+            for count, seconds in found.items()
+        }
+        rows.append({"recipe": recipe, "opponents": opponents, **each, "ratio": ratio})
+    return rows
+
+
+def thousand(given):
+    """Return what the event model says of 1,000 workers."""
+    return thousand_workers()
+
+
+MADE = {"digests": digests, "latency": latency, "workers": workers, "thousand": thousand}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=MADE)
+    parser.add_argument("--jobs", type=int, default=1, help="rows of digests at a time")
+    parser.add_argument("--only", default="", help="recipes whose name holds this")
+    given = settings(parser, "what", "jobs")
+    record(f"scale-{given.what}", MADE[given.what](given), given)

@@ -1,0 +1,350 @@
+"""A model of a run on workers, in virtual time: how fast it is, and what limits it.
+
+It drives the scheduler that a run has. Nothing is played: a unit takes the seconds that a law gives
+for its number, the same ones when it is played again. The training process answers one message at a
+time, and learns beside it. Everything drawn derives from a seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from sparring.engine.commands import Command, End, GiveUp, Send, Start
+from sparring.engine.scheduler import Scheduler
+from sparring.errors import RolloutError
+from sparring.rng import Stream
+
+HOUR = 3600.0
+BUSY = 0.9  # share of its time from which on somebody counts as what limits
+RESTARTS = 1_000  # of a worker in an hour
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """What a run is like.
+
+    Args:
+        workers: how many there are.
+        lag: as ``scale.lag``.
+        steps: of the run.
+        units: of a step.
+        unit: gives the seconds of a unit by its number.
+        learner: seconds of credit and update of a step.
+        message: seconds that the training process needs for a message.
+        pull: seconds until a worker has new weights, once per worker and version.
+        restart: seconds until a worker that is started is ready.
+        deaths: of a worker in an hour, mean.
+        seed: of the deaths.
+        started: whether all workers are ready at the beginning.
+    """
+
+    workers: int
+    lag: int
+    steps: int
+    units: int
+    unit: Callable[[int], float]
+    learner: float
+    message: float = 0.0009
+    pull: float = 0.02
+    restart: float = 12.0
+    deaths: float = 0.0
+    seed: int = 0
+    started: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How the run went.
+
+    Shares are of the time after the first ``lag + 1`` steps, and until nothing more is opened.
+
+    Args:
+        seconds: of the whole run.
+        step_seconds: of a step.
+        busy: share of the workers' time in play.
+        learner_busy: share of its time in which the learner learns.
+        messages_busy: share of its time in which the training process answers messages.
+        resent: units that were played again, in the whole run.
+        lost: share of the seconds of play that were lost with workers.
+    """
+
+    seconds: float
+    step_seconds: float
+    busy: float
+    learner_busy: float
+    messages_busy: float
+    resent: int
+    lost: float
+
+    @property
+    def limit(self) -> str:
+        """What limits the run, in a word: see ``docs/scale.md``."""
+        if self.messages_busy >= BUSY:
+            return "messages"
+        if self.busy >= BUSY:
+            return "players"
+        return "learner" if self.learner_busy >= BUSY else "tail"
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A worker of the model."""
+
+    life: int = 0  # events of former lives are ignored
+    version: int = -1  # of the weights that it has
+    since: float = 0.0
+    units: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Seconds so far, at a time."""
+
+    time: float = 0.0
+    played: float = 0.0
+    learnt: float = 0.0
+    messages: float = 0.0
+    lost: float = 0.0
+
+
+@dataclass(slots=True)
+class _Learning:
+    """What the learner does: the step that comes next, and what is left of each that is open."""
+
+    next: int = 0
+    opened: int = 0
+    busy: bool = False
+    left: dict[int, int] = field(default_factory=dict)  # units of each open step
+
+
+def simulate(setting: Setting) -> Outcome:
+    """Return how a run of a setting goes.
+
+    Raises:
+        RolloutError: the scheduler gives up.
+    """
+    return _Model(setting).run()
+
+
+class _Model:
+    """The state of a run in virtual time."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting, self.now, self._free = setting, 0.0, 0.0
+        self.scheduler = Scheduler(setting.workers, restarts=RESTARTS)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._workers = [_Worker() for _ in range(setting.workers)]
+        self._learning, self._sums = _Learning(), _Sums()
+        self._marks: list[_Sums] = []  # at the end of each step's learning
+        self._root = Stream.from_seed(setting.seed).child("deaths")
+        self._deaths = itertools.count()
+
+    def run(self) -> Outcome:
+        """Go through all events until the last step is learnt from."""
+        self._do(self.scheduler.tick(0.0))
+        self._open()
+        while len(self._marks) < self.setting.steps:
+            self.now, _, happen = heapq.heappop(self._events)
+            happen()
+        return self._outcome()
+
+    def _outcome(self) -> Outcome:
+        """Return the figures of the steady part."""
+        setting, marks = self.setting, [_Sums(), *self._marks]
+        first = min(setting.lag + 1, setting.steps - 1)
+        last = max(setting.steps - setting.lag, first + 1)
+        begin, end = marks[first], marks[last]
+        time = end.time - begin.time
+        return Outcome(
+            seconds=marks[-1].time,
+            step_seconds=time / (last - first),
+            busy=(end.played - begin.played) / (time * setting.workers),
+            learner_busy=(end.learnt - begin.learnt) / time,
+            messages_busy=(end.messages - begin.messages) / time,
+            resent=self.scheduler.counts.resent_units,
+            lost=self._sums.lost / max(self._sums.played + self._sums.lost, 1e-9),
+        )
+
+    def _at(self, time: float, happen: Callable[[], None]) -> None:
+        """Let something happen at a time."""
+        heapq.heappush(self._events, (time, next(self._order), happen))
+
+    def _open(self) -> None:
+        """Open steps as far as the lag says, and learn from the next one if it is there."""
+        own, setting = self._learning, self.setting
+        while own.opened < min(own.next + setting.lag + 1, setting.steps):
+            first = own.opened * setting.units
+            own.left[own.opened] = setting.units
+            own.opened += 1
+            self._do(self.scheduler.issued(range(first, first + setting.units), self.now))
+        if not own.busy and own.left.get(own.next) == 0:
+            own.busy = True
+            self._at(self.now + setting.learner, self._learnt)
+
+    def _learnt(self) -> None:
+        """Take note that a step was learnt from."""
+        own = self._learning
+        own.busy = False
+        del own.left[own.next]
+        own.next += 1
+        self._sums.learnt += self.setting.learner
+        sums = self._sums
+        playing = sum(self.now - one.since for one in self._workers if one.units)
+        played = sums.played + playing
+        self._marks.append(_Sums(self.now, played, sums.learnt, sums.messages, sums.lost))
+        self._open()
+
+    def _do(self, commands: Sequence[Command]) -> None:
+        """Do what the scheduler says."""
+        for command in commands:
+            if isinstance(command, Send):
+                self._send(command)
+            elif isinstance(command, Start):
+                self._start(command.worker)
+            elif isinstance(command, End):
+                self._die(command.worker, self._workers[command.worker].life)
+            else:
+                raise _given_up(command)
+
+    def _start(self, worker: int) -> None:
+        """Start a worker, and draw when it will die."""
+        own, setting = self._workers[worker], self.setting
+        ready = self.now if setting.started and not own.life else self.now + setting.restart
+        own.life += 1
+        own.version, life = -1, own.life
+        self._at(ready, lambda: self._do(self.scheduler.joined(worker, self.now)))
+        if setting.deaths:
+            drawn = self._root.uniform(next(self._deaths))
+            lives = -math.log(1.0 - drawn) * HOUR / setting.deaths
+            self._at(ready + lives, lambda: self._die(worker, life))
+
+    def _send(self, command: Send) -> None:
+        """Let a worker play, as soon as the training process comes to send it units."""
+        own, setting = self._workers[command.worker], self.setting
+        begin = self._message()
+        version = max(max(command.units) // setting.units - setting.lag, 0)
+        pull = setting.pull if version > own.version else 0.0
+        own.version = max(version, own.version)
+        own.since, own.units = begin + pull, command.units
+        seconds, life = sum(map(setting.unit, command.units)), own.life
+        self._at(begin + pull + seconds, lambda: self._answer(command.worker, life))
+
+    def _message(self) -> float:
+        """Return when the training process has dealt with a message."""
+        self._free = max(self._free, self.now) + self.setting.message
+        self._sums.messages += self.setting.message
+        return self._free
+
+    def _answer(self, worker: int, life: int) -> None:
+        """Take a worker's answer."""
+        own = self._workers[worker]
+        if own.life != life or not own.units:
+            return
+        units, own.units = own.units, ()
+        self._sums.played += self.now - own.since
+        for unit in units:
+            self._learning.left[unit // self.setting.units] -= 1
+        self._do(self.scheduler.answered(worker, units, self.now))
+        self._open()
+
+    def _die(self, worker: int, life: int) -> None:
+        """Let a worker die, unless it has done so."""
+        own = self._workers[worker]
+        if own.life != life:
+            return
+        if own.units:
+            self._sums.lost += max(self.now - own.since, 0.0)
+        own.units, own.life = (), own.life + 1
+        self._do(self.scheduler.lost(worker, self.now))
+        wait = self.scheduler.wait(self.now)
+        self._at(self.now + wait, lambda: self._do(self.scheduler.tick(self.now)))
+
+
+def _given_up(command: GiveUp) -> RolloutError:
+    """Return the error of a run that cannot go on."""
+    return RolloutError(f"The model of the run cannot go on: {command.why}.")
+
+
+def lognormal_units(seed: int, mean: float, sigma: float, plays: int = 1) -> Callable[[int], float]:
+    """Return the seconds of units by number.
+
+    Args:
+        seed: of the draws.
+        mean: seconds of one play, from a lognormal law.
+        sigma: standard deviation of their logarithm.
+        plays: of a unit, side by side: it takes as long as the longest of them.
+    """
+    root = Stream.from_seed(seed).child("units")
+    scale = mean * math.exp(-(sigma**2) / 2)
+
+    def seconds(unit: int) -> float:
+        draws: Any = root.child(unit).generator().standard_normal(plays)
+        return scale * math.exp(sigma * float(draws.max()))
+
+    return seconds
+
+
+def thousand_workers(
+    workers: int = 1000, lags: Sequence[int] = (0, 1, 2, 4), steps: int = 12, seeds: int = 5
+) -> list[dict[str, Any]]:
+    """Return rows of a results file: a run with many workers, by lag, with the values by seed.
+
+    A step has 32 plays per worker, in units of 4 side by side. A play takes 2 seconds, lognormal
+    with sigma 0.8, and the learner 16 seconds a step. A worker dies once an hour.
+    """
+    per_worker, plays = 8, 4
+    rows: dict[int, dict[str, Any]] = {}
+    for seed in range(seeds):
+        unit = cache(lognormal_units(seed, 2.0, 0.8, plays))
+        for lag in lags:
+            found = simulate(
+                Setting(
+                    workers=workers,
+                    lag=lag,
+                    steps=steps,
+                    units=workers * per_worker,
+                    unit=unit,
+                    learner=16.0,
+                    deaths=1.0,
+                    seed=seed,
+                )
+            )
+            figures = {
+                "seconds": found.step_seconds,
+                "plays/s": workers * per_worker * plays / found.step_seconds,
+                "share in play": found.busy,
+                "share learning": found.learner_busy,
+                "share in messages": found.messages_busy,
+                "lost share": found.lost,
+            }
+            row = rows.setdefault(lag, {"workers": str(workers), "lag": str(lag), "limit": ""})
+            row["limit"] = found.limit
+            for name, value in figures.items():
+                row.setdefault("values", {}).setdefault(name, {})[str(seed)] = value
+    return list(rows.values())
+
+
+def held_back_seconds(
+    *, workers: int, lag: int, steps: int, units: int, unit: Callable[[int], float], learner: float
+) -> float:
+    """Return the seconds of a whole run on workers that are ready.
+
+    Args:
+        workers: as in ``Setting``, like all others.
+        lag: as above.
+        steps: as above.
+        units: as above.
+        unit: as above.
+        learner: as above.
+    """
+    setting = Setting(
+        workers=workers, lag=lag, steps=steps, units=units, unit=unit, learner=learner, pull=0.0
+    )
+    return simulate(setting).seconds

@@ -1,0 +1,194 @@
+"""A world that a scheduler is tried in: it does what is said, and knows by itself what must hold."""
+
+import math
+
+from sparring.engine.commands import End, GiveUp, Send, Start
+from sparring.engine.scheduler import HOUR, STARTING, Scheduler
+from sparring.engine.waiting import SHARE
+
+OFF, STARTED, READY = "off", "started", "ready"
+
+
+class World:
+    """Workers in virtual time. After every event it does the commands, and checks the state."""
+
+    def __init__(self, workers, **options):
+        self.options = {"timeout": None, "restarts": 10, "elastic": False, **options}
+        self.scheduler = Scheduler(workers, **options)
+        self.now = 0.0
+        self.workers = dict.fromkeys(range(workers), OFF)
+        self.tasks = {}  # worker -> units that it plays
+        self.sent = []  # (worker, units), everything ever sent
+        self.issued, self.issue_of = [], {}
+        self.learnt = []  # units in the order of their first answers
+        self.ended = {}  # unit -> workers that it has ended
+        self.losses = {number: [] for number in range(workers)}
+        self.resent = 0
+        self.over = None  # the command that gave up
+        self.log, self.depth = [], 0
+        self.do(self.scheduler.tick(self.now))
+
+    # -- events
+
+    def issue(self, count):
+        units = range(len(self.issued), len(self.issued) + count)
+        self.issued += units
+        self.issue_of |= dict.fromkeys(units, units.start)
+        self.do(self.scheduler.issued(units, self.now))
+
+    def join(self, worker):
+        if self.workers[worker] == STARTED:
+            self.workers[worker] = READY
+        self.do(self.scheduler.joined(worker, self.now))
+
+    def answer(self, worker, units=None):
+        """Let a worker answer what it plays, or again what it, or another one, was sent before."""
+        if units is None:
+            units = self.tasks[worker]
+        if units and self.tasks.get(worker) == units:
+            del self.tasks[worker]
+        before = self.scheduler.counts.duplicate_units
+        known = [unit for unit in units if unit in self.learnt]
+        self.learnt += [unit for unit in units if unit not in self.learnt]
+        for unit in units:
+            self.ended.pop(unit, None)
+        self.do(self.scheduler.answered(worker, units, self.now))
+        assert self.scheduler.counts.duplicate_units == before + len(known)
+
+    def lose(self, worker):
+        self._gone(worker)
+        self.do(self.scheduler.lost(worker, self.now))
+
+    def give_back(self, worker):
+        self.tasks.pop(worker, None)
+        self.do(self.scheduler.returned(worker, self.now))
+
+    def pass_time(self, seconds=None):
+        """Let time pass, as long as the scheduler says that it can wait where it is not said."""
+        self.now += self.scheduler.wait(self.now) if seconds is None else seconds
+        self.do(self.scheduler.tick(self.now))
+
+    def _gone(self, worker):
+        if self.workers[worker] == OFF:
+            return
+        self.workers[worker] = OFF
+        self.losses[worker].append(self.now)
+        for unit in self.tasks.pop(worker, ()):
+            if unit not in self.learnt:
+                self.resent += 1
+                self.ended[unit] = self.ended.get(unit, 0) + 1
+
+    # -- what is said
+
+    def do(self, commands):
+        """Do what is said: what was decided first is done first, and ends decide anew."""
+        self.depth += 1
+        for command in sorted(commands, key=lambda one: isinstance(one, End)):
+            self.log.append((self.now, command))
+            if isinstance(command, Start):
+                assert self.workers[command.worker] == OFF
+                self.workers[command.worker] = STARTED
+            elif isinstance(command, Send):
+                self._sent(command)
+            elif isinstance(command, End):
+                assert self.workers[command.worker] != OFF
+                self._gone(command.worker)
+                self.do(self.scheduler.lost(command.worker, self.now))
+            else:
+                self._given_up(command)
+                self.over = command
+            if self.over is not None:
+                break
+        self.depth -= 1
+        if self.over is None and not self.depth:
+            self.check()
+
+    def _sent(self, command):
+        worker, units = command.worker, command.units
+        assert self.workers[worker] == READY
+        assert worker not in self.tasks
+        waiting = self.waiting
+        assert units[0] == min(waiting)  # the oldest first
+        assert set(units) <= waiting
+        assert len({self.issue_of[unit] for unit in units}) == 1
+        of_issue = sorted(
+            unit for unit in waiting if self.issue_of[unit] == self.issue_of[units[0]]
+        )
+        if units[0] in self.ended:
+            assert len(units) == 1
+        assert not len(units) > 1 or not self.ended.keys() & set(units)
+        assert list(units) == of_issue[: len(units)]
+        assert len(units) <= math.ceil(
+            len(of_issue) / (SHARE * max(len(self.workers) - self.gone, 1))
+        )
+        self.tasks[worker] = units
+        self.sent.append((worker, units))
+
+    def _given_up(self, command):
+        assert isinstance(command, GiveUp)
+        if command.unit is not None:
+            assert self.ended[command.unit] >= 3
+            assert (command.unit,) in [units for _, units in self.sent]
+        elif "scale.restarts" in command.why:
+            assert self.gone == len(self.workers)
+        else:
+            assert self.options["elastic"]
+            assert READY not in self.workers.values()
+            assert self.now >= STARTING
+
+    # -- what must hold
+
+    @property
+    def open(self):
+        return set(self.issued) - set(self.learnt)
+
+    @property
+    def waiting(self):
+        return self.open - {unit for units in self.tasks.values() for unit in units}
+
+    @property
+    def gone(self):
+        """How many workers were lost more often than they may be."""
+        return sum(self._is_gone(times) for times in self.losses.values())
+
+    def _is_gone(self, times):
+        return any(
+            sum(time >= last - HOUR for time in times[: number + 1]) > self.options["restarts"]
+            for number, last in enumerate(times)
+        )
+
+    def check(self):
+        """Check what holds between any two events."""
+        scheduler = self.scheduler
+        for worker, state in self.workers.items():
+            assert scheduler.playing(worker) == self.tasks.get(worker, ())
+            if state == READY and worker not in self.tasks:
+                assert not self.waiting
+        assert scheduler.ready == sum(state == READY for state in self.workers.values())
+        assert scheduler.counts.lost_workers == sum(map(len, self.losses.values()))
+        assert scheduler.counts.resent_units == self.resent
+        assert len(scheduler._idle) <= len(self.workers)
+        assert len(scheduler._looks) <= 5 * len(self.workers)
+        assert scheduler._waiting._waits <= self.open
+        assert scheduler._waiting._open.keys() == self.open
+        assert scheduler._waiting._ended == self.ended
+        assert len(scheduler._waiting._heap) <= len(self.issued)
+        assert sum(scheduler._waiting._free.values()) == len(scheduler._waiting._waits)
+
+    def quiet(self):
+        """Let nothing go wrong any more: whatever is started joins, whatever is sent is answered."""
+        for _ in range(20 * (len(self.workers) + len(self.issued)) + 100):
+            if self.over or not self.open:
+                return
+            for worker, state in list(self.workers.items()):
+                if state == STARTED:
+                    self.join(worker)
+                elif worker in self.tasks:
+                    self.answer(worker)
+                if self.over:
+                    return
+            if self.open and not self.tasks:
+                wait = self.scheduler.wait(self.now)
+                assert wait < math.inf
+                self.pass_time(wait)
+        raise AssertionError(f"units wait for ever: {self.log[-20:]}")

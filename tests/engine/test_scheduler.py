@@ -1,0 +1,473 @@
+"""The scheduler: every event and command by hand, and random courses in a world that checks them."""
+
+import random
+import sys
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from scheduler_world import STARTED, World
+
+from sparring.engine.commands import End, GiveUp, Send, Start
+from sparring.engine.patience import Patience
+from sparring.engine.scheduler import Scheduler
+
+SEQUENCES, EVENTS = 10_000, 24
+
+
+def there(workers, **options):
+    """Return a scheduler whose workers have all come at time 0."""
+    scheduler = Scheduler(workers, **options)
+    assert scheduler.tick(0.0) == [Start(number) for number in range(workers)]
+    for number in range(workers):
+        assert scheduler.joined(number, 0.0) == []
+    return scheduler
+
+
+# -- events and commands by hand
+
+
+def test_all_workers_are_started_at_the_first_event_whatever_it_is():
+    assert Scheduler(2).tick(5.0) == [Start(0), Start(1)]
+    assert Scheduler(2).issued([0], 5.0) == [Start(0), Start(1)]
+
+
+def test_a_worker_that_joins_gets_the_first_unit():
+    scheduler = Scheduler(2)
+    scheduler.issued([0, 1, 2], 0.0)
+    assert scheduler.joined(1, 1.0) == [Send(1, (0,))]
+    assert scheduler.joined(0, 2.0) == [Send(0, (1,))]
+    assert (scheduler.playing(0), scheduler.playing(1), scheduler.ready) == ((1,), (0,), 2)
+
+
+def test_what_waits_goes_in_messages_of_a_part_of_half_of_it():
+    scheduler = there(2)
+    # 12 wait: 12 / (2 x 2) = 3; then 9 wait: 9 / 4, rounded up
+    assert scheduler.issued(range(12), 0.0) == [Send(0, (0, 1, 2)), Send(1, (3, 4, 5))]
+    assert scheduler.answered(1, (3, 4, 5), 1.0) == [Send(1, (6, 7))]
+    assert scheduler.answered(0, (0, 1, 2), 1.0) == [Send(0, (8,))]
+
+
+def test_a_message_holds_units_of_one_issue_and_the_older_ones_first():
+    scheduler = there(1)
+    assert scheduler.issued(range(2), 0.0) == [Send(0, (0,))]
+    scheduler.issued(range(2, 6), 0.0)
+    assert scheduler.answered(0, (0,), 0.01) == [Send(0, (1,))]
+    assert scheduler.answered(0, (1,), 0.02) == [Send(0, (2, 3))]
+
+
+def test_a_message_holds_about_a_second_of_play_once_it_is_known_what_a_unit_takes():
+    scheduler = there(1)
+    assert scheduler.issued(range(40), 0.0) == [Send(0, tuple(range(20)))]
+    assert scheduler.answered(0, range(20), 4.0) == [Send(0, (20, 21, 22, 23, 24))]  # 0.2 s each
+    assert scheduler.answered(0, range(20, 25), 50.0) == [Send(0, tuple(range(25, 30)))]  # the median
+
+
+def test_an_answer_frees_the_worker_and_the_unit_is_never_sent_again():
+    scheduler = there(1)
+    assert scheduler.issued([0], 0.0) == [Send(0, (0,))]
+    assert scheduler.answered(0, (0,), 3.0) == []
+    assert scheduler.busy(9.0) == 3.0
+    assert scheduler.issued([1], 9.0) == [Send(0, (1,))]
+    assert scheduler.busy(10.0) == 4.0
+
+
+def test_what_a_lost_worker_played_goes_to_the_next_one_alone_and_before_the_others():
+    scheduler = there(2)
+    assert scheduler.issued(range(16), 0.0) == [Send(0, (0, 1, 2, 3)), Send(1, (4, 5, 6))]
+    scheduler.lost(0, 0.01)
+    assert scheduler.answered(1, (4, 5, 6), 0.02)[-1] == Send(1, (0,))
+    assert scheduler.answered(1, (0,), 0.03) == [Send(1, (1,))]
+    assert (scheduler.counts.lost_workers, scheduler.counts.resent_units) == (1, 4)
+    for unit in (1, 2, 3):
+        found = scheduler.answered(1, (unit,), 0.04)
+    assert found == [Send(1, (7, 8, 9))]  # 9 wait
+
+
+def test_a_unit_that_has_ended_a_worker_is_not_sent_behind_others():
+    scheduler = there(2)
+    scheduler.issued([0], 0.0)
+    scheduler.issued(range(1, 9), 0.0)  # worker 1 plays 1 and 2
+    assert scheduler.playing(1) == (1, 2)
+    scheduler.lost(1, 0.01)
+    assert scheduler.answered(0, (0,), 0.02)[-1] == Send(0, (1,))
+    scheduler.answered(0, (1,), 0.03)
+    assert scheduler.playing(0) == (2,)
+    scheduler.answered(0, (2,), 0.03)
+    assert scheduler.playing(0) == (3, 4)
+
+
+def test_a_unit_that_was_sent_alone_and_ended_three_workers_is_given_up():
+    scheduler = there(3)
+    scheduler.issued([7], 0.0)
+    assert scheduler.lost(0, 1.0) == [Send(1, (7,))]
+    assert Send(2, (7,)) in scheduler.lost(1, 2.0)
+    (command,) = scheduler.lost(2, 2.1)
+    assert command == GiveUp("it has ended 3 workers", 7)
+
+
+def test_a_unit_that_ended_workers_and_was_answered_late_is_forgotten():
+    scheduler = there(3)
+    scheduler.issued([7], 0.0)
+    scheduler.lost(0, 1.0)
+    scheduler.lost(1, 2.0)
+    scheduler.answered(0, (7,), 2.1)  # by the first, which had said it before it died
+    assert not any(isinstance(one, GiveUp) for one in scheduler.lost(2, 2.2))
+    assert scheduler.counts.resent_units == 2
+
+
+def restarts(scheduler, worker, now, times):
+    """Lose a worker as soon as it is started, so often; return the seconds until each start."""
+    found = []
+    for _ in range(times):
+        scheduler.lost(worker, now)
+        began = now
+        while not any(command == Start(worker) for command in scheduler.tick(now)):
+            assert scheduler.wait(now) > 0
+            now += scheduler.wait(now)
+        found.append(now - began)
+    return found
+
+
+def test_a_worker_is_started_again_after_half_a_second_and_twice_as_long_up_to_thirty():
+    assert restarts(there(2), 0, 100.0, 9) == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 30, 30])
+
+
+def test_an_answer_makes_the_next_restart_quick_again():
+    scheduler = there(1)
+    restarts(scheduler, 0, 100.0, 4)
+    scheduler.joined(0, 120.0)
+    scheduler.issued([0], 120.0)
+    scheduler.answered(0, (0,), 121.0)
+    assert restarts(scheduler, 0, 130.0, 1) == pytest.approx([0.5])
+
+
+def test_thousands_of_losses_in_a_row_still_wait_thirty_seconds():
+    scheduler = there(1, restarts=10**6)
+    assert restarts(scheduler, 0, 100.0, 1100)[-1] == pytest.approx(30)
+
+
+def test_a_worker_is_started_again_though_it_was_to_be_looked_at_meanwhile():
+    # sent at 0, so looked at at 60; lost at 59.8, so to be started at 60.3
+    scheduler = there(1)
+    scheduler.issued([0], 0.0)
+    scheduler.lost(0, 59.8)
+    assert scheduler.tick(60.0) == []
+    assert scheduler.wait(60.0) == pytest.approx(0.3)
+    assert scheduler.tick(60.3) == [Start(0)]
+
+
+def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_none_is_the_end():
+    scheduler = there(2, restarts=1)
+    for worker in (0, 1):
+        restarts(scheduler, worker, 10.0, 1)
+    assert scheduler.lost(0, 20.0) == []
+    (command,) = scheduler.lost(1, 20.0)
+    assert isinstance(command, GiveUp)
+    assert command.unit is None
+    assert "more than 1 times in an hour (scale.restarts)" in command.why
+
+
+def test_losses_count_for_an_hour():
+    scheduler = there(1, restarts=1)
+    restarts(scheduler, 0, 10.0, 1)
+    assert restarts(scheduler, 0, 10.0 + 3601, 1) == pytest.approx([1.0])
+
+
+def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
+    scheduler = there(1, timeout=5.0)
+    scheduler.issued(range(6), 0.0)
+    assert scheduler.playing(0) == (0, 1, 2)
+    assert scheduler.tick(14.9) == []
+    (command,) = scheduler.tick(15.0)
+    assert command == End(0, "worker 0 has not answered 3 units in 15 seconds (scale.timeout)")
+    assert scheduler.counts.timed_out_units == 3
+    assert scheduler.lost(0, 15.0) == []
+    assert scheduler.tick(15.5) == [Start(0)]
+
+
+def test_a_message_may_take_20_times_the_median_of_a_unit_and_60_seconds_at_least():
+    patience = Patience(None)
+    assert patience.allowed(1) == 1200  # nothing is known yet
+    patience.took(10.0, 2)  # 5 seconds each
+    assert patience.allowed(1) == 100
+    patience.took(1.0, 100)  # 0.01 each
+    assert patience.allowed(1) == 60
+    assert patience.allowed(1000) == pytest.approx(200)
+    assert Patience(2.5).allowed(4) == 10
+
+
+def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what_a_unit_takes():
+    scheduler = there(2)
+    scheduler.issued(range(256), 0.0)
+    assert len(scheduler.playing(0)) == 64
+    now, ended = 0.0, None
+    while ended is None and now < 4000:
+        now += 1.0
+        found = scheduler.answered(1, scheduler.playing(1), now) if scheduler.playing(1) else []
+        found = found + scheduler.tick(now)
+        ended = next((one for one in found if isinstance(one, End)), None)
+    assert ended is not None
+    assert now == 60
+
+
+def test_a_worker_that_does_not_come_up_is_ended():
+    scheduler = Scheduler(1)
+    scheduler.tick(0.0)
+    assert scheduler.wait(0.0) == 600
+    assert scheduler.tick(599.0) == []
+    assert scheduler.tick(600.0) == [End(0, "worker 0 has not come up in 600 seconds")]
+
+
+def test_workers_of_an_elastic_fleet_may_take_their_time_but_not_if_none_comes():
+    scheduler = Scheduler(2, elastic=True)
+    assert scheduler.tick(1000.0) == [Start(0), Start(1)]
+    assert scheduler.tick(9000.0) == []
+    assert scheduler.issued([0], 9000.0) == []
+    assert scheduler.tick(9590.0) == []
+    assert scheduler.wait(9590.0) == 10
+    assert scheduler.tick(9599.0) == []
+    assert scheduler.tick(9600.0) == [GiveUp("no worker has come in 600 seconds")]
+
+
+def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_time_for_the_next():
+    scheduler = Scheduler(1, elastic=True)
+    scheduler.issued([0], 0.0)
+    scheduler.joined(0, 1.0)
+    scheduler.answered(0, (0,), 2.0)
+    scheduler.issued([1], 3000.0)
+    scheduler.lost(0, 4000.0)
+    assert scheduler.tick(4000.5) == [Start(0)]
+    assert scheduler.tick(4599.0) == []
+    assert isinstance(scheduler.tick(4600.0)[0], GiveUp)
+
+
+def test_an_answer_that_nobody_waits_for_is_counted_and_changes_nothing():
+    scheduler = there(2)
+    scheduler.issued([0], 0.0)
+    scheduler.lost(0, 1.0)  # and worker 1 plays it
+    assert scheduler.answered(0, (0,), 1.4) == []
+    assert scheduler.counts.duplicate_units == 0
+    assert scheduler.answered(1, (0,), 1.45) == []
+    assert scheduler.counts.duplicate_units == 1
+    assert scheduler.issued([1], 3.0) == [Start(0), Send(1, (1,))]
+
+
+def test_a_late_answer_to_a_unit_that_waits_takes_it_back():
+    scheduler = there(1)
+    scheduler.issued([0, 1], 0.0)
+    scheduler.lost(0, 1.0)
+    scheduler.answered(0, (0,), 1.2)
+    scheduler.tick(1.5)
+    assert scheduler.joined(0, 2.0) == [Send(0, (1,))]
+
+
+def test_an_answer_to_nothing_is_none():
+    scheduler = there(1)
+    assert scheduler.answered(0, (), 1.0) == []
+    assert scheduler.busy(5.0) == 0
+    assert scheduler.issued([0, 1, 2], 5.0) == [Send(0, (0, 1))]
+
+
+def test_an_answer_to_other_units_does_not_free_the_worker():
+    scheduler = there(1)
+    scheduler.issued(range(3), 0.0)
+    assert scheduler.answered(0, (2,), 1.0) == []
+    assert scheduler.playing(0) == (0, 1)
+
+
+def test_what_a_worker_could_not_begin_with_waits_again_and_is_not_held_against_it():
+    scheduler = there(1)
+    scheduler.issued(range(4), 0.0)
+    assert scheduler.returned(0, 1.0) == [Send(0, (0, 1))]
+    assert scheduler.counts.resent_units == 0
+    assert scheduler.lost(0, 2.0) == []
+
+
+def test_a_worker_that_returns_what_it_does_not_have_is_idle_once():
+    scheduler = there(1)
+    assert scheduler.returned(0, 1.0) == []
+    assert scheduler.issued([0, 1, 2], 2.0) == [Send(0, (0, 1))]
+
+
+def test_a_worker_that_is_gone_is_not_lost_again_and_does_not_join():
+    scheduler = there(1)
+    scheduler.issued([0], 0.0)
+    scheduler.lost(0, 1.0)
+    scheduler.lost(0, 1.1)
+    assert scheduler.counts.lost_workers == 1
+    assert scheduler.joined(0, 1.2) == []
+    assert scheduler.ready == 0
+    assert scheduler.tick(1.5) == [Start(0)]
+    assert scheduler.joined(0, 1.6) == [Send(0, (0,))]
+    assert scheduler.joined(0, 1.7) == []
+
+
+# -- random courses
+
+
+def course(seed, events=EVENTS):
+    """Return a world after a random course of events."""
+    draw = random.Random(seed)
+    world = World(
+        draw.randint(1, 4),
+        timeout=draw.choice([None, None, 5.0]),
+        restarts=draw.choice([0, 2, 10]),
+        elastic=draw.random() < 0.3,
+    )
+    for _ in range(events):
+        if world.over:
+            break
+        happen(world, draw)
+    return world
+
+
+def happen(world, draw):
+    """Let something happen, mostly what may; sometimes what should not."""
+    worker = draw.randrange(len(world.workers))
+    started = [one for one, state in world.workers.items() if state == STARTED]
+    playing = list(world.tasks)
+    kind = draw.random()
+    if kind < 0.14:
+        world.issue(draw.choice([1, 2, 7, 20]))
+    elif kind < 0.34:
+        world.join(draw.choice(started or [worker]))
+    elif kind < 0.62 and playing:
+        world.answer(draw.choice(playing))
+    elif kind < 0.70 and world.sent:
+        world.answer(worker, draw.choice(world.sent)[1])
+    elif kind < 0.80:
+        world.lose(draw.choice(playing or [worker]))
+    elif kind < 0.84:
+        world.give_back(worker)
+    elif kind < 0.86:
+        world.answer(worker, ())
+    else:
+        world.pass_time(draw.choice([None, None, 0.1, 1.0, 30.0, 700.0]))
+
+
+def test_whatever_happens_every_unit_is_learnt_once_in_ten_thousand_courses():
+    learnt = given_up = ended = 0
+    for seed in range(SEQUENCES):
+        world = course(seed)
+        try:
+            world.quiet()
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        assert len(world.learnt) == len(set(world.learnt))
+        assert world.over or sorted(world.learnt) == world.issued
+        learnt, given_up = learnt + len(world.learnt), given_up + (world.over is not None)
+        ended += world.scheduler.counts.timed_out_units
+    assert learnt > SEQUENCES  # the courses are none in which nothing happens
+    assert 0.02 * SEQUENCES < given_up < 0.5 * SEQUENCES
+    assert ended > 0.02 * SEQUENCES
+
+
+class Courses(RuleBasedStateMachine):
+    """The same world, whose courses Hypothesis chooses and makes short where one fails."""
+
+    @initialize(
+        workers=st.integers(1, 4),
+        timeout=st.sampled_from([None, 5.0]),
+        restarts=st.sampled_from([0, 2, 10]),
+        elastic=st.booleans(),
+    )
+    def begin(self, **options):
+        self.world = World(**options)
+
+    def on(self):
+        return hasattr(self, "world") and not self.world.over
+
+    @rule()
+    def nothing(self):
+        """Happens when the scheduler has given up."""
+
+    @precondition(on)
+    @rule(count=st.integers(1, 20))
+    def issue(self, count):
+        self.world.issue(count)
+
+    @precondition(on)
+    @rule(worker=st.integers(0, 3), event=st.sampled_from(["join", "lose", "give_back"]))
+    def happens(self, worker, event):
+        getattr(self.world, event)(worker % len(self.world.workers))
+
+    @precondition(lambda self: self.on() and self.world.tasks)
+    @rule(worker=st.integers(0, 3))
+    def answer(self, worker):
+        playing = sorted(self.world.tasks)
+        self.world.answer(playing[worker % len(playing)])
+
+    @precondition(lambda self: self.on() and self.world.sent)
+    @rule(worker=st.integers(0, 3), which=st.integers(0, 50))
+    def answer_again(self, worker, which):
+        sent = self.world.sent
+        self.world.answer(worker % len(self.world.workers), sent[which % len(sent)][1])
+
+    @precondition(on)
+    @rule(seconds=st.sampled_from([None, 0.1, 1.0, 30.0, 700.0]))
+    def pass_time(self, seconds):
+        self.world.pass_time(seconds)
+
+    @invariant()
+    def none_is_learnt_twice(self):
+        learnt = self.world.learnt if hasattr(self, "world") else []
+        assert len(learnt) == len(set(learnt))
+
+    def teardown(self):
+        if self.on():
+            self.world.quiet()
+            assert self.world.over or sorted(self.world.learnt) == self.world.issued
+
+
+Courses.TestCase.settings = settings(max_examples=100, stateful_step_count=25)
+TestCourses = Courses.TestCase
+
+
+def test_a_long_life_leaves_nothing_behind():
+    world = World(4, restarts=10**6)
+    draw = random.Random(0)
+    for _ in range(3000):
+        if len(world.open) < 40:
+            world.issue(8)
+        happen(world, draw)
+        world.sent, world.log = world.sent[-20:], []
+        world.over = None
+    scheduler = world.scheduler
+    assert len(world.learnt) > 500
+    assert len(scheduler._waiting._heap) <= len(world.open) + 40
+    world.quiet()
+    assert not scheduler._waiting._open
+    assert not scheduler._waiting._ended
+    assert not scheduler._waiting._free
+
+
+def steps_of_an_answer(workers, units):
+    """Return the lines of Python that an answer runs in the scheduler, as the mean per unit answered."""
+    scheduler, lines = there(workers), 0
+    playing = {one.worker: one.units for one in scheduler.issued(range(units), 0.0)}
+
+    def count(frame, event, argument):
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    answered, before = 0, sys.gettrace()
+    sys.settrace(count)
+    try:
+        for now in range(1, 2 * 10):
+            worker = next(iter(playing))
+            units = playing.pop(worker)
+            answered += len(units)
+            found = scheduler.answered(worker, units, float(now))
+            playing |= {one.worker: one.units for one in found if isinstance(one, Send)}
+    finally:
+        sys.settrace(before)
+    return lines / answered
+
+
+def test_an_event_takes_steps_that_grow_with_the_logarithm_of_workers_and_units():
+    """Lines are counted, not seconds, which say how busy the machine is."""
+    steps = {workers: steps_of_an_answer(workers, 100 * workers) for workers in (10, 1000)}
+    assert steps[1000] < 3 * steps[10]  # log(1000) is 3 log(10); each unit has its constant too

@@ -127,7 +127,7 @@ class World:
     def _given_up(self, command):
         assert isinstance(command, GiveUp)
         if command.unit is not None:
-            assert self.ended[command.unit] >= 3
+            assert self.ended[command.unit] >= 5
             assert (command.unit,) in [units for _, units in self.sent]
         elif "scale.restarts" in command.why:
             assert self.gone == len(self.workers)

@@ -25,7 +25,7 @@ from sparring.engine.patience import LEAST, Patience
 from sparring.engine.waiting import Waiting
 
 HOUR = 3600.0
-TRIES = 3  # workers that a unit may end before it is given up
+TRIES = 5  # workers that a unit may end before it is given up: 3 of 1,000 may die by chance
 FIRST, LONGEST = 0.5, 30.0  # seconds until a lost worker is started again: at first, at most
 STARTING = 600.0  # seconds until a worker that is started must have joined
 FORMER = 4  # looks per worker that are no longer meant, which are kept at most

@@ -175,7 +175,7 @@ def test_the_same_seed_is_the_same_bad_luck(room, memo, alone):
 def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(
     room, memo
 ):
-    with pytest.raises(RolloutError, match=rf"ended 3 workers.*sparring replay-unit {room} 1 0\."):
+    with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {room} 1 0\."):
         run(room, simulated(0, memo, Weather(dies=1.0, most=1000)), ("warmup.updates=0",))
 
 

@@ -27,10 +27,12 @@ from pathlib import Path
 from published import record, settings
 
 from sparring.config import resolve
-from sparring.engine.fleet.chaos import Chaos, Harm
+from sparring.engine.fleet.chaos import TIME, Chaos, Harm
+from sparring.engine.fleet.weather import lognormal
 from sparring.experiments.scale_chaos import on, trained
 from sparring.experiments.scale_model import held_back_seconds, thousand_workers
 from sparring.recipe import apply_overrides, load_recipe
+from sparring.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.events import METRICS, TIMING, read_lines
 from sparring.system.files import file_digest
@@ -204,27 +206,38 @@ class Ready:
         return self._kept
 
 
+def unit_seconds(unit):
+    """Return how long the answer to a unit is held back: what `Chaos` draws with seed 0."""
+    own = Stream.from_seed(0).child("chaos").child("unit").child(unit)
+    return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
+
+
 def latency(given):
     """Return the seconds of each cell, three times at 8 workers, and what the model says."""
     rows = []
-    for workers, lag in GRID:
+    for count, lag in GRID:
         seconds, learners = [], []
-        for _ in range(3 if workers == 8 else 1):
+        for _ in range(3 if count == 8 else 1):
             with tempfile.TemporaryDirectory() as folder:
-                took, learner = held_back(workers, lag, Path(folder) / "run")
+                took, learner = held_back(count, lag, Path(folder) / "run")
             seconds.append(took)
             learners.append(learner)
-        modelled = held_back_seconds(workers=workers, lag=lag, learner=statistics.median(learners))
-        row = {
-            "workers": str(workers),
-            "lag": str(lag),
-            "seconds": statistics.median(seconds),
-            "modelled seconds": modelled,
-        }
+        modelled = held_back_seconds(
+            workers=count,
+            lag=lag,
+            steps=STEPS,
+            units=UNITS,
+            unit=unit_seconds,
+            learner=statistics.median(learners),
+        )
+        took = statistics.median(seconds)
         rows.append(
             {
-                **row,
-                "ratio": row["seconds"] / modelled,
+                "workers": str(count),
+                "lag": str(lag),
+                "seconds": took,
+                "modelled seconds": modelled,
+                "ratio": took / modelled,
                 "all": " ".join(f"{one:.1f}" for one in seconds),
             }
         )

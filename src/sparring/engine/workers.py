@@ -11,6 +11,7 @@ from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
 from sparring.engine.fleet.here import Here
 from sparring.engine.fleet.processes import Processes
+from sparring.engine.fleet.ray import RayFleet
 from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.local import LocalEngine
 
@@ -24,6 +25,8 @@ def fleet_of(config: RunConfig) -> Fleet | None:
         return Here(settings) if scale.lag else None
     if scale.fleet == "simulated":
         return Simulated(settings, scale.count, config.seed)
+    if scale.fleet == "ray":
+        return RayFleet(settings)
     return Processes(settings, scale.count, carry=scale.weights == "pipe")
 
 

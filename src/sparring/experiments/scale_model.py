@@ -36,7 +36,8 @@ class Setting:
         units: of a step.
         unit: gives the seconds of a unit by its number.
         learner: seconds of credit and update of a step.
-        message: seconds that the training process needs for a message.
+        message: seconds that the training process needs for a unit, to send it and to take its
+            answer.
         pull: seconds until a worker has new weights, once per worker and version.
         restart: seconds until a worker that is started is ready.
         deaths: of a worker in an hour, mean.
@@ -228,7 +229,7 @@ class _Model:
     def _send(self, command: Send) -> None:
         """Let a worker play, as soon as the training process comes to send it units."""
         own, setting = self._workers[command.worker], self.setting
-        begin = self._message()
+        begin = self._message(len(command.units))
         version = max(max(command.units) // setting.units - setting.lag, 0)
         pull = setting.pull if version > own.version else 0.0
         own.version = max(version, own.version)
@@ -236,10 +237,11 @@ class _Model:
         seconds, life = sum(map(setting.unit, command.units)), own.life
         self._at(begin + pull + seconds, lambda: self._answer(command.worker, life))
 
-    def _message(self) -> float:
-        """Return when the training process has dealt with a message."""
-        self._free = max(self._free, self.now) + self.setting.message
-        self._sums.messages += self.setting.message
+    def _message(self, units: int) -> float:
+        """Return when the training process has dealt with so many units."""
+        seconds = units * self.setting.message
+        self._free = max(self._free, self.now) + seconds
+        self._sums.messages += seconds
         return self._free
 
     def _answer(self, worker: int, life: int) -> None:

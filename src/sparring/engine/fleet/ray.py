@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,11 @@ LOOPBACK = "127.0.0.1"
 STORE = 200 << 20  # bytes of the object store of a cluster that is started here
 SLICE = 0.05  # seconds between looks at what has been sent meanwhile
 SHARED = 8  # files of weights whose contents stay in the object store
-PATIENCE = 30.0  # seconds without a word from the cluster after which it is gone
-LOOK = 5.0  # seconds between questions to the cluster whether it is there
+PATIENCE = 30.0  # seconds without a word from the cluster after which it is gone; Ray takes 60
+LOOK = 2.0  # seconds between questions to the cluster whether it is there
+ENDING = 20.0  # seconds that ending it may take
 ADDRESSES = "SPARRING_RAY_ADDRESS"  # environment variable: the cluster that the user trusts
+MANY_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # what Ray asks before it leaves loopback
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -69,6 +71,24 @@ def _ray() -> Any:
             "`make scale` in a checkout."
         ) from error
     return ray
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let a cluster that is started meanwhile listen on loopback alone, as it does on macOS.
+
+    Elsewhere Ray takes the address by which other machines reach this one, whatever it is told.
+    """
+    from ray._private import ray_constants
+
+    before, known = ray_constants.ENABLE_RAY_CLUSTER, os.environ.get(MANY_MACHINES)
+    ray_constants.ENABLE_RAY_CLUSTER, os.environ[MANY_MACHINES] = False, "0"
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+        os.environ.pop(MANY_MACHINES)
+        os.environ.update({} if known is None else {MANY_MACHINES: known})
 
 
 def check_address(address: str) -> None:
@@ -125,7 +145,9 @@ class RayFleet:
         self._asked: dict[Any, int] = {}  # worker by the reference of what it was asked
         self._shared: dict[str, Any] = {}  # reference of the contents of files by their SHA-256
         self._lock = threading.Lock()
-        self._looked = self._seen = time.monotonic()
+        self._seen = time.monotonic()  # when the cluster last answered
+        self._closed = threading.Event()
+        threading.Thread(target=self._look, name="ray", daemon=True).start()
 
     def _connect(self, address: str | None, workers: int) -> None:
         """Join the cluster at an address, or start one here.
@@ -141,12 +163,13 @@ class RayFleet:
         }
         options = own if address is None else {"address": address}
         try:
-            self._ray.init(
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                configure_logging=False,
-                **options,
-            )
+            with _on_loopback() if address is None else contextlib.nullcontext():
+                self._ray.init(
+                    logging_level=logging.ERROR,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    **options,
+                )
         except Exception as error:
             raise RunError(
                 f"Ray cannot be {'started' if address is None else f'reached at {address}'}: "
@@ -202,12 +225,9 @@ class RayFleet:
                 found = []
                 time.sleep(left)
             heard = [one for reference in found for one in self._heard(reference)]
-            if heard:
-                self._seen = time.monotonic()
-                return heard
             self._check()
-            if time.monotonic() >= end:
-                return []
+            if heard or time.monotonic() >= end:
+                return heard
 
     def _heard(self, reference: Any) -> list[Heard]:
         """Return what an actor has said, if it was not ended meanwhile."""
@@ -224,20 +244,20 @@ class RayFleet:
                 self._drop(worker)
         return [Heard(worker, message)]
 
+    def _look(self) -> None:
+        """Ask every few seconds whether the cluster is there; the question itself may hang."""
+        while not self._closed.wait(LOOK):
+            with contextlib.suppress(Exception):
+                if any(node["Alive"] for node in self._ray.nodes()):
+                    self._seen = time.monotonic()
+
     def _check(self) -> None:
-        """Ask now and then whether the cluster is there.
+        """Check that the cluster has answered lately.
 
         Raises:
-            RunError: it has not been for a while.
+            RunError: it has not.
         """
-        now = time.monotonic()
-        if now - self._looked < LOOK:
-            return
-        self._looked = now
-        with contextlib.suppress(Exception):
-            if any(node["Alive"] for node in self._ray.nodes()):
-                self._seen = time.monotonic()
-        if now - self._seen > PATIENCE:
+        if time.monotonic() - self._seen > PATIENCE:
             raise RunError(
                 f"The Ray cluster has not answered for {PATIENCE:g} seconds: its head is gone. "
                 "Start it again and go on with --resume; no play is lost that the last checkpoint "
@@ -260,7 +280,14 @@ class RayFleet:
 
     def close(self) -> None:
         """End all workers, and the cluster if it was started here; see ``Fleet``."""
-        with self._lock:
+        self._closed.set()
+        ending = threading.Thread(target=self._end_all, name="ray-end", daemon=True)
+        ending.start()
+        ending.join(ENDING)  # with a head that is gone it may hang
+
+    def _end_all(self) -> None:
+        """End all workers, and the cluster if it was started here."""
+        with self._lock, contextlib.suppress(Exception):
             for worker in list(self._actors):
                 self._drop(worker)
             self._shared.clear()

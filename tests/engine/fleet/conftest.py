@@ -1,0 +1,36 @@
+"""A small run, with and without workers: what it ends with, and what it counted."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
+from sparring.guard import Watch
+from sparring.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+
+SMALL = (
+    *("threads=1", "warmup.updates=0", "rollout.games_per_step=64", "evaluation.exact=false", "scale.unit_games=8"),
+    *("model.hidden_size=16", "model.layers=1", "model.heads=2"),
+)
+
+
+def _run(path, *changes, through=None):
+    """Train kuhn-tiny in a folder; return its bytes and the lines of timing.jsonl."""
+    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
+    engine = LocalEngine(config)
+    with RunFolder.create(path, to_yaml(config)) as folder, Watch(config.call_seconds), playing(engine, path, through):
+        train(config, engine, folder)
+    weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
+    timing = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
+    return SimpleNamespace(bytes=(weights, (path / "metrics.jsonl").read_bytes()), timing=timing)
+
+
+@pytest.fixture(scope="session")
+def kuhn():
+    return _run

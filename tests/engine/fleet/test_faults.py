@@ -1,0 +1,160 @@
+"""What a run on workers says when something is wrong that no other worker mends: as a run without them says it."""
+
+import errno
+
+import pytest
+
+from sparring.engine import published
+from sparring.engine.fleet import simulated
+from sparring.engine.fleet.weather import Weather
+from sparring.errors import PluginError, RolloutError, RunError
+from sparring.run import checkpoint
+from sparring.system.files import TEMPORARY
+
+WORKERS = ("scale.fleet=simulated", "scale.workers=3", "scale.restarts=1000")
+PLUGINS = '''
+SLOT = "oracles"
+PLUGINS = ("broken",)
+from sparring.oracles.base import verdict
+from sparring.oracles.cached import CachedOracle
+
+
+class Broken(CachedOracle):
+    def covers(self, game):
+        return ""
+
+    def opinions(self, states):
+        return [verdict(state.legal_actions(), [0.0] * (1 // 0)) for state in states]
+
+
+def broken():
+    """An oracle that always raises."""
+    return Broken("broken")
+
+'''
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch):
+    monkeypatch.setattr(simulated.Simulated.__init__, "__kwdefaults__", {"weather": Weather(sigma=1.0), "memo": None})
+
+
+@pytest.fixture
+def plugins(tmp_path, monkeypatch):
+    """A module of plug-ins that this process and its workers find."""
+    (tmp_path / "of_mine.py").write_text(PLUGINS)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_an_oracle_that_raises_ends_the_run_as_without_workers(tmp_path, kuhn, plugins):
+    said = []
+    for name, changes in (("alone", ()), ("workers", WORKERS)):
+        with pytest.raises(PluginError) as caught:
+            kuhn(tmp_path / name, "steps=2", "environments.0.oracle={name: of_mine.broken}", *changes)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1] and "oracle 'broken'" in said[0][1] and "Met in step 1 of 2" in said[0][1]
+
+
+def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path, kuhn, monkeypatch):
+    from sparring.environments.openspiel.base import Game
+
+    whole = Game.reset
+
+    def flaky(self, stream):
+        if stream.key % 5 == 0:
+            raise OSError("the cards are wet")
+        return whole(self, stream)
+
+    monkeypatch.setattr(Game, "reset", flaky)
+    alone, workers = (kuhn(tmp_path / str(len(one)), "steps=3", "rollout.group_size=4", *one).bytes for one in ((), WORKERS))
+    assert alone == workers and b'"dropped_groups": 0.0' not in alone[1] and b'"retried_games": 0.0' not in alone[1]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_path, kuhn, monkeypatch, mixed):
+    monkeypatch.setattr(simulated, "ready", lambda: b'{"ready": {"torch": "9.9"}}')
+    changes = ("steps=1", *WORKERS, f"scale.mixed={str(mixed).lower()}")
+    if mixed:
+        assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3
+        return
+    with pytest.raises(RunError, match=r"A worker has sparring None and .*scale.mixed=true"):
+        kuhn(tmp_path / "run", *changes)
+
+
+@pytest.mark.parametrize("where", ["save_weights", "replace"])
+def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, monkeypatch, where):
+    path, calls = tmp_path / "run", []
+    module = published if where == "save_weights" else published.os
+    real = getattr(module, where)
+
+    def full(*args):
+        if TEMPORARY in str(args[0] if where == "replace" else args[1]) and "weights" in str(args[1]):
+            calls.append(args)
+            if len(calls) == 3:  # of the third step
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*args)
+
+    monkeypatch.setattr(module, where, full)
+    with pytest.raises(RunError, match=r"The disk is full: .*weights.* could not be written"):
+        kuhn(path, "steps=4", "checkpoint.every=1", *WORKERS)
+    assert checkpoint.load_latest(path).step == 2 and not (path / "weights").exists()
+
+
+def torn(times):
+    """Return what stands before a fleet and tears weights that are sent, so many times."""
+
+    def through(fleet):
+        send, left = fleet.send, [times]
+
+        def tearing(worker, message, files):
+            if left[0] and files:
+                left[0] -= 1
+                for path in files.values():
+                    path.write_bytes(path.read_bytes()[:-7])
+            send(worker, message, files)
+
+        fleet.send = tearing
+        return fleet
+
+    return through
+
+
+def test_weights_that_are_torn_are_refused_written_anew_and_counted(tmp_path, kuhn):
+    alone = kuhn(tmp_path / "alone", "steps=2")
+    workers = kuhn(tmp_path / "workers", "steps=2", *WORKERS, through=torn(2))
+    assert workers.bytes == alone.bytes
+    assert 1 <= sum(line["refused_weights"] for line in workers.timing) <= 2
+    assert sum(line["lost_workers"] for line in workers.timing) == 0
+
+
+def test_weights_that_are_torn_again_and_again_end_the_run(tmp_path, kuhn):
+    with pytest.raises(RunError, match=r"A worker has refused the weights in .* 4 times"):
+        kuhn(tmp_path / "run", "steps=1", *WORKERS, through=torn(1000))
+
+
+def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
+    def all_at_once(fleet):
+        """Tear the file when the last of the workers has been sent it, and let none read it before."""
+        send, kept = fleet.send, []
+
+        def later(worker, message, files):
+            kept.append((worker, message, files))
+            if len(kept) == fleet.workers:
+                path = next(iter(files.values()))
+                path.write_bytes(b"torn")
+                for one in kept:
+                    send(*one)
+                fleet.send = send
+
+        fleet.send = later
+        return fleet
+
+    changes = ("steps=1", "scale.unit_games=4", *WORKERS, "scale.workers=7")
+    (line,) = kuhn(tmp_path / "run", *changes, through=all_at_once).timing
+    assert line["refused_weights"] == 1
+
+
+def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn, monkeypatch):
+    monkeypatch.setattr(simulated.Simulated.__init__, "__kwdefaults__", {"weather": Weather(dies=1.0, most=99), "memo": None})
+    with pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
+        kuhn(tmp_path / "run", "steps=2", *WORKERS)

@@ -1,0 +1,314 @@
+"""Worker processes are killed, stopped and lied to for real; none outlives the training process, and nothing listens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sparring.config import resolve
+from sparring.engine.fleet import processes
+from sparring.engine.fleet.base import Heard
+from sparring.engine.fleet.processes import Processes
+from sparring.engine.units import numbers_of
+from sparring.errors import HungError, PluginError, RolloutError
+from sparring.recipe import apply_overrides, load_recipe
+
+WORKERS = ("scale.fleet=processes", "scale.workers=2")
+COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
+PATIENCE = 10.0  # seconds in which workers are gone after their training process
+LISTENING = "0A"  # state of a socket in /proc/net/tcp
+LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform: looks into /proc")
+
+
+class Tormented:
+    """A fleet that does one harm in each step, to whoever plays the step's first unit."""
+
+    elastic, apart = False, True
+
+    def __init__(self, fleet):
+        self.fleet, self.workers, self.harms = fleet, fleet.workers, {8: "kill", 16: "stop", 24: "twice", 32: "rubbish", 40: "tear"}
+        self.lies = {}  # by worker
+        self.listening = set()
+
+    def __getattr__(self, name):
+        return getattr(self.fleet, name)
+
+    def send(self, worker, message, files):
+        harm = self.harms.pop(numbers_of(message)[0], None)
+        pid = self.fleet.pids.get(worker)
+        self.listening |= listening([os.getpid(), *self.fleet.pids.values()]) if harm else set()
+        if harm == "stop":
+            os.kill(pid, signal.SIGSTOP)
+        if harm == "tear":
+            for path in files.values():
+                path.write_bytes(path.read_bytes()[:-9])
+        if harm in ("twice", "rubbish"):
+            self.lies[worker] = harm
+        self.fleet.send(worker, message, files)
+        if harm == "kill":
+            time.sleep(0.01)
+            os.kill(pid, signal.SIGKILL)
+
+    def poll(self, seconds):
+        found = []
+        for heard in self.fleet.poll(seconds):
+            lie = self.lies.pop(heard.worker, None) if heard.message and b'"units"' in heard.message else None
+            found += [Heard(heard.worker, b"what?")] if lie == "rubbish" else [heard] * (1 + (lie == "twice"))
+        return found
+
+
+def listening(pids):
+    """Return the sockets of processes that listen."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    inodes = {f"socket:[{fields[9]}]" for fields in lines if fields[3] == LISTENING}
+    found = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                found |= {(pid, os.readlink(link))} if os.readlink(link) in inodes else set()
+            except OSError:
+                continue  # it was closed in the meantime
+    return found
+
+
+def alive(pid):
+    """Return whether a process is there, and not merely waiting to be buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def gone(pids):
+    """Return whether processes are gone before long."""
+    end = time.monotonic() + PATIENCE
+    while any(map(alive, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not any(map(alive, pids))
+
+
+@LINUX
+def test_a_worker_is_killed_stopped_heard_twice_talks_rubbish_and_is_sent_torn_weights(tmp_path, kuhn):
+    """All in one run, as a worker takes seconds to start: the same bytes, and each harm counted in its step."""
+    made = []
+
+    def through(fleet):
+        made.append(Tormented(fleet))
+        return made[0]
+
+    alone = kuhn(tmp_path / "alone", "steps=7")
+    changes = ("steps=7", *WORKERS, "scale.timeout=3")
+    workers = kuhn(tmp_path / "workers", *changes, through=through)
+    assert workers.bytes == alone.bytes and not made[0].harms and not made[0].listening
+    counts = [{name: line[name] for name in COUNTS if line[name]} for line in workers.timing]
+    assert counts[0] == counts[6] == {}
+    assert counts[1] == {"lost_workers": 1, "resent_units": counts[1]["resent_units"]}
+    again = counts[2]["resent_units"]
+    assert counts[2] == {"lost_workers": 1, "resent_units": again, "timed_out_units": again}
+    assert counts[3].keys() == {"duplicate_units"}
+    assert counts[4].keys() == {"lost_workers", "resent_units"} and counts[4]["lost_workers"] == 1
+    assert counts[5] == {"refused_weights": 1}
+    assert not (tmp_path / "workers" / "weights").exists() and not made[0].fleet.pids
+
+
+PARENT = """
+import json, sys, time
+from pathlib import Path
+from sparring.engine.fleet.processes import Processes
+fleet = Processes(json.loads(Path({config!r}).read_text()), 2)
+fleet.start(0), fleet.start(1)
+said = []
+while len(said) < 2:
+    said += fleet.poll(60.0)
+print(json.dumps([list(fleet.pids.values()), [list(json.loads(one.message)) for one in said]]), flush=True)
+time.sleep(120)
+"""
+
+
+@LINUX
+def test_no_worker_outlives_a_training_process_that_is_killed_and_none_listens(tmp_path):
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(resolve(apply_overrides(load_recipe("kuhn-tiny"), ["threads=1"])).model_dump(mode="json")))
+    parent = subprocess.Popen([sys.executable, "-c", PARENT.format(config=str(config))], stdout=subprocess.PIPE, text=True)
+    pids, said = json.loads(parent.stdout.readline())
+    assert said == [["ready"], ["ready"]] and all(map(alive, pids)) and listening([parent.pid, *pids]) == set()
+    os.kill(pids[0], signal.SIGSTOP)  # not even this one
+    parent.kill()
+    parent.wait()
+    assert gone(pids)
+
+
+BUSY = """
+import os, sys, time
+from sparring.engine.fleet import processes
+work = "processes._end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
+processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.fleet import processes; " + work + " # {module} {hear}"
+fleet = processes.Processes({}, 1)
+fleet.start(0)
+assert fleet.poll(60.0)
+print(fleet.pids[0], flush=True)
+time.sleep(120)
+"""
+
+
+@LINUX
+def test_not_even_a_worker_that_plays_and_hears_nothing_outlives_the_training_process():
+    parent = subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    assert alive(pid)
+    parent.kill()
+    parent.wait()
+    assert gone([pid])
+
+
+LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{hear}} {{say}}"
+
+
+def light(monkeypatch, body):
+    """Let workers be processes that do no more than this."""
+    monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{say}")))
+
+
+@pytest.fixture
+def fleet():
+    found = Processes({}, 1)
+    yield found
+    found.close()
+
+
+def heard_of(fleet, seconds=20.0):
+    """Return the first that is heard."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := fleet.poll(0.2):
+            return found
+    return []
+
+
+@LINUX
+def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_child_ends_too(monkeypatch, fleet, tmp_path):
+    path = tmp_path / "child"
+    light(monkeypatch, f"child = os.fork(); child and open({str(path)!r}, 'w').write(str(child)); time.sleep(60)")
+    fleet.start(0)
+    while not (path.exists() and path.read_text()):
+        time.sleep(0.05)
+    os.kill(fleet.pids[0], signal.SIGKILL)
+    assert heard_of(fleet) == [Heard(0, None)] and fleet.pids == {}
+    assert gone([int(path.read_text())])
+
+
+@pytest.mark.parametrize(
+    ("body", "messages"),
+    [
+        ("os.write(SAY, b'\\xff\\xff\\xff\\xff' + b'\\x7f' * 8); time.sleep(60)", [None]),
+        ("os.write(SAY, b'\\x00\\x00\\x00\\x63abc'); sys.exit()", [None]),
+        ("os.write(SAY, b'\\x00\\x00\\x00\\x03abc'); sys.exit()", [b"abc", None]),
+    ],
+    ids=["an absurd length", "half a message", "a message and the end"],
+)
+def test_what_a_worker_says_is_heard_whole_or_is_its_end(monkeypatch, fleet, body, messages):
+    light(monkeypatch, body)
+    fleet.start(0)
+    found = []
+    while len(found) < len(messages):
+        found += [one.message for one in heard_of(fleet)] or [...]
+    assert found == messages and fleet.pids == {}
+
+
+def test_who_is_started_again_is_ended_first_and_not_heard_any_more(monkeypatch, fleet):
+    light(monkeypatch, "time.sleep(60)")
+    fleet.start(0)
+    first = fleet.pids[0]
+    fleet.start(0)
+    assert fleet.pids[0] != first and gone([first])
+    assert fleet.poll(0.3) == []
+
+
+def test_sending_to_a_worker_that_is_gone_is_no_error_and_close_ends_all(monkeypatch, fleet):
+    light(monkeypatch, "time.sleep(0.2)")
+    fleet.start(0)
+    time.sleep(0.5)
+    fleet.send(0, b"x" * 10_000_000, {})
+    assert heard_of(fleet) == [Heard(0, None)]
+    fleet.send(0, b"x", {})
+    light(monkeypatch, "time.sleep(60)")
+    fleet.start(0)
+    pid = fleet.pids[0]
+    fleet.send(0, b"x" * 10_000_000, {})  # nobody reads it: the pipe is full
+    fleet.close()
+    assert gone([pid])
+
+
+DEADLY = '''
+import os
+import time
+
+SLOT = "oracles"
+PLUGINS = ("{name}",)
+from sparring.oracles.cached import CachedOracle
+
+
+class Mine(CachedOracle):
+    def covers(self, game):
+        return ""
+
+    def opinions(self, states):
+        {body}
+
+
+def {name}():
+    """An oracle of one's own."""
+    return Mine("{name}")
+'''
+ORACLES = {"deadly": "os._exit(9)", "hanging": "time.sleep(60)", "broken": "return 1 // 0"}
+
+
+def with_oracle(tmp_path, monkeypatch, name):
+    """Write an oracle; return what chooses it."""
+    (tmp_path / f"{name}_oracle.py").write_text(DEADLY.format(name=name, body=ORACLES[name]))
+    monkeypatch.syspath_prepend(tmp_path)
+    return f"environments.0.oracle={{name: {name}_oracle.{name}}}"
+
+
+@pytest.mark.slow
+def test_a_unit_that_ends_every_worker_is_given_up_with_the_command_that_shows_why(tmp_path, kuhn, monkeypatch):
+    oracle = with_oracle(tmp_path, monkeypatch, "deadly")
+    with pytest.raises(RolloutError, match=rf"has ended 3 workers.*sparring replay-unit {tmp_path / 'run'} 1 \d\.$"):
+        kuhn(tmp_path / "run", "steps=1", oracle, *WORKERS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind"), [("hanging", HungError), ("broken", PluginError)])
+def test_a_plug_in_that_hangs_or_raises_in_a_worker_says_what_it_says_without_workers(tmp_path, kuhn, monkeypatch, name, kind):
+    oracle, said = with_oracle(tmp_path, monkeypatch, name), []
+    for place, changes in (("alone", ()), ("workers", WORKERS)):
+        with pytest.raises(kind) as caught:
+            kuhn(tmp_path / place, "steps=1", "call_seconds=2", oracle, *changes)
+        said.append((type(caught.value), str(caught.value)))
+    assert said[0] == said[1]
+
+
+@LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_no_worker_outlives_a_run_that_is_killed_or_interrupted(tmp_path, number):
+    run = tmp_path / "run"
+    command = ["train", "kuhn-tiny", "--run", str(run), "threads=1", "warmup.updates=0", *WORKERS]
+    code = f"import sys; sys.argv = ['sparring', *{command!r}]; from sparring.cli import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") > 1):
+        assert process.poll() is None
+        time.sleep(0.1)
+    children = [int(pid) for task in Path(f"/proc/{process.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
+    assert len(children) >= 2
+    assert listening([process.pid, *children]) == set()
+    process.send_signal(number)
+    process.wait(60)
+    assert gone(children)
+    if number == signal.SIGINT:
+        assert any((run / "checkpoints").iterdir()) and not (run / "weights").exists()

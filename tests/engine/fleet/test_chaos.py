@@ -147,6 +147,7 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
     assert chaos.counts() | {"held_back": 0} == {"killed": 1, "stopped": 0, "held_back": 0, "given_twice": 0, "spoilt": 0}
 
 
+@pytest.mark.slow
 def test_a_unit_that_ends_too_many_workers_is_spared():
     _, chaos = begun(Harm(kills=50, chance=1.0, mean=1000.0, most=2), workers=1)
     for _ in range(2):

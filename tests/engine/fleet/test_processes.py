@@ -92,6 +92,7 @@ def gone(pids):
     return not any(map(alive, pids))
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_worker_is_killed_stopped_heard_twice_talks_rubbish_and_is_sent_torn_weights(tmp_path, kuhn):
     """All in one run, as a worker takes seconds to start: the same bytes, and each harm counted in its step."""
@@ -130,6 +131,7 @@ time.sleep(120)
 """
 
 
+@pytest.mark.slow
 @LINUX
 def test_no_worker_outlives_a_training_process_that_is_killed_and_none_listens(tmp_path):
     config = tmp_path / "config.json"

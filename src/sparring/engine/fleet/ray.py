@@ -156,6 +156,7 @@ class RayFleet:
             RunError: that is not to be had.
         """
         own: dict[str, Any] = {
+            "address": "local",  # and no cluster that happens to run here
             "num_cpus": workers if workers > 0 else None,
             "object_store_memory": STORE,
             "include_dashboard": False,

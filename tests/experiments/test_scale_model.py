@@ -1,0 +1,74 @@
+"""The model of a run on workers, in virtual time: by hand, and against what must hold."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparring.experiments.scale_model import Setting, lognormal_units, simulate, thousand_workers
+
+
+def setting(**changes):
+    return Setting(**{"workers": 1, "lag": 0, "steps": 20, "units": 4, "unit": lambda unit: 1.0, "learner": 2.0, "message": 0.0, "pull": 0.0, **changes})
+
+
+def test_without_a_lag_a_step_takes_its_plays_and_then_its_learning():
+    found = simulate(setting())
+    assert found.seconds == pytest.approx(20 * (4 + 2))
+    assert (found.step_seconds, found.busy, found.learner_busy) == (pytest.approx(6.0), pytest.approx(4 / 6), pytest.approx(2 / 6))
+
+
+@pytest.mark.parametrize(("workers", "learner", "seconds", "limit"), [(1, 2.0, 4.0, "players"), (4, 2.0, 2.0, "learner"), (2, 2.0, 2.0, "players")])
+def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, limit):
+    found = simulate(setting(workers=workers, learner=learner, lag=1, steps=60))
+    assert found.step_seconds == pytest.approx(seconds, rel=0.05)
+    assert found.limit == limit
+
+
+def test_messages_are_dealt_with_one_after_the_other():
+    found = simulate(setting(workers=64, units=64, lag=2, message=0.1, unit=lambda unit: 0.01, learner=0.1))
+    assert found.step_seconds == pytest.approx(6.4, rel=0.05)
+    assert found.limit == "messages"
+
+
+def test_new_weights_cost_each_worker_once_a_step():
+    assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5)
+
+
+def test_a_unit_takes_as_long_when_it_is_played_again():
+    """Drawn anew, failures would look quick: whoever dies plays the long ones."""
+    asked = {}
+
+    def unit(number):
+        asked[number] = asked.get(number, 0) + 1
+        return 30.0
+
+    found = simulate(setting(workers=4, units=8, unit=unit, lag=1, deaths=6.0, steps=30))
+    assert found.resent > 0 and found.lost > 0
+    quiet = simulate(setting(workers=4, units=8, unit=lambda number: 30.0, lag=1, steps=30))
+    assert found.seconds > quiet.seconds
+
+
+def test_seeds_bind():
+    one = [simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1)) for seed in (3, 3, 4)]
+    assert one[0] == one[1] != one[2]
+
+
+@given(workers=st.integers(1, 8), units=st.integers(1, 12), learner=st.floats(0.0, 5.0), seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, seed):
+    unit = lognormal_units(seed, 1.0, 0.8)
+    found = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, lag=lag, steps=12)) for lag in (0, 1, 3)]
+    for one, next_one in pairwise(found):
+        assert next_one.seconds <= one.seconds * 1.05
+    for one in found:
+        assert 0 <= one.busy <= 1 + 1e-9 and 0 <= one.learner_busy <= 1 + 1e-9
+        assert one.limit in ("players", "learner", "messages", "tail")
+
+
+def test_rows_of_many_workers_have_their_values_by_seed():
+    rows = thousand_workers(workers=20, lags=(0, 2), seeds=2)
+    assert [row["lag"] for row in rows] == ["0", "2"]
+    assert all(set(row["values"]["share in play"]) == {"0", "1"} for row in rows)
+    assert rows[1]["values"]["share in play"]["0"] > rows[0]["values"]["share in play"]["0"]

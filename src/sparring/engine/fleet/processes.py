@@ -25,21 +25,38 @@ from typing import Any
 from sparring.engine.fleet.base import Heard
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
 PATIENCE = 10.0  # seconds for a process that was killed to be gone
 
 
-class _Child:
-    """A process, its pipes, and what is to be sent to it."""
+class Child:
+    """A process, its pipes, and what is to be sent to it.
 
-    def __init__(self, number: int, settings: bytes, heard: queue.SimpleQueue[Any]) -> None:
+    Args:
+        number: of it, for whoever listens.
+        settings: the first message that it is sent.
+        heard: takes (this, message) of all that comes, and (this, None) when it is gone.
+        module: whose function ``main`` it runs, given the descriptors of its two pipes.
+        environment: variables that it is given besides those of this process.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        settings: bytes,
+        heard: queue.SimpleQueue[Any],
+        *,
+        module: str = __name__,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         theirs, ours = os.pipe()
         back, forth = os.pipe()
-        code = CODE.format(path=sys.path, module=__name__, hear=theirs, say=forth)
+        code = CODE.format(path=sys.path, module=module, hear=theirs, say=forth)
         self.process = subprocess.Popen(
             [sys.executable, "-c", code],
             pass_fds=(theirs, forth),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
+            env={**os.environ, **ONE_THREAD, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
             process_group=0,  # an interrupt from the terminal is the training process's to handle
@@ -118,8 +135,8 @@ class Processes:
     def __init__(self, config: Mapping[str, Any], workers: int, *, carry: bool = False) -> None:
         self.workers = workers
         self._settings, self._carry = json.dumps(config).encode(), carry
-        self._heard: queue.SimpleQueue[tuple[_Child, bytes | None]] = queue.SimpleQueue()
-        self._children: dict[int, _Child] = {}
+        self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
+        self._children: dict[int, Child] = {}
         self._held = threading.Lock()  # while ``_children`` changes
 
     def now(self) -> float:
@@ -129,7 +146,7 @@ class Processes:
     def start(self, worker: int) -> None:
         """Start a worker; see ``Fleet``."""
         self.end(worker)
-        child = _Child(worker, self._settings, self._heard)
+        child = Child(worker, self._settings, self._heard)
         with self._held:
             self._children[worker] = child
 
@@ -153,7 +170,7 @@ class Processes:
             found = [one for own in children if own.has_ended() for one in self._heard_of(own)]
         return found
 
-    def _heard_of(self, child: _Child, message: bytes | None = None) -> list[Heard]:
+    def _heard_of(self, child: Child, message: bytes | None = None) -> list[Heard]:
         """Return what a process said, or that it is gone; nothing of one that was ended before."""
         with self._held:
             if self._children.get(child.number) is not child:
@@ -196,7 +213,7 @@ def main(hear: int, say: int) -> None:
         hear: file descriptor of the pipe that tasks come from.
         say: of the one that answers go to.
     """
-    _end_with_parent()
+    end_with_parent()
     from sparring.engine.worker import Message, serve
 
     pipe = Connection(hear, writable=False)
@@ -208,7 +225,7 @@ def main(hear: int, say: int) -> None:
     serve(heard, Connection(say, readable=False).send_bytes)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """End this process as soon as the one that started it has ended."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):

@@ -2,6 +2,8 @@
 
 import json
 import queue
+import signal
+import subprocess
 import time
 
 import pytest
@@ -147,7 +149,16 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
     assert chaos.counts() | {"held_back": 0} == {"killed": 1, "stopped": 0, "held_back": 0, "given_twice": 0, "spoilt": 0}
 
 
-@pytest.mark.slow
+def test_no_process_is_killed_twice():
+    process = subprocess.Popen(["sleep", "60"])
+    fleet, chaos = begun(Harm(kills=2, chance=1.0), workers=1)
+    fleet.pids = {0: process.pid}
+    chaos.send(0, asked(3), {})
+    chaos.send(0, asked(4), {})
+    heard_in(chaos, 50)  # the fleet has not noticed
+    assert chaos.counts()["killed"] == 1 and process.wait(10) == -signal.SIGKILL
+
+
 def test_a_unit_that_ends_too_many_workers_is_spared():
     _, chaos = begun(Harm(kills=50, chance=1.0, mean=1000.0, most=2), workers=1)
     for _ in range(2):

@@ -1,22 +1,23 @@
 """The fleet ray: run by `make scale-test`, as it needs Ray."""
 
-import builtins
+import importlib.util
+import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from hashlib import sha256
+from pathlib import Path
 
 import psutil
 import pytest
-import ray
 
 from sparring.config import resolve
 from sparring.engine.fleet import ray as room
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
-from sparring.errors import ConfigError
+from sparring.errors import ConfigError, RunError
 from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
@@ -36,18 +37,27 @@ BASE = {
     "evaluation": {"every": 9, "exact": False},
 }
 RAY = {"fleet": "ray", "workers": 2, "unit_games": 4, "lag": 1}
+NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
+LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def own_home(tmp_path_factory):
-    """Ray writes a token into the home folder."""
+def own_world(tmp_path_factory):
+    """A home and a token of these tests' own, and a cluster's nodes on loopback."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN", "of these tests")
+        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         yield
 
 
-def run(path, scale, watch=None, steps=6):
-    config = resolve({**BASE, "steps": steps, "scale": scale})
+def settings(scale):
+    return resolve({**BASE, "scale": scale})
+
+
+def run(path, scale, watch=None):
+    config = settings(scale)
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
     with folder, playing(engine, path):
@@ -57,17 +67,29 @@ def run(path, scale, watch=None, steps=6):
     return weights, (path / "metrics.jsonl").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """Return the bytes of the run without workers."""
-    return run(tmp_path_factory.mktemp("alone") / "run", {"lag": 1})
+def lost(path):
+    return sum(line["lost_workers"] for line in read_lines(path / "timing.jsonl"))
 
 
-def family():
-    """Return the processes of Ray on this machine."""
-    marks = ("ray/core/src/ray", "ray/_private", "ray/dashboard")
-    every = psutil.process_iter(["cmdline"])
-    return [one for one in every if any(mark in word for word in one.info["cmdline"] or [] for mark in marks) or (one.info["cmdline"] or [""])[0].startswith("ray::")]
+def family(pid=None):
+    """Return the processes below one, this one unless said otherwise."""
+    return psutil.Process(pid).children(recursive=True)
+
+
+def named(processes, name):
+    """Return those whose first word has this name."""
+    found = []
+    for one in processes:
+        try:
+            if name in "".join(one.cmdline()[:1]):
+                found.append(one)
+        except psutil.Error:
+            continue
+    return found
+
+
+def alive(processes):
+    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 def listening(processes):
@@ -81,64 +103,180 @@ def listening(processes):
     return found
 
 
-@pytest.mark.parametrize("weights", [None, "file", "pipe"])
-def test_actors_give_the_bytes_of_a_run_without_workers(tmp_path, alone, weights):
-    assert run(tmp_path / "run", {**RAY, "weights": weights}) == alone
+def folders():
+    return set(Path("/tmp").glob("sparring-ray-*")) | set(Path(os.environ.get("TMPDIR", "/tmp")).glob("sparring-ray-*"))
 
 
-def test_a_killed_actor_changes_no_byte_and_is_counted_and_nothing_listens_to_strangers(tmp_path):
-    without = run(tmp_path / "alone", {})  # without a lag, each step asks the workers
-    addresses, killed = set(), []
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Return the bytes of the run without workers."""
+    return run(tmp_path_factory.mktemp("alone") / "run", {"lag": 1})
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head that plays nothing, and two nodes of a core each."""
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        found.add_node(**NODE)
+    yield found
+    found.shutdown()
+
+
+def test_a_killed_actor_changes_no_byte_is_counted_and_leaves_nothing(tmp_path, alone):
+    addresses, seen, before = set(), set(), folders()
 
     def watch(report):
-        workers = [one for one in family() if "_Actor" in " ".join(one.info["cmdline"])]
         addresses.update(listening(family()))
-        if report.step in (2, 4) and workers:
-            killed.append(workers[0].pid)
-            os.kill(workers[0].pid, signal.SIGKILL)
+        seen.update(family())
+        if report.step == 2:
+            os.kill(named(family(), "ray::Sparring")[0].pid, signal.SIGKILL)
 
-    assert run(tmp_path / "run", {**RAY, "lag": 0}, watch) == without
-    lost = sum(line["lost_workers"] for line in read_lines(tmp_path / "run" / "timing.jsonl"))
-    assert killed and 1 <= lost <= len(killed)
-    assert addresses and addresses <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-    end = time.monotonic() + 10
-    while family() and time.monotonic() < end:
-        time.sleep(0.2)
-    assert not family()
+    assert run(tmp_path / "run", RAY, watch) == alone
+    assert lost(tmp_path / "run") == 1
+    assert addresses and addresses <= LOOPBACK
+    assert len(named(seen, "gcs_server") + named(seen, "ray::")) == 0 and not alive(seen)  # all are gone
+    assert folders() == before
+    assert not (Path.home() / ".ray").exists()
 
 
-def test_a_head_that_dies_is_an_error_and_no_end_without_a_word(tmp_path):
-    """In a process of its own: Ray ends one whose head has been gone for a minute."""
-    path = tmp_path / "run"
-    words = ["train", "kuhn-tiny", "steps=100000", "threads=1", "warmup.updates=1", "rollout.games_per_step=32", "model.hidden_size=16", "evaluation.exact=false", "scale.fleet=ray", "scale.workers=1", "--run", str(path)]
-    code = "import sys; from sparring.cli import main; sys.argv[0] = 'sparring'; main()"
-    run = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("part", ["gcs_server", "raylet"])
+def test_a_head_that_dies_is_an_error_that_says_what_to_do(tmp_path, monkeypatch, part):
+    monkeypatch.setattr(room, "GONE", 5)
+    killed, seen = [], set()
+
+    def watch(report):
+        if report.step == 2:
+            seen.update(family())
+            killed.append(time.monotonic())
+            named(family(), part)[0].kill()
+
+    with pytest.raises(RunError, match=r"Ray on this machine has ended.*--resume"):
+        run(tmp_path / "run", RAY, watch)
+    assert time.monotonic() - killed[0] < 45
+    psutil.wait_procs(seen, timeout=10)
+    assert not alive(seen)
+
+
+def test_a_signal_ends_the_run_in_good_order(tmp_path):
+    command = [sys.executable, "-m", "sparring", "train", "kuhn-tiny", "threads=1", "steps=100000", "rollout.games_per_step=16"]
+    words = ["scale.fleet=ray", "scale.workers=1", "--run", str(tmp_path / "run")]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        line = ""
+        while not line.startswith("step 20/"):
+            line = process.stdout.readline()
+            assert line, "it has ended"
+        seen = family(process.pid)
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[0]
+    assert "--resume" in said and "Traceback" not in said and "SIGTERM" not in said
+    assert checkpoint.load_latest(tmp_path / "run").step >= 20
+    assert len(seen) > 5 and not alive(seen)
+
+
+@pytest.mark.parametrize("weights", ["file", "pipe"])
+def test_weights_may_travel_otherwise(tmp_path, alone, cluster, weights):
+    assert run(tmp_path / "run", {**RAY, "weights": weights, "address": cluster.address}) == alone
+
+
+def test_nodes_come_and_go(tmp_path, alone, cluster):
+    nodes = sorted(cluster.worker_nodes, key=lambda node: node.unique_id)
+
+    def watch(report):
+        if report.step == 2:
+            cluster.remove_node(nodes[0], allow_graceful=False)
+        if report.step == 4:
+            cluster.add_node(**NODE)
+
+    assert run(tmp_path / "run", {**RAY, "workers": -1, "address": cluster.address}, watch) == alone
+    assert lost(tmp_path / "run") == 1
+
+
+def heard(fleet):
+    """Return the next that a fleet has heard."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = fleet.poll(1.0)
+        if found:
+            return found
+    raise AssertionError("nothing was heard")
+
+
+def test_actors_are_ended_and_what_they_cannot_do_is_said(cluster):
+    fleet = room.RayFleet(settings({**RAY, "workers": -1, "address": cluster.address}).model_dump(mode="json"))
     try:
-        end = time.monotonic() + 60
-        while len(read_lines(path / "timing.jsonl") if (path / "timing.jsonl").exists() else []) < 3:
-            assert time.monotonic() < end and run.poll() is None
-            time.sleep(0.2)
-        for one in family():
-            if any("gcs_server" in word for word in one.info["cmdline"]):
-                one.kill()
-        _, said = run.communicate(timeout=90)
+        assert fleet.workers == 2
+        fleet.start(0)
+        assert "ready" in json.loads(heard(fleet)[0].message)
+        fleet.start(1)
+        fleet.end(1)  # nothing is heard of it, also not that it was ready
+        fleet.send(1, b"", {})
+        began = time.monotonic()
+        fleet.send(0, b"no task", {})
+        assert heard(fleet)[0][0] == 0 and time.monotonic() - began < 5
+        assert fleet.poll(3.0) == []
+        fleet.start(1)
+        assert [one.worker for one in heard(fleet)] == [1]
     finally:
-        run.kill()
-    assert run.returncode == 2
-    assert "its head is gone" in said and "--resume" in said and "Traceback" not in said
+        fleet.close()
+
+
+def test_what_a_machine_lacks_is_said(cluster, monkeypatch):
+    config = settings({**RAY, "address": cluster.address}).model_dump(mode="json")
+    fleet = room.RayFleet({**config, "steps": -1})
+    try:
+        fleet.start(0)
+        assert json.loads(heard(fleet)[0].message)["error"][0] == "ConfigError"
+        fleet.send(0, b"", {})  # there is no worker to do it
+        kind, said = json.loads(heard(fleet)[0].message)["error"]
+        assert kind == "RunError" and "AttributeError" in said and "the same Python, sparring and plug-ins" in said
+    finally:
+        fleet.close()
+
+
+def test_another_token_is_refused(cluster, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "of others")
+    monkeypatch.setattr(room, "STARTING", 90)
+    with pytest.raises(RunError, match=r"Ray cannot be reached at 127.0.0.1.*uthenticat"):
+        room.RayFleet(settings({**RAY, "address": cluster.address}).model_dump(mode="json"))
+
+
+def test_nobody_at_an_address_is_said_at_once():
+    began = time.monotonic()
+    with pytest.raises(RunError, match=r"Nothing listens at 127.0.0.1:9.*ray start --head"):
+        room.RayFleet(settings({**RAY, "address": "127.0.0.1:9"}).model_dump(mode="json"))
+    assert time.monotonic() - began < 15
+
+
+def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
+    from sparring.engine.fleet import ray_driver
+
+    put = []
+    monkeypatch.setattr(ray_driver.ray, "put", lambda content: put.append(content) or ("shared", content))
+    driver = ray_driver.Driver({"config": {}, "weights": "ray"}, lambda head, data: None)
+    good = [b"weights %d" % number for number in range(ray_driver.SHARED + 1)]
+    files = {sha256(content).hexdigest(): str(tmp_path / f"{number}") for number, content in enumerate(good)}
+    first = next(iter(files))
+    for path, content in zip(files.values(), good, strict=True):
+        Path(path).write_bytes(content)
+    Path(files[first]).write_bytes(b"torn")
+    one = {first: files[first]}
+    assert driver._contents(one) == {first: b"torn"} and not put
+    Path(files[first]).write_bytes(good[0])
+    assert driver._contents(one) == driver._contents(one) == {first: ("shared", good[0])} and put == good[:1]
+    for digest in list(files)[1:]:
+        driver._contents({digest: files[digest]})
+    assert put == good
+    driver._contents(one)
+    assert put == [*good, good[0]]  # it was the oldest, and is shared again
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
-    usual = builtins.__import__
-
-    def missing(name, *rest):
-        if name.split(".")[0] == "ray":
-            raise ImportError(name)
-        return usual(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"sparring\[scale\].*make scale"):
-        room._ray()
+        room.RayFleet(settings(RAY).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("address", ["auto", "127.0.0.1:6379", "localhost:6379", "ray://127.0.0.1:10001"])
@@ -152,27 +290,3 @@ def test_a_cluster_that_a_recipe_names_is_joined_only_if_the_user_names_it(monke
         room.check_address(address)
     monkeypatch.setenv("SPARRING_RAY_ADDRESS", f"x,{address}")
     room.check_address(address)
-
-
-def test_nodes_come_and_go(tmp_path, alone):
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20, "include_dashboard": False})
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
-    came = []
-
-    def watch(report):
-        if report.step == 2:
-            cluster.remove_node(nodes[0], allow_graceful=False)
-        if report.step == 3:
-            came.append(cluster.add_node(num_cpus=1, object_store_memory=100 << 20))
-
-    try:
-        os.environ["SPARRING_RAY_ADDRESS"] = cluster.address
-        assert run(tmp_path / "run", {**RAY, "address": cluster.address}, watch) == alone
-        assert came
-    finally:
-        os.environ.pop("SPARRING_RAY_ADDRESS", None)
-        cluster.shutdown()
-        ray.shutdown()
-    assert threading.active_count() < 50

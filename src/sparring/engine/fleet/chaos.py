@@ -82,6 +82,7 @@ class _Worker:
     life: int
     units: tuple[int, ...] = ()
     since: float = 0.0
+    killed: bool = False  # and not yet noticed to be gone
 
 
 class Chaos:
@@ -218,9 +219,10 @@ class Chaos:
                 own = None  # it has been started again since
             if isinstance(due.what, bytes):
                 found += [Heard(due.worker, due.what)] if own is not None else []
-            elif own is None or self._is_spared(own):
+            elif own is None or own.killed or self._is_spared(own):
                 self._left[due.what] += 1  # another one, another time
             else:
+                own.killed = due.what == signal.SIGKILL
                 found += self._strike(due.worker, due.what)
         return found
 

@@ -149,8 +149,9 @@ class RayFleet:
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}Write another "
-            "scale.address, or scale.fleet=processes."
+            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}A cluster wants its "
+            "own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
+            "another scale.address, or scale.fleet=processes."
         )
 
     def now(self) -> float:

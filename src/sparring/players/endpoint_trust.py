@@ -26,6 +26,7 @@ from sparring.errors import ConfigError
 from sparring.system.files import cache_folder
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
+RAY = "SPARRING_RAY_ADDRESS"  # clusters of Ray that may be joined; see ``engine.fleet.ray``
 PROVIDERS = {
     "OPENAI_API_KEY": "api.openai.com",
     "ANTHROPIC_API_KEY": "api.anthropic.com",
@@ -40,6 +41,7 @@ PROVIDERS = {
 _KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 _TYPED_HOST = re.compile(r"base_url\s*[=:]\s*[\"']?(https?://[^\s\"',}\]]+)")
+_TYPED_RAY = re.compile(r"address\s*[=:]\s*[\"']?((?:ray://)?[A-Za-z0-9._\[\]-]+:[0-9]+)")
 _TYPED_FILE = re.compile(r"(?<!\w)cache\s*[=:]\s*(?:\"([^\"]+)\"|'([^']+)'|([^\s\"',}\]]+))")
 
 
@@ -165,6 +167,8 @@ def trust_typed(texts: Iterable[str | None]) -> None:
     for text in (text for text in texts if text):
         for found in _TYPED_HOST.findall(text):
             _name(HOSTS, ",", urlsplit(found).netloc.lower())
+        for found in _TYPED_RAY.findall(text):
+            _name(RAY, ",", found)
         for quoted in _TYPED_FILE.findall(text):
             trust_file(Path("".join(quoted)))
 

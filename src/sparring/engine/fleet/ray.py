@@ -25,13 +25,13 @@ from sparring.engine.fleet.base import Heard
 from sparring.engine.fleet.processes import Child
 from sparring.engine.worker import failed
 from sparring.errors import DEBUG, ConfigError, RunError
+from sparring.players.endpoint_trust import RAY
 
 DRIVER = "sparring.engine.fleet.ray_driver"
 STARTING = 180.0  # seconds for Ray to be there
 PATIENCE = 10.0  # seconds for a head to be reached
 CLOSING = 20.0  # seconds for Ray to end
 GONE = 20  # seconds after which a head that was started here counts as gone
-ADDRESSES = "SPARRING_RAY_ADDRESS"  # environment variable: the cluster that the user trusts
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -44,11 +44,11 @@ def check_address(address: str) -> None:
     host = address.rpartition("//")[2].rpartition(":")[0] or address
     if address == "auto" or host in LOCAL:
         return
-    if address not in os.environ.get(ADDRESSES, "").split(","):
+    if address not in os.environ.get(RAY, "").split(","):
         raise ConfigError(
             f"scale.address={address}: this cluster could run any code here, and only the "
             f"configuration names it. If you trust it, type scale.address={address} on the "
-            f"command line, or write {ADDRESSES}={address} before the command."
+            f"command line, or write {RAY}={address} before the command."
         )
 
 
@@ -149,8 +149,8 @@ class RayFleet:
         self.close()
         raise RunError(
             f"Ray cannot be reached {self._where}: "
-            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}A cluster wants its "
-            "own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
+            f"{data.decode() or 'it has ended, or said nothing'}. {self._said()}A cluster wants "
+            "its own token (RAY_AUTH_TOKEN, or the file ~/.ray/auth_token of its head). Or write "
             "another scale.address, or scale.fleet=processes."
         )
 

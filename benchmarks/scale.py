@@ -29,8 +29,8 @@ from published import record, settings
 from sparring.config import resolve
 from sparring.engine.fleet.chaos import TIME, Chaos, Harm
 from sparring.engine.fleet.weather import lognormal
+from sparring.experiments.scale_cases import held_back_seconds, thousand_workers
 from sparring.experiments.scale_chaos import on, trained
-from sparring.experiments.scale_model import held_back_seconds, thousand_workers
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.rng import Stream
 from sparring.run import checkpoint

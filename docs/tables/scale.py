@@ -1,38 +1,6 @@
 """The tables of docs/scale.md that benchmarks/scale.py measures."""
 
-from itertools import pairwise
-
 from measured import markdown, rows, source, values
-
-
-def digests():
-    """Return the digest of each recipe and lag by who plays, and whether all are one."""
-    found = rows("scale-digests")
-    arms = list(dict.fromkeys((one["who plays"], one["harm"]) for one in found))
-    head = ("recipe", "lag", *(who if harm == "-" else f"{who}, {harm}" for who, harm in arms))
-    by_run = {}
-    for one in found:
-        by_run.setdefault((one["recipe"], one["lag"]), {})[one["who plays"], one["harm"]] = one
-    lines = [
-        (recipe, lag, *(own[arm]["digest"][:8] if arm in own else "-" for arm in arms))
-        for (recipe, lag), own in by_run.items()
-    ]
-    same = sum(len({one["digest"] for one in own.values()}) == 1 for own in by_run.values())
-    killed = sum(int(word) for one in found for word in killed_of(one["done"]))
-    return (
-        f"{markdown(head, lines)}\n\nIn {same} of {len(by_run)} rows all digests are one; "
-        f"{len(found)} runs, in which {killed} processes were killed."
-    )
-
-
-def killed_of(done):
-    """Return the numbers of processes that were killed, from what is said of a run."""
-    words = done.replace(",", "").split()
-    return [
-        after if before == "killed" else before
-        for before, after in pairwise(words)
-        if before == "killed" or after == "kills"
-    ]
 
 
 def latency():
@@ -58,22 +26,6 @@ def latency():
     )
 
 
-def workers():
-    """Return seconds a step with two workers and with none."""
-    lines = [
-        (
-            one["recipe"],
-            one["opponents"],
-            one["0 workers"],
-            one["2 workers"],
-            f"{one['ratio']:.2f}",
-        )
-        for one in rows("scale-workers")
-    ]
-    head = ("recipe", "opponents", "no workers, s", "two workers, s", "times as fast")
-    return markdown(head, lines)
-
-
 def thousand():
     """Return what the model says of 1,000 workers: means over seeds, and the range of play."""
     lines = []
@@ -97,9 +49,9 @@ def thousand():
 
 
 MADE = {
-    **{f"scale {make.__name__}": make for make in (digests, latency, workers, thousand)},
+    **{f"scale {make.__name__}": make for make in (latency, thousand)},
     **{
         f"scale {name} source": (lambda name=name: source(f"scale-{name}"))
-        for name in ("digests", "latency", "workers", "thousand")
+        for name in ("latency", "thousand")
     },
 }

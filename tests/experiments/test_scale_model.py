@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparring.experiments.scale_model import Setting, lognormal_units, simulate, thousand_workers
+from sparring.experiments.scale_cases import lognormal_units, thousand_workers
+from sparring.experiments.scale_model import Setting, simulate
 
 
 def setting(**changes):

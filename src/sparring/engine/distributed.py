@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from sparring.engine.base import Begun
 from sparring.engine.commands import Command, End, Send, Start
@@ -113,7 +112,8 @@ class Distributed:
             SparringError: what playing has met.
         """
         seated = self._players.seated(specs)
-        own = None if pinned is not None else self.published.pin(_players(seated))
+        players = {player for spec in seated for player in spec.players}
+        own = None if pinned is not None else self.published.pin(players)
         weights = self.published.files(pinned if pinned is not None else own or ())
         progress = judging.progress if judging else None
         parts, first = cut(seated, self._unit_games), self._begun[progress]
@@ -296,8 +296,3 @@ class Distributed:
         self._refused += self.published.again(tuple(sorted(named)))
         self._held[worker] = {}
         return self._scheduler.returned(worker, self._fleet.now())
-
-
-def _players(specs: Sequence[EpisodeSpec]) -> set[Any]:
-    """Return who sits in the seats of plays."""
-    return {player for spec in specs for player in spec.players}

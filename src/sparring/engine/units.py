@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from sparring import errors
-from sparring.engine.sameness import Scored
+from sparring.engine.scored import Scored
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
 from sparring.errors import RolloutError, SparringError

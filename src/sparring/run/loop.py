@@ -99,10 +99,8 @@ def train(
     methods = Methods.of(config, [game for game, _ in engine.environments])
     games = [game for game, _ in engine.environments]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
-    (state, kept, notes), number = (
-        _restore(config, engine, folder, resume),
-        0,
-    )  # of the step at work; 0: the warm-up
+    state, kept, notes = _restore(config, engine, folder, resume)
+    number = 0  # of the step at work; 0: the warm-up
     writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
     credit = CreditStore(folder.path / "credit")
     for record in (writer, store, credit):

@@ -53,8 +53,8 @@ import numpy as np
 
 from sparring.config import RunConfig
 from sparring.engine.base import Batch, Engine
-from sparring.engine.sameness import SAME
-from sparring.engine.sameness import metrics as same_numbers
+from sparring.engine.scored import SAME
+from sparring.engine.scored import metrics as same_numbers
 from sparring.environments.base import teams_of
 from sparring.league.starts import arms
 from sparring.refs import MAIN
@@ -62,6 +62,7 @@ from sparring.rollout.credit_store import Learned
 from sparring.run.ahead import Ahead
 from sparring.run.measures import candidate_metrics, oracle_metrics, rollout_metrics
 from sparring.run.methods import Methods
+from sparring.run.playing import Played
 from sparring.run.state import RunState
 from sparring.selection.curricula.base import ArmBook
 from sparring.types import Credit, Episode
@@ -145,17 +146,7 @@ def play_round(
             own |= same_numbers(played.counts.scored, batch.policy)
         metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
     clock.append(time.perf_counter())
-    metrics = {
-        **rollout_metrics(played.episodes),
-        **candidate_metrics(played.episodes),
-        **oracle_metrics(played.episodes, methods.oracles),
-        **played.metrics,
-        **replayed,
-        **metrics,
-        "retried_games": float(played.counts.retried),
-        "dropped_groups": float(len(played.counts.dropped_groups)),
-        **({"lag": float(played.lag)} if config.scale.lag else {}),
-    }
+    metrics = {**_of_plays(config, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     if methods.oracles:
@@ -180,6 +171,19 @@ def play_round(
         state=after,
         learned=tuple(learned),
     )
+
+
+def _of_plays(config: RunConfig, played: Played, methods: Methods) -> dict[str, float]:
+    """Return the figures of a step's plays."""
+    return {
+        **rollout_metrics(played.episodes),
+        **candidate_metrics(played.episodes),
+        **oracle_metrics(played.episodes, methods.oracles),
+        **played.metrics,
+        "retried_games": float(played.counts.retried),
+        "dropped_groups": float(len(played.counts.dropped_groups)),
+        **({"lag": float(played.lag)} if config.scale.lag else {}),
+    }
 
 
 def prefix(policy: str) -> str:

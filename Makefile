@@ -80,10 +80,10 @@ wheel: setup
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
 	$(BIN)/python -m pytest tests/wheel/check_wheel.py
 
-check: lint types test test-slow scale-test fuzz examples docs-check commands wheel interop
+check: lint types test test-slow fuzz examples docs-check commands wheel interop
 
-# besides, every command as the pages have it: hours
-check-all: check
+# besides, the fleet ray, and every command as the pages have it: hours
+check-all: check scale-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 
 PEERS := .venv-peers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,3 +55,4 @@ def playing(
         if engine.elsewhere is not None:
             engine.elsewhere.close()
             engine.elsewhere = None
+        shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also where no worker could be started

@@ -186,7 +186,7 @@ def test_weights_may_travel_otherwise(tmp_path, alone, cluster, weights):
 
 def heard(fleet):
     """Return the next that a fleet has heard."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end:
         found = fleet.poll(1.0)
         if found:

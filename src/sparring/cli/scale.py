@@ -7,7 +7,7 @@ import typer
 from sparring.cli.scale_chaos import chaos
 from sparring.cli.scale_plan import plan, probe
 
-ABOUT = "Runs on many workers: measure, plan, and harm them."
+ABOUT = "Run on many workers: measure, plan, and harm them."
 app = typer.Typer(help=ABOUT, no_args_is_help=True, add_completion=False)
 for command in (probe, plan, chaos):
     app.command(command.__name__)(command)

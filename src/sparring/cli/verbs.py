@@ -34,7 +34,7 @@ VERBS = {  # verb -> its line in the help
     "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
     "reproduce": "Run a page's experiments anew on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
-    "scale": "Harm workers, and see that it changes nothing.",
+    "scale": "Run on many workers: measure, plan, and harm them.",
 }
 FUNCTIONS = {
     "list": "listing",

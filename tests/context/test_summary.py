@@ -28,6 +28,7 @@ from sparring.oracles.judge import judge_episodes
 from sparring.players.base import Reply
 from sparring.registry import bind
 from sparring.rewards.base import WeightedReward, apply_rewards, opinions
+from sparring.rollout.asking import answered
 from sparring.rollout.candidates import Candidates
 from sparring.rollout.play import play, rollout
 from sparring.rollout.playouts import with_playouts
@@ -252,13 +253,8 @@ def test_a_memory_is_written_once_where_decisions_have_candidates(played):
 
 def test_playouts_go_on_after_memories_too(played):
     made, episodes = played
-    found = with_playouts(
-        episodes[:2],
-        {"sokoban": made.game},
-        lambda specs: rollout(specs, {"learner": made.agent}),
-        count=2,
-        stream=made.specs(1)[0].stream,
-    )
+    asking = with_playouts(episodes[:2], {"sokoban": made.game}, count=2, stream=made.specs(1)[0].stream)
+    found = answered(asking, lambda specs: rollout(specs, {"learner": made.agent}))
     assert all(turn.playout is not None for episode in found for turn in episode.turns)
 
 

@@ -148,7 +148,7 @@ def test_no_worker_outlives_a_training_process_that_is_killed_and_none_listens(t
 BUSY = """
 import os, sys, time
 from sparring.engine.fleet import processes
-work = "processes._end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
+work = "processes.end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
 processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.fleet import processes; " + work + " # {module} {hear}"
 fleet = processes.Processes({}, 1)
 fleet.start(0)

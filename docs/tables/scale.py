@@ -1,29 +1,6 @@
-"""The tables of docs/scale.md that benchmarks/scale.py measures."""
+"""The tables of docs/scale.md that benchmarks/scale.py makes."""
 
 from measured import markdown, rows, source, values
-
-
-def latency():
-    """Return seconds of a run by workers and lag, measured and modelled."""
-    found = rows("scale-latency")
-    first = {one["workers"]: one["seconds"] for one in found if one["lag"] == "0"}
-    lines = [
-        (
-            one["workers"],
-            one["lag"],
-            f"{one['seconds']:.1f}",
-            f"{one['modelled seconds']:.1f}",
-            f"{one['ratio']:.2f}",
-            f"{first[one['workers']] / one['seconds']:.2f}",
-            one["all"],
-        )
-        for one in found
-    ]
-    head = ("workers", "lag", "seconds", "modelled", "measured / modelled", "times lag 0", "each")
-    apart = [one["ratio"] for one in found]
-    return (
-        f"{markdown(head, lines)}\n\nMeasured over modelled: {min(apart):.2f} to {max(apart):.2f}."
-    )
 
 
 def thousand():
@@ -49,9 +26,6 @@ def thousand():
 
 
 MADE = {
-    **{f"scale {make.__name__}": make for make in (latency, thousand)},
-    **{
-        f"scale {name} source": (lambda name=name: source(f"scale-{name}"))
-        for name in ("latency", "thousand")
-    },
+    "scale thousand": thousand,
+    "scale thousand source": lambda: source("scale-thousand"),
 }

@@ -280,7 +280,7 @@ def with_oracle(tmp_path, monkeypatch, name):
 @pytest.mark.slow
 def test_a_unit_that_ends_every_worker_is_given_up_with_the_command_that_shows_why(tmp_path, kuhn, monkeypatch):
     oracle = with_oracle(tmp_path, monkeypatch, "deadly")
-    with pytest.raises(RolloutError, match=rf"has ended 3 workers.*sparring replay-unit {tmp_path / 'run'} 1 \d\.$"):
+    with pytest.raises(RolloutError, match=rf"has ended 5 workers.*sparring replay-unit {tmp_path / 'run'} 1 \d\.$"):
         kuhn(tmp_path / "run", "steps=1", oracle, *WORKERS)
 
 

@@ -36,13 +36,13 @@ def test_as_json_and_both_runs_are_kept(tmp_path):
 
 @pytest.mark.parametrize("part", ["weights", "metrics"])
 def test_bytes_that_differ_are_a_failure(monkeypatch, part):
-    trained = scale_chaos._trained
+    trained = scale_chaos.trained
 
     def other(config, path, through=None):
         ended = trained(config, path, through)
         return ended if through is None else dataclasses.replace(ended, **{part: "0" * 64})
 
-    monkeypatch.setattr(scale_chaos, "_trained", other)
+    monkeypatch.setattr(scale_chaos, "trained", other)
     found = chaos()
     assert found.exit_code == 1 and "THE BYTES DIFFER." in found.output
 

@@ -31,6 +31,19 @@ def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
     return (*parts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
 
 
+def on_the_way(results: Results) -> str:
+    """Return NashConv after parts of the plays, means over seeds: what a lag costs on the way."""
+    curves = {row["lag"]: dict(curve(row)) for row in results.rows()}
+    plays = sorted(next(iter(curves.values())))
+    part = max(len(plays) // 6, 1)
+    chosen = plays[part - 1 :: part]
+    head = ("plays", *(f"lag {lag}" for lag in curves))
+    lines = [
+        (f"{number:,.0f}", *(f"{own[number]:.3f}" for own in curves.values())) for number in chosen
+    ]
+    return markdown(head, lines)
+
+
 def mean(row: Row, figure: str) -> float:
     """Return the mean of a figure over seeds."""
     found = values(row, figure)
@@ -63,5 +76,9 @@ def curve(row: Row) -> list[tuple[float, float]]:
     return [(number, mean(row, f"{AFTER}{number}")) for number in plays]
 
 
-MADE: dict[str, Maker] = {"lag": lags, "lag source": Results.source}
-SHOWN = {"By lag": lags}
+MADE: dict[str, Maker] = {
+    "lag": lags,
+    "lag on the way": on_the_way,
+    "lag source": Results.source,
+}
+SHOWN = {"By lag": lags, "On the way": on_the_way}

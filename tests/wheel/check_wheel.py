@@ -12,7 +12,9 @@ OPTIONAL = ("peft", "gguf", "openai", "z3", "duckdb", "pytest", "verl", "trl")
 IMPORT_ALL = """
 import importlib, pkgutil, sparring
 for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
-    if module.name not in ("sparring.interop.verl", "sparring.interop.trl"):
+    if module.name not in (
+        "sparring.engine.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl"  # of extras
+    ):
         importlib.import_module(module.name)
 print(sparring.__file__)
 """

@@ -12,9 +12,9 @@ import typer
 from sparring.cli.text import complain, say
 from sparring.config import RunConfig, resolve
 from sparring.errors import ConfigError, quoted
-from sparring.experiments.scale_plan import Plan, limit_in_words
+from sparring.experiments.scale_file import Probe
+from sparring.experiments.scale_plan import MIB, Plan
 from sparring.experiments.scale_plan import plan as planned
-from sparring.experiments.scale_probe import Probe
 from sparring.experiments.scale_probe import probe as probed
 from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
@@ -40,15 +40,7 @@ def probe(
     if as_json:
         print(json.dumps(dataclasses.asdict(found), sort_keys=True))
         return
-    rate = found.unit_games / found.unit
-    say(f"a unit of {found.unit_games} plays     {found.unit:.3g} s, {rate:.3g} plays/s")
-    say(f"units of a step        {found.units}")
-    say(f"learner, a step        {found.learner:.3g} s")
-    say(f"training process       {1000 * found.message:.3g} ms a unit")
-    sizes = (found.task_bytes, found.answer_bytes, found.weights_bytes)
-    task, answer, weights = (f"{size / 1024:.1f}" for size in sizes)
-    say(f"a unit, its answer     {task} KiB, {answer} KiB")
-    say(f"weights                {weights} KiB")
+    _say_probe(found)
     say(f"\nWrote {out}.\nNext: sparring scale plan {recipe} --from {out} --workers 8")
 
 
@@ -69,8 +61,7 @@ def plan(
     found = probed(config, tell=complain) if times is None else Probe.read(times)
     result = planned(found, workers=workers, lags=asked, deaths=deaths, seed=seed)
     if as_json:
-        rows = [{**dataclasses.asdict(row), "limit": row.outcome.limit} for row in result.rows]
-        print(json.dumps({**dataclasses.asdict(result), "rows": rows}, sort_keys=True))
+        print(json.dumps({**dataclasses.asdict(result), "more_help": result.more_help}))
     else:
         _say(found, result)
 
@@ -93,29 +84,53 @@ def _lags(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
+def _say_probe(found: Probe) -> None:
+    """Say what was measured."""
+    sizes = (found.task_bytes, found.answer_bytes, found.weights_bytes)
+    task, answer, weights = (f"{size / 1024:.1f} KiB" for size in sizes)
+    spread = f"sigma of its logarithm {found.log_sigma:.2f}"
+    lines = {
+        "a step": f"{found.plays} plays in {found.units} units",
+        "in one process": f"{found.alone:.3g} s, {found.plays / found.alone:.4g} plays/s",
+        f"a unit of {found.unit_games} plays": f"{found.unit:.3g} s, {spread}",
+        "a play": f"{1000 * found.play:.3g} ms",
+        "one more unit at once": f"{found.unit - found.together:.3g} s",
+        "learner, a step": f"{found.learner:.3g} s, and {found.seating:.3g} s to seat the plays",
+        "weights": f"{weights}, {1000 * found.write:.3g} ms to write, "
+        f"{1000 * found.load:.3g} ms to read",
+        "training process": f"{1000 * found.message:.3g} ms a unit: {task} to send, {answer} back",
+        "memory of a worker": f"{found.memory_bytes / MIB:.0f} MiB",
+    }
+    for name, text in lines.items():
+        say(f"{name:24}{text}")
+
+
 def _say(found: Probe, result: Plan) -> None:
     """Say what a plan holds."""
     say(
-        f"{found.recipe}: {found.plays} plays a step, {found.units} units, {result.workers} workers"
+        f"{found.recipe}: {found.plays} plays a step, {found.units} units, {result.workers} "
+        f"workers with {result.memory:,.0f} MiB in all"
     )
-    head = ("lag", "s a step", "plays/s", "in play", "learning", "units/s", "MiB/s", "gain")
-    say("".join(f"{word:>11}" for word in head))
+    say("lag  s a step  plays/s  in play  learning  units/s  MiB/s   gain  over one process")
     for row in result.rows:
         one = row.outcome
-        cells = (
-            str(row.lag),
-            f"{one.step_seconds:.3g}",
-            f"{row.plays:.4g}",
-            f"{one.busy:.0%}",
-            f"{one.learner_busy:.0%}",
-            f"{row.messages:.3g}",
-            f"{row.weights:.3g}",
-            f"{row.gain:.2f}",
+        say(
+            f"{row.lag:>3}{one.step_seconds:>10.3g}{row.plays:>9.4g}{one.busy:>9.0%}"
+            f"{one.learner_busy:>10.0%}{row.messages:>9.3g}{row.weights:>7.3g}"
+            f"{row.gain:>7.2f}{row.over_one:>18.2f}"
         )
-        say("".join(f"{cell:>11}" for cell in cells))
-    chosen = next(row for row in result.rows if row.lag == result.lag)
-    say(f"\nTake scale.lag={result.lag}: {chosen.plays / result.alone:.2f} times one process.")
-    say(f"What limits it is {limit_in_words(found, chosen, result.workers)}.")
-    say(
-        "A model of one thread per worker, each on a core of its own; docs/scale.md says its error."
-    )
+    say("\nWhat limits it:")
+    for row in result.rows:
+        say(f"  lag {row.lag}: {row.limit}.")
+    _say_advice(result)
+
+
+def _say_advice(result: Plan) -> None:
+    """Say which lag to take, and whether more workers would help."""
+    times = result.chosen.over_one
+    say(f"\nTake scale.lag={result.lag}: {times:.2f} times one process without workers.")
+    if times < 1:
+        say("Workers do not pay here: play in the training process (scale.fleet=here).")
+    twice = f"{2 * result.workers} workers would be {result.twice:.2f} times as fast"
+    say(f"More workers would {'' if result.more_help else 'not '}help: {twice}.")
+    say("A model: one thread per worker, each on a core of its own; docs/scale.md says its error.")

@@ -83,6 +83,28 @@ class Worker:
             return json.dumps({"refused": str(refusal)}).encode()
         return answer_bytes(Answer(rollouts))
 
+    def take(self, weights: Sequence[Weights], files: Mapping[str, bytes]) -> None:
+        """Take the weights that are not held.
+
+        Args:
+            weights: that units are played with.
+            files: contents of files by their SHA-256; others are read.
+
+        Raises:
+            RefusedError: a file is not what it should be.
+        """
+        now = held_after(self._held, weights)
+        for member in self.players.members:
+            if not {str(member.of(name)) for name in self.players.policies} & now.keys():
+                self.players.drop_member(member)
+        self._held = {name: one for name, one in self._held.items() if name in now}
+        for one in weights:
+            before = self._held.pop(one.player, None)  # without it, if the new ones are refused
+            if before is None or before[2:] != one[2:]:
+                who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
+                self.players.policies[who.name or MAIN].take(who, tensors, one.version)
+            self._held[one.player] = one
+
     def _played(
         self, units: Mapping[int, Unit], files: Mapping[str, bytes]
     ) -> Iterator[tuple[int, Rollout]]:
@@ -92,7 +114,7 @@ class Worker:
         Where something failed, each is played by itself, so that each has counts of its own.
         """
         first = next(iter(units.values()))
-        self._take(first.weights, files)
+        self.take(first.weights, files)
         judging = self._judging(first.progress)
         specs = [spec for unit in units.values() for spec in unit.specs]
         episodes, counts = self.players.play(specs, judging)
@@ -120,24 +142,6 @@ class Worker:
             return None
         oracles, rewards = self._oracles, self._rewards
         return Judging.of(self.config, self._games, progress, oracles=oracles, rewards=rewards)
-
-    def _take(self, weights: Sequence[Weights], files: Mapping[str, bytes]) -> None:
-        """Take the weights that are not held.
-
-        Raises:
-            RefusedError: a file is not what it should be.
-        """
-        now = held_after(self._held, weights)
-        for member in self.players.members:
-            if not {str(member.of(name)) for name in self.players.policies} & now.keys():
-                self.players.drop_member(member)
-        self._held = {name: one for name, one in self._held.items() if name in now}
-        for one in weights:
-            before = self._held.pop(one.player, None)  # without it, if the new ones are refused
-            if before is None or before[2:] != one[2:]:
-                who, tensors = ref(one.player), _tensors(one, files.get(one.digest))
-                self.players.policies[who.name or MAIN].take(who, tensors, one.version)
-            self._held[one.player] = one
 
 
 def _tensors(one: Weights, content: bytes | None) -> Any:

@@ -36,6 +36,8 @@ class Setting:
         learner: seconds of credit and update of a step.
         message: seconds that the training process needs for a unit, to send it and to take its
             answer.
+        together: seconds that a worker saves with every unit of a message but the first, as it
+            plays them in one.
         pull: seconds until a worker has new weights, once per worker and version.
         restart: seconds until a worker that is started is ready.
         deaths: of a worker in an hour, mean.
@@ -50,6 +52,7 @@ class Setting:
     unit: Callable[[int], float]
     learner: float
     message: float = 0.0009
+    together: float = 0.0
     pull: float = 0.02
     restart: float = 12.0
     deaths: float = 0.0
@@ -195,9 +198,9 @@ class _Model:
         own.next += 1
         self._sums.learnt += self.setting.learner
         sums = self._sums
-        playing = sum(self.now - one.since for one in self._workers if one.units)
-        played = sums.played + playing
-        self._marks.append(_Sums(self.now, played, sums.learnt, sums.messages, sums.lost))
+        playing = sum(max(self.now - one.since, 0.0) for one in self._workers if one.units)
+        played, ahead = sums.played + playing, max(self._free - self.now, 0.0)
+        self._marks.append(_Sums(self.now, played, sums.learnt, sums.messages - ahead, sums.lost))
         self._open()
 
     def _do(self, commands: Sequence[Command]) -> None:
@@ -232,8 +235,13 @@ class _Model:
         pull = setting.pull if version > own.version else 0.0
         own.version = max(version, own.version)
         own.since, own.units = begin + pull, command.units
-        seconds, life = sum(map(setting.unit, command.units)), own.life
-        self._at(begin + pull + seconds, lambda: self._answer(command.worker, life))
+        end, life = own.since + self._playing(command.units), own.life
+        self._at(end, lambda: self._answer(command.worker, life))
+
+    def _playing(self, units: Sequence[int]) -> float:
+        """Return the seconds of units that are played in one: never less than the longest."""
+        each = [self.setting.unit(unit) for unit in units]
+        return max(sum(each) - (len(each) - 1) * self.setting.together, *each, 0.0)
 
     def _message(self, units: int) -> float:
         """Return when the training process has dealt with so many units."""

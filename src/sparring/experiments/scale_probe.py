@@ -1,19 +1,20 @@
 """What a run's plays and its learner take on this machine: what a plan for many workers is made of.
 
-One worker is made in this process and asked for the units of a few steps, as in a run: encoded,
-played, judged and decoded.
+One worker is made in this process. A few steps are played by it, unit by unit: each is encoded,
+played, judged and decoded as in a run on workers. Then as many are played without it.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TypeVar
 
 from sparring.config import RunConfig, resolve
 from sparring.engine.distributed import Distributed
@@ -26,132 +27,81 @@ from sparring.engine.units import (
     Weights,
     answer_bytes,
     answer_of,
-    cut,
     known_games,
-    numbers_of,
     task_bytes,
     task_of,
 )
-from sparring.errors import ConfigError
+from sparring.engine.worker import Worker
+from sparring.experiments.scale_file import Probe
+from sparring.rollout.play import Rollout
 from sparring.run.ahead import Ahead
 from sparring.run.methods import Methods
 from sparring.run.playing import Opened, play_step
 from sparring.run.state import RunState
 from sparring.run.step import play_round
 from sparring.run.warmup import warm_up
-from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
+from sparring.system.memory import resident_bytes
 
-VERSION = 1
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Probe:
-    """Times and sizes of a run, with one thread.
+@dataclass(slots=True)
+class _Seconds:
+    """What was measured of each unit, of each step, and of each file of weights."""
+
+    unit: list[float] = field(default_factory=list)
+    message: list[float] = field(default_factory=list)
+    task: list[int] = field(default_factory=list)
+    answer: list[int] = field(default_factory=list)
+    load: list[float] = field(default_factory=list)
+    write: list[float] = field(default_factory=list)
+    seating: list[float] = field(default_factory=list)
+    learner: list[float] = field(default_factory=list)
+    play: list[float] = field(default_factory=list)  # of one process, as the next
+    round: list[float] = field(default_factory=list)
+
+
+class _Measured(Here):
+    """A worker in this process that is asked for one unit after the other, and timed.
 
     Args:
-        recipe: the run's name.
-        steps: that were measured.
-        plays: of a step.
-        unit_games: plays of a unit.
-        units: of a step.
-        unit: seconds that a worker takes for a unit, median.
-        units_seconds: of each unit that was measured.
-        learner: seconds of the training process for a step, besides its units, median: seating,
-            credit, update, writing the weights.
-        message: seconds of the training process for a unit: to encode its task and decode its
-            answer.
-        task_bytes: of a unit's task.
-        answer_bytes: of a unit's answer.
-        weights_bytes: of the weights that a step is played with.
+        config: of the run.
+        worker: that is asked.
+        engine: makes its environments.
     """
 
-    recipe: str
-    steps: int
-    plays: int
-    unit_games: int
-    units: int
-    unit: float
-    units_seconds: tuple[float, ...]
-    learner: float
-    message: float
-    task_bytes: int
-    answer_bytes: int
-    weights_bytes: int
-
-    def save(self, path: Path) -> None:
-        """Write it as JSON.
-
-        Raises:
-            RunError: the disk is full or not writable.
-        """
-        data = json.dumps({"version": VERSION, **asdict(self)}, indent=1).encode()
-        with disk_errors(path):
-            write_bytes_atomic(path, data + b"\n")
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Return what ``save`` wrote.
-
-        Raises:
-            ConfigError: there is no such file, or it is damaged, or of a newer version.
-        """
-        advice = "make it anew by `sparring scale probe RECIPE`"
-        try:
-            found = dict(parse_json(path.read_bytes()))
-            version = found.pop("version")
-            if version != VERSION:
-                raise ConfigError(f"{path} is of version {version}, not {VERSION}; {advice}.")
-            probe = cls(**{**found, "units_seconds": tuple(map(float, found["units_seconds"]))})
-            numbers = [value for name, value in asdict(probe).items() if name not in TEXTS]
-            if not all(isinstance(one, int | float) and one >= 0 for one in numbers):
-                raise ValueError("a figure is no number from 0 up")
-            if not probe.units_seconds or min(probe.units, probe.plays, probe.unit_games) < 1:
-                raise ValueError("it holds no unit")
-        except ConfigError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"{path} holds no probe ({error!r:.200}); {advice}.") from error
-        return probe
-
-
-TEXTS = ("recipe", "units_seconds")
-
-
-class _Timed:
-    """A fleet whose messages are timed and weighed."""
-
-    def __init__(self, fleet: Here) -> None:
-        self.workers, self.apart, self.elastic = fleet.workers, fleet.apart, fleet.elastic
-        self._fleet, self._units = fleet, 0
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget what was measured."""
-        self.units: list[float] = []
-        self.tasks: list[float] = []
-        self.answers: list[float] = []
-        self.playing = 0.0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._fleet, name)
-
-    def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Weigh a message; see ``Fleet``."""
-        self._units = len(numbers_of(message))
-        self.tasks.append(len(message) / self._units)
-        self._fleet.send(worker, message, files)
+    def __init__(self, config: RunConfig, worker: Worker, engine: LocalEngine) -> None:
+        super().__init__(config.model_dump(mode="json"), worker)
+        self._games = known_games([game for game, _ in engine.environments])
+        self._weights: tuple[Weights, ...] = ()
+        self.seconds, self.grown, self.most = _Seconds(), 0, 0
 
     def poll(self, seconds: float) -> list[Heard]:
-        """Time what is played; see ``Fleet``."""
-        units, self._units = self._units, 0
-        began = time.perf_counter()
-        found = self._fleet.poll(seconds)
-        if units:
-            took = time.perf_counter() - began
-            self.playing += took
-            self.units += [took / units] * units
-            self.answers += [len(one.message or b"") / units for one in found]
-        return found
+        """Play what was sent, and measure it; see ``Fleet``."""
+        if self._heard or not self._wanted:
+            return super().poll(seconds)
+        worker, message = self._wanted.popleft()
+        before, rollouts = resident_bytes(), dict[int, Rollout]()
+        for number, unit in task_of(message, self._games).items():
+            rollouts |= self._played(number, unit)
+        self.grown += resident_bytes() - before
+        self.most = max(self.most, self.grown)
+        return [Heard(worker, answer_bytes(Answer(rollouts)))]
+
+    def _played(self, number: int, unit: Unit) -> dict[int, Rollout]:
+        """Play a unit by itself."""
+        own, asked = self.seconds, {number: unit}
+        if unit.weights != self._weights:
+            self._weights = unit.weights
+            own.load.append(_timed(lambda: self._worker.take(unit.weights, {}))[1])
+        message, encoding = _timed(lambda: task_bytes(asked))
+        answer, playing = _timed(lambda: self._worker.answer(message, {}))
+        found, decoding = _timed(lambda: answer_of(answer, asked))
+        own.unit.append(playing)
+        own.message.append(encoding + decoding)
+        own.task.append(len(message))
+        own.answer.append(len(answer))
+        return dict(found.rollouts)
 
 
 def probe(
@@ -161,7 +111,7 @@ def probe(
 
     Args:
         config: of the run.
-        steps: that are measured; one more is played before them.
+        steps: that are measured with a worker, and without; one more is played before them.
         tell: called with a line when something begins.
 
     Raises:
@@ -170,61 +120,106 @@ def probe(
     alone = {"unit_games": config.scale.unit_games}
     config = resolve({**config.model_dump(mode="json"), "threads": 1, "scale": alone})
     tell("making the players, and warming up")
+    program = resident_bytes()
+    worker = Worker(config.model_dump(mode="json"))
+    made = resident_bytes() - program
     engine = LocalEngine(config)
     methods = Methods.of(config, [game for game, _ in engine.environments])
     warm_up(config, engine)
-    fleet, learner = _Timed(Here(config.model_dump(mode="json"))), list[float]()
+    fleet = _Measured(config, worker, engine)
     with tempfile.TemporaryDirectory(prefix="sparring-probe-") as folder:
-        workers = engine.elsewhere = Distributed(engine, fleet, Path(folder) / "weights")
-        state, ahead = RunState(), Ahead(config, engine, methods)
-        for number in range(steps + 1):
-            tell(f"step {number} of {steps}" if number else "one step to begin with")
-            if number == 1:
-                fleet.forget()
-            before = fleet.playing
-            outcome = play_round(config, engine, methods, state, ahead=ahead)
-            state = outcome.state
-            learner.append(outcome.timing["seconds/round"] - fleet.playing + before)
-        measured = list(fleet.units)
-        files = workers.published.files(workers.published.every())
-        wire, size = _wire(engine, methods, state, files), sum(map(_size, files))
-        workers.close()
-    units = max(round(len(measured) / steps), 1)
+        state, size = _with_worker(engine, methods, fleet, Path(folder) / "weights", steps, tell)
+    _without(engine, methods, state, fleet.seconds, steps, tell)
+    return _figures(config, steps, fleet.seconds, size, program + made + fleet.most)
+
+
+def _with_worker(
+    engine: LocalEngine,
+    methods: Methods,
+    fleet: _Measured,
+    folder: Path,
+    steps: int,
+    tell: Callable[[str], None],
+) -> tuple[RunState, int]:
+    """Play one step and forget it, and steps that are measured; return the run's state, and the
+    bytes of the weights.
+    """
+    state, size, ahead = RunState(), 0, Ahead(engine.config, engine, methods)
+    workers = engine.elsewhere = Distributed(engine, fleet, folder)
+    for number in range(steps + 1):
+        tell(f"step {number} of {steps} with a worker" if number else "one step to begin with")
+        if number == 1:
+            fleet.seconds = _Seconds()
+        own = fleet.seconds
+        own.seating.append(_timed(partial(_seated, engine, methods, state))[1])
+        pinned, took = _timed(workers.published.every)
+        own.write.append(took)
+        outcome = play_round(engine.config, engine, methods, state, ahead=ahead)
+        own.learner.append(outcome.timing["seconds/credit"] + outcome.timing["seconds/update"])
+        size = sum(Path(one.file).stat().st_size for one in workers.published.files(pinned))
+        workers.published.release(pinned)
+        state = outcome.state
+    workers.close()
+    engine.elsewhere = None
+    return state, size
+
+
+def _without(
+    engine: LocalEngine,
+    methods: Methods,
+    state: RunState,
+    own: _Seconds,
+    steps: int,
+    tell: Callable[[str], None],
+) -> None:
+    """Play steps in one process."""
+    ahead = Ahead(engine.config, engine, methods)
+    for number in range(1, steps + 1):
+        tell(f"step {number} of {steps} without")
+        outcome = play_round(engine.config, engine, methods, state, ahead=ahead)
+        own.play.append(outcome.timing["seconds/play"])
+        own.round.append(outcome.timing["seconds/round"])
+        state = outcome.state
+
+
+def _figures(config: RunConfig, steps: int, own: _Seconds, size: int, memory: int) -> Probe:
+    """Return the figures of what was measured."""
+    middle = statistics.median
+    units = max(round(len(own.unit) / steps), 1)
+    unit, seating = statistics.mean(own.unit), middle(own.seating)
+    logs = [math.log(max(seconds, 1e-9)) for seconds in own.unit]
+    saved = units * unit - max(middle(own.play) - seating, 0.0)
     return Probe(
         recipe=config.name,
         steps=steps,
         plays=config.rollout.games_per_step,
         unit_games=config.scale.unit_games,
         units=units,
-        unit=statistics.median(measured),
-        units_seconds=tuple(measured),
-        learner=max(statistics.median(learner[1:]) - units * wire, 0.0),
-        message=wire,
-        task_bytes=round(statistics.mean(fleet.tasks)),
-        answer_bytes=round(statistics.mean(fleet.answers)),
+        unit=unit,
+        log_mean=statistics.mean(logs),
+        log_sigma=statistics.pstdev(logs),
+        play=units * unit / config.rollout.games_per_step,
+        together=min(max(saved / (units - 1), 0.0), unit) if units > 1 else 0.0,
+        learner=middle(own.learner),
+        seating=seating,
+        write=middle(own.write),
+        load=middle(own.load),
+        message=middle(own.message),
+        alone=middle(own.round),
+        task_bytes=round(statistics.mean(own.task)),
+        answer_bytes=round(statistics.mean(own.answer)),
         weights_bytes=size,
+        memory_bytes=memory,
     )
 
 
-def _wire(engine: LocalEngine, methods: Methods, state: RunState, files: tuple[Any, ...]) -> float:
-    """Return the seconds that the training process takes to encode and decode a unit."""
+def _seated(engine: LocalEngine, methods: Methods, state: RunState) -> None:
+    """Seat the plays of a step, and play none."""
     opened = Opened(step=state.step, learnt=state.step, payoffs=state.payoffs)
-    wanted = next(play_step(engine.config, engine, methods, opened))
-    parts = cut(engine.seated(wanted.specs), engine.config.scale.unit_games)
-    units = {number: Unit(part, files, None) for number, part in enumerate(parts)}
-    games = [game for game, _ in engine.environments]
-    began = time.process_time()
-    message = task_bytes(units)
-    encoded = time.process_time() - began
-    task = task_of(message, known_games(games))
-    assert engine.elsewhere is not None, "the probe's own"
-    rollouts = {number: engine.elsewhere.play(unit.specs) for number, unit in task.items()}
-    answer = answer_bytes(Answer(rollouts))
-    began = time.process_time()
-    answer_of(answer, units)
-    return (encoded + time.process_time() - began) / len(units)
+    engine.seated(next(play_step(engine.config, engine, methods, opened)).specs)
 
 
-def _size(one: Weights) -> int:
-    """Return the bytes of a file of weights."""
-    return Path(one.file).stat().st_size
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Return what some work gives, and its seconds."""
+    began = time.perf_counter()
+    return work(), time.perf_counter() - began

@@ -21,12 +21,13 @@ class Here:
 
     Args:
         config: of the run, as values of JSON.
+        worker: that plays; None: it is made.
     """
 
     workers, apart, elastic = 1, False, False
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self._worker = Worker(config, threads=config["threads"])
+    def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
+        self._worker = worker or Worker(config, threads=config["threads"])
         self._heard: deque[Heard] = deque()
         self._wanted: deque[tuple[int, bytes]] = deque()
 

@@ -1,6 +1,8 @@
 """sparring scale probe and plan, on a small run."""
 
 import json
+import subprocess
+import sys
 
 from typer.testing import CliRunner
 
@@ -23,8 +25,35 @@ def test_probe_measures_and_plan_goes_on_from_its_file(tmp_path):
     planned = asked("plan", *SMALL, "--from", out, "--workers", "3", "--lags", "1,2", "--json")
     rows = json.loads(planned.stdout)["rows"]
     assert [row["lag"] for row in rows] == [0, 1, 2]
-    said = asked("plan", *SMALL, "--from", out).stdout
-    assert "Take scale.lag=" in said and "What limits it is" in said
+    assert all(row["limit"] and 0 <= row["outcome"]["busy"] <= 1 for row in rows)
+    said = asked("plan", *SMALL, "--from", out, "--deaths", "2").stdout
+    assert "Take scale.lag=" in said and "What limits it:" in said and "More workers would" in said
+
+
+def test_plan_probes_by_itself_where_it_is_given_no_times(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = asked("plan", *SMALL, "--lags", "0", "--workers", "2", "--json")
+    assert found.exit_code == 0, found.output
+    plan = json.loads(found.stdout)
+    assert plan["workers"] == 2 and plan["lag"] == 0 and plan["memory"] > 0 and plan["alone"] > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_probe_is_a_table_and_a_file(tmp_path):
+    out = tmp_path / "times.json"
+    said = asked("probe", *SMALL, "--steps", "1", "--out", str(out)).stdout
+    for name in ("in one process", "a unit of 4 plays", "learner, a step", "weights", "memory of a worker", f"Wrote {out}."):
+        assert name in said
+    assert json.loads(out.read_text())["version"] == 1
+
+
+def test_a_wrong_file_is_one_line(tmp_path):
+    wrong = tmp_path / "wrong.json"
+    for content in ("{", '{"version": 2}'):
+        wrong.write_text(content)
+        found = subprocess.run([sys.executable, "-c", "from sparring.cli import main; main()", "scale", "plan", *SMALL, "--from", str(wrong)], capture_output=True, text=True)
+        assert found.returncode != 0 and found.stdout == ""
+        assert len(found.stderr.strip().splitlines()) == 1 and "sparring scale probe" in found.stderr
 
 
 def test_lags_that_are_none_are_refused_before_anything_runs(tmp_path):

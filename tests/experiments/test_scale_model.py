@@ -58,6 +58,13 @@ def test_the_model_of_one_worker_that_dies_once():
     assert restarts % 12.5 == pytest.approx(0.0, abs=0.01) or restarts % 12.5 == pytest.approx(12.5, abs=0.01)
 
 
+def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
+    """Steps that are opened together begin with a backlog: it belongs to the time in which it is dealt with."""
+    found = simulate(setting(workers=5, units=5, message=0.1, unit=lambda unit: 0.5, learner=0.5, lag=2, steps=6))
+    assert found.messages_busy == pytest.approx(0.1 * 5 / found.step_seconds, rel=0.1)
+    assert found.messages_busy <= 1.0
+
+
 def test_new_weights_cost_each_worker_once_a_step():
     assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5)
 

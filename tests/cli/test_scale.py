@@ -30,6 +30,16 @@ def test_probe_measures_and_plan_goes_on_from_its_file(tmp_path):
     assert "Take scale.lag=" in said and "What limits it:" in said and "More workers would" in said
 
 
+def test_a_training_process_that_would_do_two_things_at_once_is_said(tmp_path):
+    out = tmp_path / "scale.json"
+    asked("probe", *SMALL, "--steps", "1", "--out", str(out))
+    figures = json.loads(out.read_text()) | {"unit": 0.01, "learner": 0.5, "message": 0.1}
+    out.write_text(json.dumps(figures))
+    assert "Messages and learning together take the training process 1" in asked("plan", *SMALL, "--from", str(out)).stdout
+    out.write_text(json.dumps(figures | {"message": 0.001}))
+    assert "Messages and learning together" not in asked("plan", *SMALL, "--from", str(out)).stdout
+
+
 def test_plan_probes_by_itself_where_it_is_given_no_times(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = asked("plan", *SMALL, "--lags", "0", "--workers", "2", "--json")

@@ -127,7 +127,7 @@ def test_what_limits_is_said_with_its_figure():
     outcome = plan(replace(PROBE, message=0.9), workers=8, lags=[2]).rows[1].outcome
     assert limit_in_words(replace(PROBE, message=0.9), outcome, 8).startswith("the training process: it needs 9e+02 ms for each of 8 units")
     row = plan(PROBE, workers=5, lags=[]).rows[0]
-    assert row.limit.startswith("waiting: ") and row.limit.endswith("A step has 8 units for 5 workers: smaller ones help")
+    assert row.limit.startswith("waiting: ") and row.limit.endswith("A step has 8 units for 5 workers: smaller ones, or a larger lag, help")
 
 
 def test_units_have_the_mean_and_the_spread_that_were_measured():

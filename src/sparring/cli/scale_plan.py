@@ -26,6 +26,8 @@ Overrides = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 Steps = Annotated[int, typer.Option(min=1, max=1000, help="Steps that are measured.")]
 
+TWICE = 1.1  # share of its time from which on the training process does two things at once
+
 
 def probe(
     recipe: Recipe,
@@ -111,12 +113,12 @@ def _say(found: Probe, result: Plan) -> None:
         f"{found.recipe}: {found.plays} plays a step, {found.units} units, {result.workers} "
         f"workers with {result.memory:,.0f} MiB in all"
     )
-    say("lag  s a step  plays/s  in play  learning  units/s  MiB/s   gain  over one process")
+    say("lag   s a step    plays/s  in play  learning   units/s   MiB/s   gain  over one process")
     for row in result.rows:
         one = row.outcome
         say(
-            f"{row.lag:>3}{one.step_seconds:>10.3g}{row.plays:>9.4g}{one.busy:>9.0%}"
-            f"{one.learner_busy:>10.0%}{row.messages:>9.3g}{row.weights:>7.3g}"
+            f"{row.lag:>3}{one.step_seconds:>11.3g}{_rate(row.plays):>11}{one.busy:>9.0%}"
+            f"{one.learner_busy:>10.0%}{_rate(row.messages):>10}{_rate(row.weights):>8}"
             f"{row.gain:>7.2f}{row.over_one:>18.2f}"
         )
     say("\nWhat limits it:")
@@ -125,12 +127,23 @@ def _say(found: Probe, result: Plan) -> None:
     _say_advice(result)
 
 
+def _rate(value: float) -> str:
+    """Return a rate in few digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _say_advice(result: Plan) -> None:
     """Say which lag to take, and whether more workers would help."""
-    times = result.chosen.over_one
+    own, times = result.chosen.outcome, result.chosen.over_one
     say(f"\nTake scale.lag={result.lag}: {times:.2f} times one process without workers.")
     if times < 1:
         say("Workers do not pay here: play in the training process (scale.fleet=here).")
+    both = own.messages_busy + own.learner_busy
+    if both > TWICE:
+        say(
+            f"Messages and learning together take the training process {both:.0%} of its time. The "
+            "model does both at once; as far as they wait for each other's Python, it is slower."
+        )
     twice = f"{2 * result.workers} workers would be {result.twice:.2f} times as fast"
     say(f"More workers would {'' if result.more_help else 'not '}help: {twice}.")
     say("A model: one thread per worker, each on a core of its own; docs/scale.md says its error.")

@@ -165,7 +165,8 @@ def limit_in_words(found: Probe, outcome: Outcome, workers: int) -> str:
             f"waiting: workers play for {outcome.busy:.0%} of their time and the learner learns "
             f"for {outcome.learner_busy:.0%} of its. "
             + (
-                f"A step has {found.units} units for {workers} workers: smaller ones help"
+                f"A step has {found.units} units for {workers} workers: smaller ones, or a larger "
+                "lag, help"
                 if few
                 else "A larger lag helps"
             )

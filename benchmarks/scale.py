@@ -41,24 +41,24 @@ SMALL = ["threads=1", "warmup.updates=2", "evaluation.opponents=[]", "checkpoint
 RECIPES = {
     "kuhn-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
     "tictactoe-tiny": [
-        "steps=4",
+        "steps=6",
         "rollout.games_per_step=64",
         "scale.unit_games=8",
         "league.every=1",
     ],
-    "vpr/sudoku-tiny": ["steps=3", "rollout.games_per_step=32", "scale.unit_games=8"],
+    "vpr/sudoku-tiny": ["steps=6", "rollout.games_per_step=32", "scale.unit_games=8"],
     "signalling-tiny": ["steps=8", "rollout.games_per_step=128", "scale.unit_games=16"],
 }
 LAGS = (0, 1, 4)
-QUIET = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3)]
+QUIET = [("here", 0), ("processes", 1), ("processes", 2), ("processes", 3), ("ray", 2)]
 HARM = Harm(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
 KILLS = 20  # of the training process
-HARMED = {("kuhn-tiny", 1), ("tictactoe-tiny", 0)}  # recipes and lags whose processes are killed
+HARMED = {"kuhn-tiny": LAGS}  # lags at which a recipe's processes are killed; of others lag 1
 LAW = {"mean": 0.8, "sigma": 1.0}  # seconds that the answer to a unit is held back
 STEPS, UNITS = 14, 8
 GRID = [(workers, lag) for workers in (1, 2, 4, 8) for lag in (0, 1, 2, 4)]
-OPPONENTS = ["matchmaker.bots={search: 0.5}", "bots={search: {name: mcts, simulations: 100}}"]
-TIMED = {"tictactoe-tiny": OPPONENTS, "kuhn-tiny": []}
+SEARCH = (100, 1000, 10_000)  # simulations of MCTS, which sits in half of the games
+TIMED = [*(("tictactoe-tiny", count) for count in SEARCH), ("kuhn-tiny", 0)]
 
 
 def configured(recipe, changes):
@@ -74,13 +74,13 @@ def arms():
     return [
         (recipe, lag, *arm)
         for recipe in RECIPES
-        for lag in LAGS[: 3 if recipe == "kuhn-tiny" else 2]
+        for lag in LAGS
         for arm in [
             *((f"{workers} by {fleet}", "-") for fleet, workers in QUIET),
             ("2 by processes", "workers killed, answers late and twice"),
             ("2 by processes", "training process killed"),
         ]
-        if arm[1] == "-" or (recipe, lag) in HARMED
+        if arm[1] == "-" or lag in HARMED.get(recipe, (1,))
     ]
 
 
@@ -264,25 +264,27 @@ def latency(given):
 # -- workers ---------------------------------------------------------------------------------------
 
 
-def seconds_a_step(recipe, workers, folder):
+def seconds_a_step(recipe, searched, workers, folder):
     """Return the median seconds of 20 steps; the first is left out."""
     fleet = ["scale.fleet=processes"] if workers else []
+    bots = f"bots={{search: {{name: mcts, simulations: {searched}}}}}"
     changes = [
         "threads=1",
         "steps=21",
-        "warmup.updates=4",
         "evaluation.every=100",
         "evaluation.exact=false",
         "checkpoint.every=1000",
         "store.every=0",
         *fleet,
         f"scale.workers={workers}",
+        *(["matchmaker.bots={search: 0.5}", bots] if searched else []),
     ]
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(
-        ["sparring", "train", recipe, *changes, *TIMED[recipe], "--run", str(folder)],
+        ["sparring", "train", recipe, *changes, "--run", str(folder)],
         check=True,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     return statistics.median(line["seconds/round"] for line in read_lines(folder / TIMING)[1:])
 
@@ -290,22 +292,27 @@ def seconds_a_step(recipe, workers, folder):
 def workers(given):
     """Return the seconds a step of each recipe with two workers and with none, by turns."""
     rows = []
-    for recipe in TIMED:
+    for recipe, searched in TIMED:
         found = {0: [], 2: []}
         with tempfile.TemporaryDirectory() as folder:
             for _ in range(3):
                 for count, seconds in found.items():
-                    seconds.append(seconds_a_step(recipe, count, Path(folder) / "run"))
-                    print(recipe, count, seconds[-1], file=sys.stderr, flush=True)
+                    seconds.append(seconds_a_step(recipe, searched, count, Path(folder) / "run"))
+                    print(recipe, searched, count, seconds[-1], file=sys.stderr, flush=True)
         ratio = statistics.median(a / b for a, b in zip(found[0], found[2], strict=True))
-        opponents = (
-            "MCTS, 100 simulations, in half of the games" if TIMED[recipe] else "the recipe's"
-        )
+        half = f"MCTS, {searched:,} simulations, in half of the games"
         each = {
-            f"{count} workers": " ".join(f"{one:.2f}" for one in seconds)
+            f"{count} workers": " ".join(f"{one:.3g}" for one in seconds)
             for count, seconds in found.items()
         }
-        rows.append({"recipe": recipe, "opponents": opponents, **each, "ratio": ratio})
+        rows.append(
+            {
+                "recipe": recipe,
+                "opponents": half if searched else "the recipe's",
+                **each,
+                "ratio": ratio,
+            }
+        )
     return rows
 
 

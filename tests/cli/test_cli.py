@@ -62,6 +62,17 @@ def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     assert json.loads(as_json.stdout)["configuration"] == found["configuration"]
 
 
+def test_dry_run_says_who_plays():
+    plan = yaml.safe_load(call("train", "kuhn-tiny", "--dry-run").stdout)["plan"]
+    assert plan["players"] == {"fleet": "the training process", "lag": 0}
+    scale = ("scale.fleet=processes", "scale.workers=3", "scale.lag=1", "scale.unit_games=20", "rollout.group_size=8")
+    plan = yaml.safe_load(call("train", "kuhn-tiny", "rollout.games_per_step=128", *scale, "--dry-run").stdout)["plan"]
+    parts = plan["model"]["memory_parts_gib"]
+    each = parts["weights"] + parts["keys_and_values_kept"] + parts["program"]
+    assert plan["players"].pop("memory_gib_per_worker") == pytest.approx(each, abs=0.01)
+    assert plan["players"] == {"fleet": "processes", "workers": 3, "units_per_step": 6, "plays_per_unit": 24, "lag": 1}
+
+
 def test_resume_without_a_recipe_goes_on(trained):
     outcome = call("train", "--run", trained, "--resume", "steps=4")
     assert outcome.exit_code == 0, outcome.output

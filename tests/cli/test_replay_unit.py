@@ -23,6 +23,13 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def ahead(tmp_path_factory):
+    path = tmp_path_factory.mktemp("replay") / "ahead"
+    sparring.train("kuhn-tiny", *CHANGES, "scale.lag=1", run=path)
+    return path
+
+
 def replayed(run, step):
     """Return the returns and turns of a step's plays, unit by unit, and how many units there are."""
     found, unit = {}, 0
@@ -39,8 +46,9 @@ def replayed(run, step):
         unit += 1
 
 
-@pytest.mark.parametrize("step", [1, 3])
-def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others_too(run, step):
+@pytest.mark.parametrize(("which", "step"), [("run", 1), ("run", 3), ("ahead", 2), ("ahead", 4)])
+def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others_too(which, step, request):
+    run = request.getfixturevalue(which)
     found, units = replayed(run, step)
     stored = [one for number, one in EpisodeStore(run / "episodes").episodes() if number == step]
     assert found == {one.episode_id: (one.returns, len(one.turns)) for one in stored}
@@ -52,6 +60,11 @@ def test_without_the_checkpoint_it_says_which_steps_can_be_played_again(run):
         unit_of(run, 2, 0)
     with pytest.raises(ConfigError, match="from 1 to 4"):
         unit_of(run, 5, 0)
+
+
+def test_with_a_lag_a_step_begins_at_an_older_checkpoint(ahead):
+    with pytest.raises(CheckpointError, match=r"Step 3 of .* begins where step 1 ended.*: 1, 2, 4\."):
+        unit_of(ahead, 3, 0)
 
 
 def test_it_prints_each_play_and_how_it_went(run):

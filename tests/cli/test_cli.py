@@ -67,6 +67,7 @@ def test_dry_run_says_who_plays():
     assert plan["players"] == {"fleet": "the training process", "lag": 0}
     scale = ("scale.fleet=processes", "scale.workers=3", "scale.lag=1", "scale.unit_games=20", "rollout.group_size=8")
     plan = yaml.safe_load(call("train", "kuhn-tiny", "rollout.games_per_step=128", *scale, "--dry-run").stdout)["plan"]
+    assert "on this machine without workers" in plan["time"]
     parts = plan["model"]["memory_parts_gib"]
     each = parts["weights"] + parts["keys_and_values_kept"] + parts["program"]
     assert plan["players"].pop("memory_gib_per_worker") == pytest.approx(each, abs=0.01)

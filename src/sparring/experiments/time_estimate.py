@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from sparring.config import RunConfig
+from sparring.config.scale import ScaleConfig
 from sparring.engine.local import LocalEngine
 from sparring.engine.machine import operations_per_second
 from sparring.engine.plan import TINY, TOLD, sampled_tokens
@@ -40,8 +41,10 @@ def estimate(config: RunConfig, parameters: int | None) -> str:
             words = in_words(timed_minutes(config))
         except ModelError as error:
             return f"unknown: {error}"
+        alone = " without workers" if config.scale.workers else ""
         return (
-            f"about {words} on this machine, by two small steps; evaluation and warm-up come on top"
+            f"about {words} on this machine{alone}, by two small steps; evaluation and warm-up "
+            "come on top"
         )
     if parameters is None:
         return "unknown: the model is not on this machine"
@@ -69,7 +72,7 @@ def timed_minutes(config: RunConfig) -> float:
     """Return the minutes of a run's steps, by two small rounds.
 
     A step of g games takes a + b g seconds; a and b are those of the two rounds. Warm-up,
-    evaluation and what grows with the run (snapshots, longer games) are left out.
+    evaluation, workers and what grows with the run (snapshots, longer games) are left out.
     """
     group, wanted = config.rollout.group_size, config.rollout.games_per_step
     sizes = sorted({min(wanted, group * -(-size // group)) for size in SIZES})
@@ -84,9 +87,8 @@ def _round_seconds(config: RunConfig, games: int) -> float:
     """Return the seconds of a step of so many games, the second of two: the first pays for what is
     kept.
     """
-    small = config.model_copy(
-        update={"rollout": config.rollout.model_copy(update={"games_per_step": games})}
-    )
+    rollout = config.rollout.model_copy(update={"games_per_step": games})
+    small = config.model_copy(update={"rollout": rollout, "scale": ScaleConfig()})
     engine, methods, seconds = LocalEngine(small), Methods.of(small), 0.0
     for step in range(2):
         began = time.perf_counter()

@@ -11,7 +11,8 @@ from typing import Any
 
 from sparring.errors import ConfigError
 from sparring.report.race_claims import LAB_KEYS, LEVEL, correlations, verdicts
-from sparring.report.svg import Series, line_chart, scatter_chart
+from sparring.report.scatter import scatter_chart
+from sparring.report.svg import Series, line_chart
 
 SHOWN = 8  # curves in the chart: as many as there are colours
 

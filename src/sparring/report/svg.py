@@ -1,4 +1,4 @@
-"""Line and scatter charts as SVG text, readable on light and dark pages."""
+"""Line charts as SVG text, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -7,21 +7,42 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sparring.system.text import shown
+
 COLOURS = ("#2f7ed8", "#d9622b", "#2a9d5c", "#b04fc4", "#c9a227", "#d64570", "#159ba6", "#7a7a7a")
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP = 56, 14, 40
+BOTTOM = HEIGHT - 34  # where the horizontal axis is
 MAX_POINTS = 400
-MARK_WIDTH, MARK_HEIGHT = 14, 9  # points of a scatter chart closer than this share a mark
-LEGEND_COLUMNS = 3
 LETTER = 6.2  # width of a letter of the legend, about
+LINE = 12  # height of a label
+FEW = 2  # values across a chart that have their labels beside them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """A named line: (x, y) pairs in order of x."""
+    """A named line: (x, y) pairs in order of x; ``band`` is (x, low, high) around it."""
 
     name: str
     points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float, float]] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """A value to compare with, drawn as a labelled line across the chart.
+
+    ``dots`` are drawn in place of dashes, to tell two kinds apart.
+    """
+
+    label: str
+    value: float
+    dots: bool = False
+
+    @property
+    def dashes(self) -> str:
+        """The pattern of the line."""
+        return "2 3" if self.dots else "7 4"
 
 
 def line_chart(
@@ -31,6 +52,8 @@ def line_chart(
     note: str = "",
     x_label: str = "step",
     standalone: bool = False,
+    references: Sequence[Reference] = (),
+    marks: Sequence[float] = (),
 ) -> str:
     """Return a chart as an <svg> element.
 
@@ -40,45 +63,23 @@ def line_chart(
         note: a word about units, beside the heading.
         x_label: name of the horizontal axis.
         standalone: whether the SVG is to be a file of its own.
+        references: values that are drawn across.
+        marks: places on the horizontal axis where something happened.
     """
     lines = [
-        Series(name=s.name, points=_thin([p for p in s.points if math.isfinite(p[1])]))
+        Series(name=s.name, points=_thin([p for p in s.points if math.isfinite(p[1])]), band=s.band)
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    xs, ys = [x for s in lines for x, _ in s.points], [y for s in lines for _, y in s.points]
-    bottom = HEIGHT - 34
+    known = [one for one in references if math.isfinite(one.value)] if lines else []
+    out = [*_headings(title, note)]
+    x_at, y_at, grid = _axes(lines, known, x_label)
+    out += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = _legend_columns(labels)
-    legend = 18 * math.ceil(len(lines) / columns)
-    ticks_y, ticks_x = (
-        ticks(min(ys, default=0.0), max(ys, default=1.0)),
-        ticks(min(xs, default=0.0), max(xs, default=1.0)),
-    )
-    if all(float(x).is_integer() for x in xs):  # there is no half step
-        ticks_x = [tick for tick in ticks_x if tick.is_integer()]
-    x_at = _scale(min(xs, default=0.0), max(xs, default=1.0), LEFT, WIDTH - RIGHT)
-    y_at = _scale(
-        min(ticks_y[0], min(ys, default=0.0)), max(ticks_y[-1], max(ys, default=1.0)), bottom, TOP
-    )
-    out = [f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{html.escape(title)}</text>']
-    out.append(f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{html.escape(note)}</text>')
-    for tick in ticks_y:
-        y = y_at(tick)
-        out.append(
-            f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
-        )
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
-    out += [
-        f'<text x="{x_at(tick):.1f}" y="{bottom + 16}" text-anchor="middle">{tick:g}</text>'
-        for tick in ticks_x
-    ]
-    out.append(
-        f'<text x="{WIDTH - RIGHT}" y="{bottom + 30}" text-anchor="end" '
-        f'opacity=".7">{html.escape(x_label)}</text>'
-    )
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
+        out += _band(line, colour, x_at, y_at)
         path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line.points)
         out.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" '
@@ -92,9 +93,125 @@ def line_chart(
         label = _fitted(labels[number], columns)
         out.append(
             f'<text x="{x + 17:.0f}" '
-            f'y="{y - 3}">{html.escape(label)}<title>{html.escape(labels[number])}</title></text>'
+            f'y="{y - 3}">{safe(label)}<title>{safe(labels[number])}</title></text>'
         )
-    return _element(out, HEIGHT + legend + 6, standalone)
+    rows = math.ceil(len(lines) / columns)
+    out += _across(known, y_at) + _marked(marks, x_at)
+    if len(known) > FEW:
+        out += _listed(known, rows)
+        rows += len(known)
+    compared = [f"{one.label} = {one.value:.4g}" for one in known]
+    said = "; ".join([f"{title} over {x_label}", *labels, *compared])
+    legend = 18 * rows
+    return element(out, HEIGHT + legend + 6, standalone, "" if standalone else said)
+
+
+def safe(text: str) -> str:
+    """Return a text as markup holds it, with characters that command a reader escaped."""
+    return html.escape(shown(text, lines=False))
+
+
+def _headings(title: str, note: str) -> tuple[str, str]:
+    """Return the heading of a chart and the note below it."""
+    return (
+        f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{safe(title)}</text>',
+        f'<text x="{LEFT}" y="33" font-size="11" opacity=".7">{safe(note)}</text>',
+    )
+
+
+def _axes(
+    lines: Sequence[Series], references: Sequence[Reference], x_label: str
+) -> tuple[Callable[[float], float], Callable[[float], float], list[str]]:
+    """Return where an x and a y are drawn, and the grid with its numbers."""
+    xs = [x for s in lines for x, _ in s.points]
+    ys = [y for s in lines for _, y in s.points] + [one.value for one in references]
+    ys += [end for s in lines for _, *ends in s.band for end in ends if math.isfinite(end)]
+    ticks_y, ticks_x = (
+        ticks(min(ys, default=0.0), max(ys, default=1.0)),
+        ticks(min(xs, default=0.0), max(xs, default=1.0)),
+    )
+    if all(float(x).is_integer() for x in xs):  # there is no half step
+        ticks_x = [tick for tick in ticks_x if tick.is_integer()]
+    x_at = scale(min(xs, default=0.0), max(xs, default=1.0), LEFT, WIDTH - RIGHT)
+    y_at = scale(
+        min(ticks_y[0], min(ys, default=0.0)), max(ticks_y[-1], max(ys, default=1.0)), BOTTOM, TOP
+    )
+    out = []
+    for tick in ticks_y:
+        y = y_at(tick)
+        out.append(
+            f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
+        )
+        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    out += [
+        f'<text x="{x_at(tick):.1f}" y="{BOTTOM + 16}" text-anchor="middle">{tick:g}</text>'
+        for tick in ticks_x
+    ]
+    out.append(
+        f'<text x="{WIDTH - RIGHT}" y="{BOTTOM + 30}" text-anchor="end" '
+        f'opacity=".7">{html.escape(x_label)}</text>'
+    )
+    return x_at, y_at, out
+
+
+def _band(
+    line: Series, colour: str, x_at: Callable[[float], float], y_at: Callable[[float], float]
+) -> list[str]:
+    """Return the area around a line."""
+    band = [row for row in line.band if all(map(math.isfinite, row))]
+    if not band:
+        return []
+    there = [f"{x_at(x):.1f},{y_at(high):.1f}" for x, _, high in band]
+    back = [f"{x_at(x):.1f},{y_at(low):.1f}" for x, low, _ in reversed(band)]
+    return [f'<polygon points="{" ".join(there + back)}" fill="{colour}" opacity=".18"/>']
+
+
+def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
+    """Return values as lines across; a few have their labels there, more have them below."""
+    out: list[str] = []
+    taken: list[float] = []
+    for one in sorted(references, key=lambda one: -one.value):
+        y = y_at(one.value)
+        out.append(
+            f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
+            f'stroke-dasharray="{one.dashes}" opacity=".75"/>'
+        )
+        if len(references) > FEW:
+            continue
+        at = y - 4 if y - LINE > TOP - LINE / 2 else y + LINE
+        while any(abs(at - other) < LINE for other in taken):
+            at += LINE
+        taken.append(at)
+        out.append(
+            f'<text x="{WIDTH - RIGHT - 2}" y="{at:.1f}" text-anchor="end" font-style="italic" '
+            f'class="halo">{safe(one.label)}: {one.value:.4g}</text>'
+        )
+    return out
+
+
+def _listed(references: Sequence[Reference], rows: int) -> list[str]:
+    """Return the labels of values that are drawn across, below ``rows`` rows of the legend."""
+    out = []
+    for number, one in enumerate(references, start=rows):
+        y = HEIGHT + 8 + 18 * number
+        out.append(
+            f'<path d="M{LEFT} {y - 3}h22" stroke="currentColor" '
+            f'stroke-dasharray="{one.dashes}" opacity=".75"/>'
+        )
+        out.append(
+            f'<text x="{LEFT + 28}" y="{y + 1}" font-style="italic">{safe(one.label)}: '
+            f"{one.value:.4g}</text>"
+        )
+    return out
+
+
+def _marked(marks: Sequence[float], x_at: Callable[[float], float]) -> list[str]:
+    """Return triangles on the horizontal axis."""
+    return [
+        f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
+        f"<title>health event at {x:g}</title></path>"
+        for x in marks
+    ]
 
 
 def _letters(columns: int) -> int:
@@ -117,89 +234,22 @@ def _fitted(label: str, columns: int) -> str:
     )
 
 
-def scatter_chart(
-    points: Sequence[tuple[str, float, float]],
-    *,
-    title: str,
-    x_label: str,
-    y_label: str,
-    note: str = "",
-    standalone: bool = False,
-) -> str:
-    """Return named points (name, x, y) as an <svg> element; the horizontal axis is logarithmic.
+def element(parts: Sequence[str], height: float, standalone: bool, said: str = "") -> str:
+    """Return the <svg> element around the parts of a chart.
 
-    Marks are numbered in the order given, with the names below; points that would cover each other
-    share a mark and its number. Points that cannot be drawn, since a number is not finite or x is
-    not above 0, are left out.
+    Args:
+        parts: what is drawn.
+        height: of the drawing.
+        standalone: whether the SVG is to be a file of its own.
+        said: what the chart shows, in words.
     """
-    shown = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
-    powers = [math.log10(x) for _, x, _ in shown] or [0.0]
-    low, high = math.floor(min(powers) * 2 - 0.01) / 2, math.ceil(max(powers) * 2 + 0.01) / 2
-    top = max((y for *_, y in shown), default=1.0)
-    ticks_y = ticks(0.0, top)
-    bottom = HEIGHT - 34
-    x_at, y_at = (
-        _scale(low, high, LEFT, WIDTH - RIGHT),
-        _scale(min(ticks_y[0], 0.0), max(ticks_y[-1], top), bottom, TOP + 6),
-    )
-    out = [f'<text x="{LEFT}" y="18" font-size="15" font-weight="600">{html.escape(title)}</text>']
-    out.append(
-        f'<text x="{LEFT}" y="33" font-size="11" '
-        f'opacity=".7">{html.escape(y_label)}; {html.escape(note)}</text>'
-    )
-    for tick in ticks_y:
-        out.append(
-            f'<path d="M{LEFT} {y_at(tick):.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
-            'opacity=".15"/>'
-        )
-        out.append(
-            f'<text x="{LEFT - 6}" y="{y_at(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
-        )
-    for half in range(round(low * 2), round(high * 2) + 1):
-        out.append(
-            f'<text x="{x_at(half / 2):.1f}" y="{bottom + 16}" '
-            f'text-anchor="middle">{10 ** (half / 2):.2g}</text>'
-        )
-    out.append(
-        f'<text x="{WIDTH - RIGHT}" y="{bottom + 30}" text-anchor="end" '
-        f'opacity=".7">{html.escape(x_label)}</text>'
-    )
-    marks: list[tuple[float, float]] = []
-    rows = math.ceil(len(shown) / LEGEND_COLUMNS)
-    for number, (name, x, y) in enumerate(shown):
-        place = x_at(math.log10(x)), y_at(y)
-        near = [
-            k
-            for k, mark in enumerate(marks)
-            if abs(mark[0] - place[0]) < MARK_WIDTH and abs(mark[1] - place[1]) < MARK_HEIGHT
-        ]
-        mark = near[0] if near else len(marks)
-        colour = COLOURS[mark % len(COLOURS)]
-        if not near:
-            marks.append(place)
-            out.append(f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{colour}"/>')
-            out.append(
-                f'<text x="{place[0] + 6:.1f}" y="{place[1] - 3:.1f}" '
-                f'font-size="9">{mark + 1}</text>'
-            )
-        left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
-        height = HEIGHT + 12 + 14 * (number % rows)
-        out.append(f'<circle cx="{left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
-        out.append(
-            f'<text x="{left:.0f}" y="{height}" '
-            f'font-size="10">{mark + 1} {html.escape(name)}</text>'
-        )
-    return _element(out, HEIGHT + 14 * rows + 6, standalone)
-
-
-def _element(parts: Sequence[str], height: float, standalone: bool) -> str:
-    """Return the <svg> element around the parts of a chart."""
     colour = ' style="background:#fff;color:#222"' if standalone else ""
     font = 'font-family="system-ui, sans-serif" font-size="11" fill="currentColor"'
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {font}'
     )
-    return f"{head}{colour}>{''.join(parts)}</svg>"
+    told = f"<title>{safe(said)}</title>" if said else ""
+    return f"{head}{colour}>{told}{''.join(parts)}</svg>"
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -217,7 +267,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     ]
 
 
-def _scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+def scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
     """Return the linear map of [low, high] onto [start, end]."""
     span = high - low or 1.0
     return lambda value: start + (value - low) / span * (end - start)

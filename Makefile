@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models scale demo test test-slow scale-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup models scale demo test test-slow scale-test sinks-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
 setup: $(STAMP)
 
@@ -44,6 +44,18 @@ test: setup
 scale-test: scale
 	$(ALONE) tests/engine/fleet/test_ray.py
 
+# W&B and trackio themselves, in an environment of their own, without an account and without a network
+SINKS := .venv-sinks
+
+$(SINKS)/.installed: pyproject.toml constraints.txt
+	test -x $(SINKS)/bin/python || $(PYTHON) -m venv $(SINKS)
+	$(SINKS)/bin/python -m pip install --quiet --constraint constraints.txt torch
+	$(SINKS)/bin/python -m pip install --quiet wandb==0.31.0 trackio==0.43.0 pytest==9.2.0 --editable '.[wandb,trackio]'
+	touch $@
+
+sinks-test: $(SINKS)/.installed
+	OMP_NUM_THREADS=1 $(SINKS)/bin/python -m pytest --confcutdir=tests/run/sinks tests/run/sinks/check_real.py
+
 test-slow: models
 	$(PYTEST) -m slow
 
@@ -82,8 +94,8 @@ wheel: setup
 
 check: lint types test test-slow fuzz examples docs-check commands wheel interop
 
-# besides, the fleet ray, and every command as the pages have it: hours
-check-all: check scale-test
+# besides, the fleet ray, the sinks W&B and trackio, and every command as the pages have it: hours
+check-all: check scale-test sinks-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 
 PEERS := .venv-peers
@@ -125,4 +137,4 @@ interop: $(VERL)/.installed $(PEERS)/.testing
 		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
 clean:
-	rm -rf .venv $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv $(SINKS) $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

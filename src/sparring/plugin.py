@@ -32,6 +32,7 @@ SLOTS = {
     "league.matchmakers": "matchmaker",
     "league.keeping": "keeping rule",
     "rollout.plans": "rollout plan",
+    "run.sinks": "sink",
 }
 PARTS = {"environments.solver": "solver"}  # what else the folder of a plug-in may hold: slot.module
 KEYS = {  # slot -> the configuration's key that names a plug-in of it, for errors
@@ -51,6 +52,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
     "league.matchmakers": "matchmaker",
     "league.keeping": "league.keeping",
     "rollout.plans": "rollout.plan",
+    "run.sinks": "logging.sinks",
 }
 
 

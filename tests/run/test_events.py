@@ -2,13 +2,8 @@ import errno
 import json
 import logging
 import math
-import multiprocessing
-import os
-import signal
-import time
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from sparring.errors import RunError
 from sparring.run import events
@@ -61,54 +56,7 @@ def test_what_is_no_number_becomes_null(tmp_path):
     assert json.loads((tmp_path / METRICS).read_text()) == {"a": None, "b": None, "step": 1}
 
 
-def test_tensorboard_reads_the_curves_and_forgets_what_was_cut(tmp_path):
-    written(tmp_path)
-    writer = MetricsWriter(tmp_path)
-    writer.truncate_after(1)
-    writer.write(2, {"a": 9.0}, {})
-    writer.close()
-    assert curves(tmp_path) == [(1, 1.0), (2, 9.0)]
-
-
-def curves(folder, name="a"):
-    accumulator = EventAccumulator(str(folder / "tensorboard"))
-    accumulator.Reload()
-    return [(event.step, event.value) for event in accumulator.Scalars(name)]
-
-
-def in_a_child(function):
-    """Run in a process that is killed where the function ends: nothing is closed or flushed."""
-
-    def child():
-        function()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    process = multiprocessing.get_context("fork").Process(target=child)
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-
-
-@pytest.mark.parametrize("kept", [0, 1, 2])
-def test_tensorboard_loses_and_doubles_nothing_when_a_run_is_killed_and_goes_on(tmp_path, kept):
-    def first_life():
-        writer = MetricsWriter(tmp_path)
-        writer.truncate_after(0)
-        for step in (1, 2, 3):
-            writer.write(step, {"a": float(step)}, {})
-
-    in_a_child(first_life)
-    time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
-    writer = MetricsWriter(tmp_path)
-    writer.truncate_after(kept)
-    for step in range(kept + 1, 5):
-        writer.write(step, {"a": float(step)}, {})
-    writer.close()
-    assert curves(tmp_path) == [(step, float(step)) for step in (1, 2, 3, 4)]
-
-
-@pytest.mark.parametrize("where", ["metrics", "tensorboard"])
-def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch, where):
+def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch):
     writer = MetricsWriter(tmp_path)
     writer.write(1, {"a": 1.0}, {"b": 1.0})
 
@@ -116,10 +64,7 @@ def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch, where)
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        if where == "metrics":
-            patch.setattr(events, "open", full, raising=False)
-        else:
-            patch.setattr(writer._events, "add_event", full)
+        patch.setattr(events, "open", full, raising=False)
         with pytest.raises(RunError, match="disk is full"):
             writer.write(2, {"a": 2.0}, {"b": 2.0})
     writer = MetricsWriter(tmp_path)
@@ -127,17 +72,6 @@ def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch, where)
     writer.write(2, {"a": 2.0}, {"b": 2.0})
     writer.close()
     assert [line["a"] for line in read_lines(tmp_path / METRICS)] == [1.0, 2.0]
-
-
-def test_a_disk_that_is_full_when_tensorboard_is_closed_is_said(tmp_path, monkeypatch):
-    writer = MetricsWriter(tmp_path)
-
-    def full():
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(writer._events, "close", full)
-    with pytest.raises(RunError, match="disk is full"):
-        writer.close()
 
 
 @pytest.mark.parametrize("cut", range(1, 60))

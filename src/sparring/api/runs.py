@@ -33,6 +33,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start
+from sparring.run.sending import check_packages
 from sparring.run.signals import GracefulStop
 from sparring.types import Episode
 
@@ -227,6 +228,7 @@ def train_run(
         SparringError: see ``train``.
     """
     check_metrics(rule.metric for rule in config.health.rules)
+    check_packages(config.logging.sinks)
     if resume and overwrite:
         raise ConfigError(
             f"{path} cannot go on and be replaced; leave out either resume or overwrite."

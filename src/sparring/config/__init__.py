@@ -16,7 +16,7 @@ from sparring.config.model import LoraConfig, ModelConfig
 from sparring.config.play import EnvironmentConfig, RolloutConfig, SamplingConfig
 from sparring.config.policies import PolicyConfig, of_any
 from sparring.config.run import RunConfig, resolve
-from sparring.config.saving import CheckpointConfig, StoreConfig
+from sparring.config.saving import CheckpointConfig, LoggingConfig, StoreConfig
 from sparring.config.scale import ScaleConfig
 from sparring.config_parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
 
@@ -29,6 +29,7 @@ __all__ = [
     "HealthRule",
     "LeagueConfig",
     "LearnerConfig",
+    "LoggingConfig",
     "LoraConfig",
     "LossConfig",
     "ModelConfig",

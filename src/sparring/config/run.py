@@ -35,7 +35,7 @@ from sparring.config.policies import (
     check_policies,
     completed,
 )
-from sparring.config.saving import CheckpointConfig, StoreConfig
+from sparring.config.saving import CheckpointConfig, LoggingConfig, StoreConfig
 from sparring.config.scale import ScaleConfig
 from sparring.config_parts import (
     Number,
@@ -125,6 +125,7 @@ class RunConfig(Strict):
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     store: StoreConfig = StoreConfig()
+    logging: LoggingConfig = LoggingConfig()
     health: HealthConfig = HealthConfig()
     scale: ScaleConfig = ScaleConfig()
 
@@ -208,6 +209,8 @@ class RunConfig(Strict):
         for game in self.environments:
             if game.oracle is not None:
                 game.oracle.bind("oracles")
+        for sink in self.logging.sinks:
+            sink.bind("run.sinks")
         check_bots(self)
         return self
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from sparring.config_parts import (
     Count,
+    PluginConfig,
     Positive,
     Strict,
+    refuse_repeated,
 )
 
 
@@ -24,3 +26,18 @@ class StoreConfig(Strict):
     every: Count = Field(
         10, description="steps between stored batches; 1 stores every episode, 0 none"
     )
+
+
+class LoggingConfig(Strict):
+    """Where figures go besides the files of the run folder."""
+
+    sinks: list[PluginConfig] = Field(
+        default_factory=lambda: [PluginConfig(name="tensorboard")],
+        description="plug-ins that are given the figures of every step; none: []",
+    )
+
+    @field_validator("sinks")
+    @classmethod
+    def _names_differ(cls, sinks: list[PluginConfig]) -> list[PluginConfig]:
+        refuse_repeated("sink", (sink.name for sink in sinks), "a run is in each of them once")
+        return sinks

@@ -26,6 +26,7 @@ from sparring.errors import ConfigError
 from sparring.system.files import cache_folder
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
+ONLINE = "WANDB_MODE"  # where it is "online", figures may be sent; see ``run.sinks.wandb``
 RAY = "SPARRING_RAY_ADDRESS"  # clusters of Ray that may be joined; see ``engine.fleet.ray``
 PROVIDERS = {
     "OPENAI_API_KEY": "api.openai.com",
@@ -42,6 +43,7 @@ _KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 _HOST = re.compile(r"[A-Za-z0-9._:-]+")
 _TYPED_HOST = re.compile(r"base_url\s*[=:]\s*[\"']?(https?://[^\s\"',}\]]+)")
 _TYPED_RAY = re.compile(r"address\s*[=:]\s*[\"']?((?:ray://)?[A-Za-z0-9._\[\]-]+:[0-9]+)")
+_TYPED_ONLINE = re.compile(r"(?<!\w)mode\s*[=:]\s*[\"']?online\b")
 _TYPED_FILE = re.compile(r"(?<!\w)cache\s*[=:]\s*(?:\"([^\"]+)\"|'([^']+)'|([^\s\"',}\]]+))")
 
 
@@ -159,7 +161,7 @@ def named_files() -> list[Path]:
 def trust_typed(texts: Iterable[str | None]) -> None:
     """Count what the user typed as named by the user, here and in processes started from here.
 
-    What is typed are addresses and files for answers.
+    What is typed are addresses, files for answers, and that figures may be sent.
 
     Args:
         texts: arguments of the command line, such as ``bots.b.base_url=http://gpu:8000/v1``.
@@ -169,6 +171,8 @@ def trust_typed(texts: Iterable[str | None]) -> None:
             _name(HOSTS, ",", urlsplit(found).netloc.lower())
         for found in _TYPED_RAY.findall(text):
             _name(RAY, ",", found)
+        if _TYPED_ONLINE.search(text):
+            os.environ.setdefault(ONLINE, "online")
         for quoted in _TYPED_FILE.findall(text):
             trust_file(Path("".join(quoted)))
 

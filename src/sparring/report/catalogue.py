@@ -26,6 +26,7 @@ METRIC_SOURCES = (
     "run.measures",
     "run.evaluation",
     "run.step",
+    "run.sending",
     "engine.distributed",
     "rollout.plans.base",
     "learn.learner",

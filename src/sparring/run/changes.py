@@ -30,6 +30,7 @@ FREE = (
     "steps",
     "checkpoint",
     "store",
+    "logging",
     "health",
     "name",
     "summary",

@@ -1,5 +1,5 @@
 """Figures as they come: metrics.jsonl and health.jsonl (functions of config, seed and code),
-timing.jsonl, TensorBoard.
+timing.jsonl, and the sinks of the run.
 """
 
 from __future__ import annotations
@@ -7,15 +7,11 @@ from __future__ import annotations
 import json
 import logging
 import math
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
+from sparring.run.sending import Sinks
 from sparring.system.files import disk_errors, parse_json, write_bytes_atomic
 
 log = logging.getLogger(__name__)
@@ -28,26 +24,17 @@ class MetricsWriter:
     """Appends one line per step to each file, and one per event to health.jsonl.
 
     A torn last line is dropped when a run goes on.
+
+    Args:
+        folder: of the run.
+        sinks: where the figures go besides; None: nowhere.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        with disk_errors(folder):
-            (folder / "tensorboard").mkdir(exist_ok=True)
-            self._events = EventFileWriter(str(folder / "tensorboard"))
+    def __init__(self, folder: Path, sinks: Sinks | None = None) -> None:
+        self.folder, self._sinks = folder, sinks
 
     def truncate_after(self, step: int) -> None:
-        """Drop the lines of later steps, and a torn last line.
-
-        Tell TensorBoard to forget them too.
-        """
-        self._add(
-            Event(
-                wall_time=time.time(),
-                step=step + 1,
-                session_log=SessionLog(status=SessionLog.START),
-            )
-        )
+        """Drop the lines of later steps, and a torn last line."""
         for name in (METRICS, TIMING, HEALTH):
             path = self.folder / name
             lines = [line for line in _lines(path) if line["step"] <= step]
@@ -64,24 +51,17 @@ class MetricsWriter:
                 write_bytes_atomic(path, data)
 
     def write(self, step: int, metrics: Mapping[str, float], timing: Mapping[str, float]) -> None:
-        """Append a step's figures to both files and to TensorBoard.
+        """Append a step's figures to both files, and give them to the sinks.
 
         Raises:
             RunError: the disk is full or not writable.
         """
+        failed = self._sinks.write(step, {**metrics, **timing}) if self._sinks is not None else 0
+        timing = {**timing, "failed_sinks": failed} if failed else timing
         for name, values in ((METRICS, metrics), (TIMING, timing)):
             self._append(
                 name, {"step": step, **{key: _plain(value) for key, value in values.items()}}
             )
-        scalars = {**metrics, **timing}.items()
-        summary = Summary(
-            value=[
-                Summary.Value(tag=key, simple_value=value)
-                for key, value in scalars
-                if math.isfinite(value)
-            ]
-        )
-        self._add(Event(wall_time=time.time(), step=step, summary=summary))
 
     def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
         """Append what health rules found in a step to health.jsonl.
@@ -100,15 +80,6 @@ class MetricsWriter:
         ):
             stream.write(json.dumps(line, sort_keys=True) + "\n")
 
-    def _add(self, event: Event) -> None:
-        """Append an event to TensorBoard's file.
-
-        It is in the file when this returns, so that a kill loses none.
-        """
-        with disk_errors(self.folder / "tensorboard"):
-            self._events.add_event(event)
-            self._events.flush()
-
     def lines(self) -> list[dict[str, Any]]:
         """Return the figures of the steps written so far, each with its ``step``."""
         return read_figures(self.folder / METRICS)
@@ -124,13 +95,9 @@ class MetricsWriter:
         return values
 
     def close(self) -> None:
-        """Flush and close the TensorBoard file.
-
-        Raises:
-            RunError: the disk is full or not writable.
-        """
-        with disk_errors(self.folder / "tensorboard"):
-            self._events.close()
+        """Close the sinks."""
+        if self._sinks is not None:
+            self._sinks.close()
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -145,6 +112,21 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
     return [
         {key: value for key, value in line.items() if _is_figure(value)} for line in _lines(path)
     ]
+
+
+def torn_after(path: Path) -> int | None:
+    """Return the last step that can be read of a file of figures that is torn; None if it is not.
+
+    Lines of another shape are no damage.
+    """
+    if not path.is_file():
+        return None
+    for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            parse_json(text)
+        except ValueError:
+            return max((line["step"] for line in _lines(path)), default=0)
+    return None
 
 
 def _is_figure(value: Any) -> bool:

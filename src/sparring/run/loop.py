@@ -32,6 +32,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
 from sparring.run.league import take_snapshot
 from sparring.run.methods import Methods
+from sparring.run.sending import Sinks
 from sparring.run.signals import GracefulStop
 from sparring.run.state import RunState
 from sparring.run.step import play_round
@@ -100,15 +101,15 @@ def train(
     games = [game for game, _ in engine.environments]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
     state, kept, notes = _restore(config, engine, folder, resume)
-    number = 0  # of the step at work; 0: the warm-up
-    writer, store = MetricsWriter(folder.path), EpisodeStore(folder.path / "episodes")
+    number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
+    writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
+    store = EpisodeStore(folder.path / "episodes")
     credit = CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
         record.truncate_after(state.step)
     ahead = Ahead(config, engine, methods)
     latest: dict[str, float] = writer.latest()
-    lines = writer.lines()
-    monitor, halt = HealthMonitor(config.health, config.steps, lines, config.policies), ""
+    monitor = HealthMonitor(config.health, config.steps, writer.lines(), config.policies)
     try:
         if state.step == 0:
             warm_up(config, engine, watch=warming, stop=stop)

@@ -1,0 +1,116 @@
+"""Sink: Weights & Biases."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from sparring.errors import ConfigError
+from sparring.players.endpoint_trust import ONLINE
+from sparring.run.sinks.base import Journal, Start
+
+PACKAGE = "wandb"
+QUIET = {  # settings: nothing is watched, asked, uploaded or printed besides the figures
+    "console": "off",
+    "disable_code": True,
+    "disable_git": True,
+    "save_code": False,
+    "silent": True,
+    "symlink": False,
+    "x_disable_machine_info": True,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+    "x_save_requirements": False,
+    "x_transaction_log_flush_interval": 0.01,  # seconds until what was logged is in the file
+}
+
+
+class Logged:
+    """A run of W&B. Steps that it had before a kill are not sent again."""
+
+    def __init__(self, run: Any, journal: Journal, folder: Path) -> None:
+        self._run, self._journal, self._folder = run, journal, folder
+        self._unlink()
+
+    def _unlink(self) -> None:
+        """Remove W&B's link to its log elsewhere: a run folder has none that leads out of it."""
+        for path in self._folder.rglob("*"):
+            if path.is_symlink():
+                path.unlink(missing_ok=True)
+
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        """Send the figures of a step, if it is new."""
+        if step > self._journal.last:
+            self._run.log(dict(figures), step=step, commit=True)
+            self._journal.note(step)
+
+    def close(self) -> None:
+        """Write what is left, and end the run."""
+        self._run.finish()
+        self._unlink()
+
+
+def wandb(
+    start: Start,
+    *,
+    project: str = "sparring",
+    mode: Literal["offline", "online"] = "offline",
+    entity: str | None = None,
+    group: str | None = None,
+) -> Logged:
+    """Keep the figures as a run of Weights & Biases, on this machine unless ``mode`` says online.
+
+    When to use: to compare runs in W&B's pages. Needs the extra ``wandb``. Offline, everything is
+    in RUN/wandb, and ``wandb sync RUN/wandb/offline-run-*`` uploads it when you want to. Health
+    events, plays and checkpoints are not sent.
+    Pitfalls: a run that was killed goes on as the same run of W&B, by the id in
+    RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so those have the
+    seconds of the first time. "online" must be asked for by who starts the run, on the command line
+    or by WANDB_MODE=online, and needs credentials that are there before (WANDB_API_KEY, or
+    ``wandb login``): a run never asks. W&B's reports of its own errors are
+    switched off unless WANDB_ERROR_REPORTING is set.
+    Reference: Biewald, 2020, Experiment Tracking with Weights and Biases.
+    Verified by: tests/run/sinks/test_wandb.py, and with the package itself by `make sinks-test`.
+
+    Args:
+        project: name of the project.
+        mode: "offline" (default): nothing leaves this machine. "online": figures are sent while the
+            run goes on.
+        entity: user or team that the project belongs to; null (default): the one that is logged in.
+        group: of runs that W&B shows together, such as the seeds of one configuration.
+
+    Raises:
+        ConfigError: the package is missing; or "online" has not been asked for, or there are no
+            credentials for it.
+    """
+    online = mode == "online"
+    if online and os.environ.get(ONLINE) != "online":
+        raise ConfigError(
+            "sink 'wandb' (logging.sinks): mode is online in the configuration, which may be a "
+            "stranger's; if you want your figures to be sent, write 'logging.sinks=[wandb "
+            f"mode=online]' on the command line, or {ONLINE}=online before the command."
+        )
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # before the import, which reads it
+    library = importlib.import_module(PACKAGE)
+    if online and not library.login(prompt=False):
+        raise ConfigError(
+            "sink 'wandb' (logging.sinks): mode is online, and there are no credentials; set "
+            "WANDB_API_KEY, give `wandb login` once, or leave out mode."
+        )
+    journal = Journal(start.folder, PACKAGE)
+    run = library.init(
+        id=journal.run,
+        resume="allow" if online else None,  # offline the id alone says which run it is
+        project=project,
+        entity=entity,
+        group=group,
+        name=start.title,
+        config=dict(start.config),
+        dir=str(start.folder),
+        mode=mode,
+        settings=library.Settings(**QUIET),
+    )
+    return Logged(run, journal, start.folder / PACKAGE)

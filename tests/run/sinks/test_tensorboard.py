@@ -1,0 +1,45 @@
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from sparring.run.sinks.base import Start
+from sparring.run.sinks.tensorboard import tensorboard
+
+
+def curves(folder, name="a"):
+    accumulator = EventAccumulator(str(folder / "tensorboard"))
+    accumulator.Reload()
+    return [(event.step, event.value) for event in accumulator.Scalars(name)]
+
+
+def in_a_child(function):
+    """Run in a process that is killed where the function ends: nothing is closed or flushed."""
+
+    def child():
+        function()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, kept):
+    def first_life():
+        sink = tensorboard(Start(folder=tmp_path))
+        for step in (1, 2, 3):
+            sink.write(step, {"a": float(step)})
+
+    in_a_child(first_life)
+    time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
+    sink = tensorboard(Start(folder=tmp_path, step=kept))
+    for step in range(kept + 1, 5):
+        sink.write(step, {"a": float(step)})
+    sink.close()
+    assert curves(tmp_path) == [(step, float(step)) for step in (1, 2, 3, 4)]

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from sparring.report.html import _series, write_report
+from sparring.report.curves import series_of
+from sparring.report.html import write_report
 from sparring.report.judged_game import ACTIONS, judged_games
 from sparring.report.progress import is_key_figure, short_name
 from sparring.rollout.store import EpisodeStore
@@ -100,15 +101,15 @@ def test_the_page_has_the_game_and_escapes_it(tmp_path):
     text = write_report(folder.path).read_text()
     assert "<script" not in text and "&lt;script&gt;" in text
     for head in ("success", "optimal moves", "regret per turn"):
-        assert f"<th>{head}</th>" in text
-    assert "<th>win</th>" not in text and "<td>0.500 [0.500, 0.500]</td>" in text
+        assert f'<th scope="col">{head}</th>' in text
+    assert ">win</th>" not in text and "<td>0.500 [0.500, 0.500]</td>" in text
 
 
 def test_charts_of_matches_show_one_figure_each():
     line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
     lines = [{"step": 1, **line, "regret/g": 0.1}]
-    assert [series.name for series in _series(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
-    assert [series.name for series in _series(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
+    assert [series.name for series in series_of(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
+    assert [series.name for series in series_of(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
 
 
 def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_path):
@@ -119,7 +120,7 @@ def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_
     writer.close()
     text = write_report(folder.path).read_text()
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
-        assert f"<td>{game}</td><td>{starts}</td><td>random</td><td>X</td><td>{share}" in text
+        assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
     assert all(is_key_figure(name) for name in shares)
     assert short_name("match_seen/g/random/X/success", alone=True) == "success on seen starts"
     assert short_name("match/g/random/X/success", alone=True) == "success"

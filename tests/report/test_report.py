@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from sparring import registry
 from sparring.errors import UnknownNameError
 from sparring.report.catalogue import check_metrics, entries, explanation, glossary
-from sparring.report.html import _series, write_report
+from sparring.report.curves import series_of
+from sparring.report.html import write_report
 from sparring.report.progress import short_name
 from sparring.report.svg import LETTER, WIDTH, Series, line_chart, ticks
 from sparring.run.events import MetricsWriter
@@ -27,8 +28,8 @@ def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
     writer.close()
     page = write_report(folder.path).read_text()
     assert "<script" not in page
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
-    assert "nash_conv/kuhn_poker" in page and "2 steps in 2 s" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+    assert "nash_conv/kuhn_poker" in page and "2 s of training, 0 s of measuring" in page
 
 
 def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
@@ -39,7 +40,7 @@ def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
     writer.write(1, dict.fromkeys(names, 0.5), {})
     writer.close()
     page = write_report(folder.path).read_text()
-    assert "<td>kuhn</td><td>-</td><td>endpoint(model=org/name)</td><td>first</td>" in page and "<td>3/random</td><td>second</td>" in page
+    assert '<th scope="row">kuhn</th><td>-</td><td>endpoint(model=org/name)</td><td>first</td>' in page and "<td>3/random</td><td>second</td>" in page
     assert [short_name(name) for name in names] == [
         "kuhn first vs endpoint(model=org/name) win-or-draw",
         "kuhn second vs 3/random win-or-draw",
@@ -59,13 +60,13 @@ def test_the_page_lists_what_health_rules_found_and_escapes_it(tmp_path):
     writer.close()
     page = write_report(folder.path).read_text()
     assert "<h2>Health</h2><ul><li>step 20: &lt;script&gt;" in page and "<script" not in page
-    assert "Health" not in write_report(RunFolder.create(tmp_path / "old", "name: x\n").path).read_text()
+    assert "<h2>Health" not in write_report(RunFolder.create(tmp_path / "old", "name: x\n").path).read_text()
 
 
 def test_a_chart_shows_a_metric_and_not_what_its_name_begins():
     lines = [{"step": 1, "legal_rate": 1.0, "legal_rate/a": 0.5, "return/a/x": 2.0}]
-    assert [series.name for series in _series(lines, ("legal_rate", "return/"))] == ["legal_rate", "return/a/x"]
-    assert [series.name for series in _series(lines, ("legal_rate/",))] == ["legal_rate/a"]
+    assert [series.name for series in series_of(lines, ("legal_rate", "return/"))] == ["legal_rate", "return/a/x"]
+    assert [series.name for series in series_of(lines, ("legal_rate/",))] == ["legal_rate/a"]
 
 
 @pytest.mark.parametrize("name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"])

@@ -8,16 +8,24 @@ from typing import Annotated
 import typer
 
 from sparring.cli.text import say
+from sparring.errors import ConfigError
 from sparring.report.html import write_chart, write_report
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folder; several: seeds of one configuration.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The file; default report.html in the run folder.")
+    ] = None,
     svg: Annotated[
         Path | None, typer.Option(help="Also write the first chart to this file.")
     ] = None,
 ) -> None:
-    """Write report.html, the curves of a run on one page."""
-    say(f"Wrote {write_report(run)}.")
+    """Write report.html: a run on one page, fit to be attached to a paper."""
+    if len(runs) > 1 and out is None:
+        raise ConfigError("A report of several runs is in none of their folders; write --out FILE.")
+    say(f"Wrote {write_report(runs[0], out, runs[1:])}.")
     if svg is not None:
-        say(f"Wrote {write_chart(run, svg)}.")
+        say(f"Wrote {write_chart(runs[0], svg)}.")

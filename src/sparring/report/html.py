@@ -1,143 +1,58 @@
-"""report.html: the curves of a run on one page that needs nothing else. Everything is escaped."""
+"""report.html: a run on one page that needs nothing else, fit to be attached to a paper.
+
+The page is a function of the run folder: the same folder gives the same bytes. Everything in it is
+escaped (``page.py``); what cannot be read is said, and the rest is there.
+"""
 
 from __future__ import annotations
 
-import html
-import math
-from collections.abc import Collection
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparring.config import of_any
 from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
+from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of
 from sparring.report.judged_game import judged_games
-from sparring.report.svg import Series, line_chart
+from sparring.report.known import RANDOM, Known, best_of, known_values
+from sparring.report.page import document, folded, marked, paragraphs, section, table
+from sparring.report.play_shown import play_html
+from sparring.report.ratings import league, matches
+from sparring.report.repeating import configuration, repeating
+from sparring.report.sample_plays import RULE, sample_plays
+from sparring.report.several import Seed, charts_over_seeds, results_over_seeds, said_of, seeds_of
+from sparring.report.svg import line_chart
+from sparring.report.token_texts import token_decoder
 from sparring.report.workers_shown import workers_section
-from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines
-from sparring.run.folder import CONFIG, RunFolder
+from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
+from sparring.run.folder import RunFolder
 from sparring.run.provenance import starts
 from sparring.system.files import write_bytes_atomic
+from sparring.system.text import in_words
 
-STYLE = """
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-.charts { display: grid; \
-grid-template-columns: repeat(auto-fit, minmax(min(30rem, 100%), 1fr)); gap: 1.5rem; }
-figure { margin: 0; } svg { width: 100%; height: auto; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-td, th { padding: .2rem .8rem .2rem 0; text-align: left; font-variant-numeric: tabular-nums; }
-code.lines { white-space: pre-wrap; }
-pre { overflow-x: auto; padding: 1rem; border: 1px solid #8886; border-radius: .4rem; }
-"""
-
-CHARTS = (
-    (
-        "Learning",
-        ("nash_conv/", "return/", "legal_rate"),
-        "returns, legal replies, and exact exploitability where it can be had",
-    ),
-    (
-        "Exploitability",
-        ("nash_conv/", "optimality_gap/"),
-        "exact, in the game's units; 0 is equilibrium",
-    ),
-    ("Return per role", ("return/",), "mean over self-play games"),
-    (
-        "Matches",
-        (
-            "match/*/win_or_draw",
-            "match/*/success",
-            "match_seen/*/win_or_draw",
-            "match_seen/*/success",
-        ),
-        (
-            "share of wins and draws against bots; of successes where one plays alone; match_seen "
-            "is of starts that training met"
-        ),
-    ),
-    (
-        "Optimal moves",
-        ("match/*/optimal", "optimal_rate/"),
-        "share of judged turns, in matches and in training",
-    ),
-    (
-        "Regret",
-        ("match/*/regret", "regret/"),
-        "value lost per judged turn, in the game's units; 0 is perfect",
-    ),
-    ("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
-    ("Reply length", ("reply_tokens",), "sampled tokens per turn"),
-    ("Truncated replies", ("truncated_rate", "unparsable_rate"), "shares"),
-    (
-        "Entropy",
-        ("sampled_entropy", "entropy_bonus/entropy"),
-        "nats per token, estimated from samples and of the whole distribution",
-    ),
-    (
-        "Learning signal",
-        ("advantage_std", "group_deviation", "group_equal_share"),
-        "0 advantage_std teaches nothing",
-    ),
-    (
-        "Sampler against learner",
-        ("logprob_difference_max", "logprob_difference_mean"),
-        "difference of log-probabilities",
-    ),
-    (
-        "Ratio tail",
-        ("ratio_tail",),
-        "share of tokens whose ratio learner / sampler is outside [0.5, 2]",
-    ),
-    ("Gradient norm", ("gradient_norm",), "before clipping"),
-    ("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
+RESULTS = (  # figures in the table of results
+    *("nash_conv/", "exploitability/", "optimality_gap/", "return/"),
+    *("regret/", "optimal_rate/", "legal_rate"),
 )
 
-MATCH_FIGURES = {
-    "success": "success",
-    "win": "win",
-    "win_or_draw": "win or draw",
-    "return": "return",
-    "optimal": "optimal moves",
-    "regret": "regret per turn",
-}
 
+def write_report(path: Path, target: Path | None = None, others: Sequence[Path] = ()) -> Path:
+    """Write the page of a run and return its path.
 
-def write_report(path: Path) -> Path:
-    """Write ``report.html`` into a run folder and return its path.
+    Args:
+        path: the run folder.
+        target: the file; None: ``report.html`` in the run folder.
+        others: folders of the same configuration with other seeds: results and curves are of all.
 
     Raises:
-        RunError: this is no run folder, or it cannot be written.
+        RunError: this is no run folder, or the file cannot be written.
+        ConfigError: the others are of other configurations.
     """
-    folder = RunFolder.open(path)
-    config, lines = folder.config(), read_figures(path / METRICS)
-    timing = read_figures(path / TIMING)
-    name = html.escape(str(config.get("name", "run")))
-    body = [
-        f"<h1>{name}</h1>",
-        f"<p>{html.escape(str(config.get('summary', '')))}</p>",
-        _summary(lines, timing),
-    ]
-    body += [f"<p>{html.escape(line)}</p>" for line in run_verdicts(config, lines)]
-    body.append(_health(read_lines(path / HEALTH), known="health" in config))
-    body.append('<div class="charts">')
-    for title, prefixes, note in CHARTS:
-        chosen = _series(lines, prefixes, config.get("policies") or ())
-        if chosen:
-            body.append(f"<figure>{line_chart(chosen, title=title, note=note)}</figure>")
-    body.append("</div>")
-    body.append(workers_section(timing, lines))
-    body += [_match_table(lines), judged_games(path / "episodes"), _glossary(lines)]
-    body.append(_provenance(path))
-    written = html.escape((path / CONFIG).read_text(encoding="utf-8"))
-    body.append(f"<h2>Configuration</h2><pre>{written}</pre>")
-    page = (
-        '<!doctype html><html lang="en"><meta '
-        f'charset="utf-8"><title>{name}</title><style>{STYLE}</style>{"".join(body)}</html>'
-    )
-    target = path / "report.html"
-    write_bytes_atomic(target, page.encode())
+    target = path / "report.html" if target is None else target
+    seeds = seeds_of([path, *others]) if others else []
+    path = seeds[0].path if seeds else path
+    config = RunFolder.open(path).config()
+    write_bytes_atomic(target, document(_named(config), _body(path, config, seeds)))
     return target
 
 
@@ -148,148 +63,190 @@ def write_chart(path: Path, target: Path) -> Path:
         RunError: this is no run folder, or the file cannot be written.
     """
     RunFolder.open(path)
-    title, prefixes, note = CHARTS[0]
-    chart = line_chart(
-        _series(read_figures(path / METRICS), prefixes), title=title, note=note, standalone=True
-    )
-    write_bytes_atomic(target, (chart + "\n").encode())
+    chart = CHARTS[0]
+    series = series_of(read_figures(path / METRICS), chart.prefixes)
+    svg = line_chart(series, title=chart.title, note=chart.note, standalone=True)
+    write_bytes_atomic(target, (svg + "\n").encode())
     return target
 
 
-def _series(
-    lines: list[dict[str, Any]], prefixes: tuple[str, ...], policies: Collection[str] = ()
-) -> list[Series]:
-    """Return the series of these metrics, those of each of several policies too.
-
-    A prefix that ends in / stands for all below it, a pattern with * for all that it fits.
-    """
-    folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
-    names = sorted(
-        {
-            key
-            for line in lines
-            for key in line
-            if (bare := of_any(key, policies)).startswith(folders)
-            or any(fnmatchcase(bare, name) for name in prefixes)
-        }
+def _body(path: Path, config: Mapping[str, Any], seeds: Sequence[Seed]) -> str:
+    """Return the page of a run between its first heading and its end."""
+    lines, timing = read_figures(path / METRICS), read_figures(path / TIMING)
+    events = read_lines(path / HEALTH)
+    known = known_values(config, names_of(lines))
+    policies = config.get("policies")
+    policies = policies if isinstance(policies, dict) else {}
+    plays, troubles = _plays(path)
+    meets = _name(config.get("matchmaker")) not in ("", "mirror")  # somebody else than itself
+    if seeds:
+        results = results_over_seeds(seeds, known, RESULTS)
+        curves = charts_over_seeds(seeds, known)
+    else:
+        results = _results(lines, known) + paragraphs(run_verdicts(config, lines))
+        curves = charts(lines, known, events, policies)
+    sections = [
+        ("results", "Results", results),
+        ("curves", "Curves", curves),
+        ("ratings", "Ratings", matches(lines) + (league(path) if meets and lines else "")),
+        ("plays", "Sample plays", plays),
+        ("health", "Health", _health(events, timing, known="health" in config)),
+        ("repeat", "To repeat it", repeating(path, config)),
+        ("configuration", "Configuration", configuration(path)),
+        ("glossary", "Glossary", _glossary(lines)),
+    ]
+    parts = {name: section(name, title, body) for name, title, body in sections}
+    parts["plays"] += judged_games(path / "episodes")
+    parts["health"] += workers_section(timing, lines)
+    links = "".join(
+        f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in sections if parts[name]
     )
-    points = {
-        name: [(line["step"], line[name]) for line in lines if line.get(name) is not None]
-        for name in names
-    }
-    return [Series(name=name, points=values) for name, values in points.items() if values]
+    return "".join(
+        [
+            f"<header><h1>{marked(_named(config))}</h1>",
+            paragraphs([str(config.get("summary") or "")]),
+            said_of(seeds) if seeds else "",
+            _facts(path, config, lines, timing),
+            f'<nav aria-label="Contents"><ul>{links}</ul></nav></header>',
+            _missing([*_torn(path), *troubles]),
+            *parts.values(),
+        ]
+    )
 
 
-def _summary(lines: list[dict[str, Any]], timing: list[dict[str, Any]]) -> str:
-    """Return a sentence about the run's length and speed."""
+def _named(config: Mapping[str, Any]) -> str:
+    """Return what the run is called."""
+    return str(config.get("name", "run"))
+
+
+def _name(section: Any) -> str:
+    """Return the name of the plug-in that a section of the configuration names."""
+    found = section.get("name", "") if isinstance(section, dict) else section or ""
+    return str(found).split(" ")[0]
+
+
+def _facts(
+    path: Path,
+    config: Mapping[str, Any],
+    lines: Sequence[Mapping[str, Any]],
+    timing: Sequence[Mapping[str, Any]],
+) -> str:
+    """Return how long the run was, and what it was made with."""
     if not lines:
         return "<p>No step has been recorded yet.</p>"
-    seconds = sum(line.get("seconds/round") or 0.0 for line in timing) + sum(
-        line.get("seconds/evaluation") or 0.0 for line in timing
+    training = sum(line.get("seconds/round") or 0.0 for line in timing)
+    measuring = sum(line.get("seconds/evaluation") or 0.0 for line in timing)
+    facts = {
+        "Steps": f"{lines[-1]['step']} of {config.get('steps', '?')}",
+        "Plays": _counted(timing, "games_per_second"),
+        "Tokens trained on": _counted(timing, "tokens_per_second"),
+        "Time": f"{in_words((training + measuring) / 60)}: {training:.0f} s of training, "
+        f"{measuring:.0f} s of measuring",
+        "Seed": str(config.get("seed", 0)),
+    }
+    begun = starts(path)
+    if begun:
+        versions = begun[-1].get("versions")
+        number = versions.get("sparring") if isinstance(versions, dict) else None
+        commit, _, dirty = str(begun[-1].get("commit") or "not known").partition("-")
+        changed = " and changes" if dirty else ""
+        facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changed}"
+    rows = "".join(
+        f"<div><dt>{name}</dt><dd>{marked(text)}</dd></div>" for name, text in facts.items() if text
     )
-    return f"<p>{lines[-1]['step']} steps in {seconds:.0f} s of training and measuring.</p>"
+    return f'<dl class="facts">{rows}</dl>'
 
 
-def _health(events: list[dict[str, Any]], *, known: bool) -> str:
-    """Return what health rules found, oldest first.
+def _counted(timing: Sequence[Mapping[str, Any]], rate: str) -> str:
+    """Return how many there were, from a rate and the seconds of each round; "" if unknown."""
+    total = sum((line.get(rate) or 0.0) * (line.get("seconds/round") or 0.0) for line in timing)
+    return f"{round(total):,}" if total else ""
+
+
+def _results(lines: Sequence[Mapping[str, Any]], known: Known) -> str:
+    """Return the last and the best value of the figures that tell how good the policy is."""
+    rows = []
+    for name in names_of(lines):
+        points = points_of(lines, name)
+        if not points or not name.startswith(RESULTS):
+            continue
+        best, (step, value) = best_of(name, points), points[-1]
+        values = list(known.get(name, ()))
+        random = [f"{one.value:.4g}" for one in values if one.label == RANDOM]
+        others = [f"{one.value:.4g} ({one.label})" for one in values if one.label != RANDOM]
+        rows.append(
+            (
+                name,
+                _at(step, value),
+                "-" if best is None else _at(*best),
+                *(random or ["-"]),
+                *(others or ["-"]),
+            )
+        )
+    head = ("figure", "last", "best of the run", RANDOM, "best play")
+    return table(head, rows) if rows else ""
+
+
+def _at(step: float, value: float) -> str:
+    """Return a value and its step, which stay on one line."""
+    return f"{value:.4g}\u00a0(step\u00a0{step})"
+
+
+def _plays(path: Path) -> tuple[str, list[str]]:
+    """Return three plays, and in words what could not be read of them."""
+    samples, troubles = sample_plays(path)
+    if not samples:
+        return "", troubles
+    decode, why = token_decoder(path)
+    legend = (
+        "Under each sampled token stands its probability; ␣ is a space, ⏎ a line end, … a piece "
+        "that ends no character. A character that cannot be seen is shown by its number."
+    )
+    shown = "".join(play_html(sample, decode) for sample in samples)
+    return (
+        f'{paragraphs([RULE, legend])}<div class="plays">{shown}</div>',
+        troubles + ([why] if why else []),
+    )
+
+
+def _health(
+    events: Sequence[Mapping[str, Any]], timing: Sequence[Mapping[str, Any]], *, known: bool
+) -> str:
+    """Return what health rules found, oldest first, and what sinks did not take.
 
     Nothing for a run from before there were any (not ``known``).
     """
     if not events and not known:
         return ""
     items = "".join(
-        f"<li>step {event['step']}: {html.escape(str(event.get('message', '')))}</li>"
-        for event in events
+        f"<li>step {event['step']}: {marked(event.get('message', ''))}</li>" for event in events
     )
-    return "<h2>Health</h2>" + (
-        f"<ul>{items}</ul>" if items else "<p>No health rule has acted.</p>"
+    failed = sum(1 for line in timing if line.get("failed_sinks"))
+    body = f"<ul>{items}</ul>" if items else "<p>No health rule has acted.</p>"
+    sinks = f"The figures of {failed} steps did not reach a sink of logging.sinks."
+    return body + (paragraphs([sinks]) if failed else "")
+
+
+def _torn(path: Path) -> list[str]:
+    """Return in words which files of figures end before their end."""
+    found = []
+    for name in (METRICS, TIMING, HEALTH):
+        step = torn_after(path / name)
+        if step is not None:
+            found.append(f"{name} cannot be read after step {step}: what follows is left out.")
+    return found
+
+
+def _missing(troubles: Sequence[str]) -> str:
+    """Return what is missing in the page, as a list."""
+    items = "".join(f"<li>{marked(trouble)}</li>" for trouble in dict.fromkeys(troubles))
+    return (
+        f'<div class="missing"><p>What is missing here:</p><ul>{items}</ul></div>' if items else ""
     )
 
 
-def _match_table(lines: list[dict[str, Any]]) -> str:
-    """Return the latest match results, with their intervals, as a table."""
-    latest: dict[str, Any] = {}
-    for line in lines:
-        latest.update(
-            {key: value for key, value in line.items() if key.startswith(("match/", "match_seen/"))}
-        )
-    seats = sorted({key.rsplit("/", 1)[0] for key in latest if key.count("/") >= 4})
-    if not seats:
-        return ""
-    shown = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
-    rows = []
-    for seat in seats:
-        family, game, *middle, role = seat.split("/")
-        opponent = "/".join(middle)  # an endpoint's model may have a name with /
-        pair = f"match_seen/{game}/{opponent}/{role}"
-        starts = ("seen" if family == "match_seen" else "unseen") if pair in seats else "-"
-        cells = [game, starts, opponent, role, *(_interval(latest, seat, name) for name in shown)]
-        rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-    head = "".join(
-        f"<th>{name}</th>"
-        for name in ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown))
-    )
-    return f"<h2>Latest matches, 95 % intervals</h2><table><tr>{head}</tr>{''.join(rows)}</table>"
-
-
-def _interval(values: dict[str, Any], seat: str, name: str) -> str:
-    """Return an interval as text."""
-    mean, low, high = (values.get(f"{seat}/{name}{end}") for end in ("", "_low", "_high"))
-    if mean is None:
-        return "-"
-    ends = [math.nan if end is None else end for end in (low, high)]
-    return f"{mean:.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
-
-
-def _provenance(path: Path) -> str:
-    """Return the starts of the run as a table: when, where, by which command and code."""
-    rows = ""
-    for start in starts(path):
-        versions = start.get("versions")
-        told = (
-            ", ".join(f"{name} {number}" for name, number in versions.items())
-            if isinstance(versions, dict)
-            else ""
-        )
-        cells = (
-            start.get("date"),
-            start.get("command"),
-            start.get("after_step"),
-            start.get("commit"),
-            start.get("host"),
-            start.get("replies"),
-            start.get("decoding"),
-            told,
-        )
-        rows += (
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(str('' if cell is None else cell))}</td>" for cell in cells
-            )
-            + "</tr>"
-        )
-    heads = "".join(
-        f"<th>{head}</th>"
-        for head in (
-            "started",
-            "command",
-            "after step",
-            "commit",
-            "host",
-            "replies",
-            "decoding",
-            "versions",
-        )
-    )
-    return f"<h2>Provenance</h2><table><tr>{heads}</tr>{rows}</table>" if rows else ""
-
-
-def _glossary(lines: list[dict[str, Any]]) -> str:
+def _glossary(lines: Sequence[Mapping[str, Any]]) -> str:
     """Return what the metrics mean."""
     if not lines:
         return ""
-    rows = "".join(
-        f"<tr><td><code>{html.escape(key)}</code></td><td>{html.escape(text)}</td></tr>"
-        for key, text in glossary().items()
-    )
-    return f"<details><summary>What the metrics mean</summary><table>{rows}</table></details>"
+    return folded("What the metrics mean", table(("metric", "meaning"), glossary().items()))

@@ -5,12 +5,12 @@ Everything is escaped.
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 
 import pyarrow as pa
 
 from sparring.oracles.judge import is_best, regret
+from sparring.report.page import marked
 from sparring.rollout.store import from_bytes
 from sparring.types import Episode, Turn, Verdict
 
@@ -57,7 +57,7 @@ def _game(step: int, episode: Episode) -> str:
     rows = "".join(
         _row(number, episode, turn) for number, turn in enumerate(episode.decisions, start=1)
     )
-    title = html.escape(f"A game of {episode.game}, as the oracle sees it")
+    title = marked(f"A game of {episode.game}, as the oracle sees it")
     text = (
         f"Step {step}, the first judged game stored. Returns: {returns}. {sum(best)} "
         f"of {len(best)} judged moves are among the best; "
@@ -66,7 +66,7 @@ def _game(step: int, episode: Episode) -> str:
         f"mean regret {sum(lost) / len(lost):.3g}. Values are those of the legal actions to the "
         "seat that acts, best ones bold."
     )
-    return f"<h2>{title}</h2><p>{html.escape(text)}</p><table><tr>{head}</tr>{rows}</table>"
+    return f"<h2>{title}</h2><p>{marked(text)}</p><table><tr>{head}</tr>{rows}</table>"
 
 
 def _row(number: int, episode: Episode, turn: Turn) -> str:
@@ -74,8 +74,8 @@ def _row(number: int, episode: Episode, turn: Turn) -> str:
     said = turn.reply if turn.event == "ok" else f"{turn.reply} ({turn.event})"
     lost = regret(turn)
     texts = (str(number), episode.roles[turn.seat])
-    cells = [html.escape(text) for text in texts] + [
-        f'<code class="lines">{html.escape(_short(text))}</code>' for text in (turn.view, said)
+    cells = [marked(text) for text in texts] + [
+        f'<code class="lines">{marked(_short(text))}</code>' for text in (turn.view, said)
     ]
     cells.append("not judged" if turn.verdict is None else _values(turn, turn.verdict))
     cells.append("-" if lost is None else f"{lost:.3g}")
@@ -99,7 +99,7 @@ def _values(turn: Turn, verdict: Verdict) -> str:
     parts = []
     for place in shown:
         action = verdict.actions[place]
-        text = f"{html.escape(_short(action))} {verdict.values[place] + 0.0:.3g}"
+        text = f"{marked(_short(action))} {verdict.values[place] + 0.0:.3g}"
         text = f"<b>{text}</b>" if action in verdict.best else text
         parts.append(f"<u>{text}</u>" if action == turn.action else text)
     more = len(order) - len(shown)

@@ -161,7 +161,7 @@ def turn_lines(episode: Episode, turn: Turn, credits: Credits, decode: Decode | 
         lines += _labelled("legal", listed(turn.legal_actions))
     lines += _reply_lines(turn, credits.get(_key(turn)), decode)
     if turn.verdict is not None:
-        lines += _labelled("oracle", _judged(turn, turn.verdict))
+        lines += _labelled("oracle", judged(turn, turn.verdict))
     for other in turn.candidates:
         lines += [f"    not played, candidate {other.candidate}"]
         lines += _reply_lines(other, credits.get(_key(other)), decode)
@@ -196,7 +196,7 @@ def _reply_lines(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | 
     rewards = ", ".join(f"{name} {value:+.4g}" for name, value in turn.rewards.items())
     lines += _labelled("rewards", rewards or "none")
     lines += _labelled("score", f"{turn.score:+.4g}") if turn.score is not None else []
-    lines += _labelled("credit", _credit(credit)) if credit is not None else []
+    lines += _labelled("credit", credit_words(credit)) if credit is not None else []
     return lines
 
 
@@ -206,7 +206,7 @@ def _nothing_told(episode: Episode) -> str:
     return "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
 
 
-def _judged(turn: Turn, verdict: Verdict) -> str:
+def judged(turn: Turn, verdict: Verdict) -> str:
     """Return what the oracle says of a turn: the best actions with their values, and the regret."""
     best = sorted(zip(verdict.actions, verdict.values, strict=True), key=lambda pair: -pair[1])
     worth = ", ".join(f"{action} {value:+.4g}" for action, value in best[:6])
@@ -231,7 +231,7 @@ def _tokens(turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None)
     return "  ".join(shown)
 
 
-def _credit(row: Mapping[str, Any]) -> str:
+def credit_words(row: Mapping[str, Any]) -> str:
     """Return what was learned from a turn."""
     if not row["selected"]:
         return "not trained on: selection dropped it, or it was more than the step wanted"

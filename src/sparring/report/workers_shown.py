@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from sparring.report.page import marked
 from sparring.report.svg import Series, line_chart
 
 IDLE = 0.2  # share of the time from which on somebody counts as waiting
@@ -93,11 +93,10 @@ def workers_section(
         charts.append(line_chart(lag, title="Lag", note="steps that the players are behind"))
     drawn = "".join(f"<figure>{chart}</figure>" for chart in charts)
     rows = "".join(
-        f"<tr><td>{html.escape(text)}</td><td>{sum(line.get(name) or 0 for line in told):.0f}</td>"
-        "</tr>"
+        f"<tr><td>{marked(text)}</td><td>{sum(line.get(name) or 0 for line in told):.0f}</td></tr>"
         for name, text in FAULTS.items()
     )
     return (
-        f"<h2>Workers</h2><p>{html.escape(sentence)}</p><div class='charts'>{drawn}</div>"
+        f"<h2>Workers</h2><p>{marked(sentence)}</p><div class='charts'>{drawn}</div>"
         f"<table><tr><th>what went wrong</th><th>times</th></tr>{rows}</table>"
     )

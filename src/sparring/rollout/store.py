@@ -40,7 +40,7 @@ class EpisodeStore(Parts):
         Args:
             wanted: whether the part of a step is read.
         """
-        for part in self.each(lambda table: list(_episodes(table)), wanted):
+        for part in self.each(lambda table: list(episodes_in(table)), wanted):
             yield from part
 
 
@@ -69,7 +69,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
     if table.schema != SCHEMA:
         raise ValueError("its columns are not those of episodes")
     table.validate(full=True)
-    return list(_episodes(table))
+    return list(episodes_in(table))
 
 
 def _table(episodes: Sequence[tuple[int, Episode]]) -> pa.Table:
@@ -91,11 +91,11 @@ def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episo
             or too large to be read.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
-        return list(_episodes(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
+        return list(episodes_in(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
 
 
-def _episodes(table: pa.Table) -> Iterator[tuple[int, Episode]]:
-    """Yield (step, episode) of the rows of a table, which are in order."""
+def episodes_in(table: pa.Table) -> Iterator[tuple[int, Episode]]:
+    """Yield (step, episode) of the rows of a part, all of an episode or none, in order."""
     rows: list[dict[str, Any]] = []
     for row in table.to_pylist():
         if rows and (row["step"], row["episode_id"]) != (rows[0]["step"], rows[0]["episode_id"]):

@@ -1,0 +1,178 @@
+"""The curves of a run: which figures stand in one chart, and what is drawn across them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+from sparring.config import of_any
+from sparring.report.known import Known, across
+from sparring.report.svg import Series, line_chart
+
+
+class Chart(NamedTuple):
+    """Figures that are drawn together.
+
+    Attributes:
+        title: heading.
+        prefixes: of their names; see ``series_of``.
+        note: a word about units.
+    """
+
+    title: str
+    prefixes: tuple[str, ...]
+    note: str
+
+
+CHARTS = (
+    Chart(
+        "Learning",
+        ("nash_conv/", "return/", "legal_rate"),
+        "returns, legal replies, and exact exploitability where it can be had",
+    ),
+    Chart(
+        "Exploitability",
+        ("nash_conv/", "optimality_gap/"),
+        "exact, in the game's units; 0 is equilibrium",
+    ),
+    Chart("Return per role", ("return/",), "mean over self-play games"),
+    Chart(
+        "Matches",
+        (
+            "match/*/win_or_draw",
+            "match/*/success",
+            "match_seen/*/win_or_draw",
+            "match_seen/*/success",
+        ),
+        (
+            "share of wins and draws against bots; of successes where one plays alone; match_seen "
+            "is of starts that training met"
+        ),
+    ),
+    Chart(
+        "Optimal moves",
+        ("match/*/optimal", "optimal_rate/"),
+        "share of judged turns, in matches and in training",
+    ),
+    Chart(
+        "Regret",
+        ("match/*/regret", "regret/"),
+        "value lost per judged turn, in the game's units; 0 is perfect",
+    ),
+    Chart("Legal replies", ("legal_rate/", "forfeit_rate", "illegal_mass/"), "shares"),
+    Chart("Reply length", ("reply_tokens",), "sampled tokens per turn"),
+    Chart("Truncated replies", ("truncated_rate", "unparsable_rate"), "shares"),
+    Chart(
+        "Entropy",
+        ("sampled_entropy", "entropy_bonus/entropy"),
+        "nats per token, estimated from samples and of the whole distribution",
+    ),
+    Chart(
+        "Learning signal",
+        ("advantage_std", "group_deviation", "group_equal_share"),
+        "0 advantage_std teaches nothing",
+    ),
+    Chart(
+        "Sampler against learner",
+        ("logprob_difference_max", "logprob_difference_mean"),
+        "difference of log-probabilities",
+    ),
+    Chart(
+        "Ratio tail",
+        ("ratio_tail",),
+        "share of tokens whose ratio learner / sampler is outside [0.5, 2]",
+    ),
+    Chart("Gradient norm", ("gradient_norm",), "before clipping"),
+    Chart("Seat asymmetry", ("seat_asymmetry/",), "largest minus smallest mean return"),
+)
+WITHOUT_REFERENCES = ("Learning", "Legal replies")  # of several scales, or of shares
+
+
+def series_of(
+    lines: Sequence[Mapping[str, Any]],
+    prefixes: tuple[str, ...],
+    policies: Collection[str] = (),
+) -> list[Series]:
+    """Return the series of these figures, those of each of several policies too.
+
+    A prefix that ends in / stands for all below it, a pattern with * for all that it fits.
+    """
+    folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
+    names = sorted(
+        {
+            key
+            for line in lines
+            for key in line
+            if (bare := of_any(key, policies)).startswith(folders)
+            or any(fnmatchcase(bare, name) for name in prefixes)
+        }
+    )
+    points = {name: points_of(lines, name) for name in names}
+    return [Series(name=name, points=values) for name, values in points.items() if values]
+
+
+def points_of(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
+    """Return (step, value) of a figure, where it was recorded."""
+    return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
+
+
+def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all figures of a run, sorted."""
+    return sorted({key for line in lines for key in line} - {"step"})
+
+
+def drawn(
+    chart: Chart,
+    series: Sequence[Series],
+    known: Known,
+    marks: Sequence[float],
+    *,
+    names: Sequence[str] | None = None,
+) -> str:
+    """Return a chart with what is known across it; "" without series.
+
+    Args:
+        chart: its heading and note.
+        series: its lines.
+        known: of ``known_values``.
+        marks: steps at which something happened.
+        names: of the figures, where they are not those of the series.
+    """
+    if not series:
+        return ""
+    names = [one.name for one in series] if names is None else names
+    names = [] if chart.title in WITHOUT_REFERENCES else names
+    steps = [x for one in series for x, _ in one.points]
+    svg = line_chart(
+        series,
+        title=chart.title,
+        note=chart.note,
+        references=across(known, names),
+        marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
+    )
+    return f"<figure>{svg}</figure>"
+
+
+def charts(
+    lines: Sequence[Mapping[str, Any]],
+    known: Known,
+    events: Sequence[Mapping[str, Any]],
+    policies: Collection[str] = (),
+) -> str:
+    """Return all charts of a run that have something to show.
+
+    Args:
+        lines: of metrics.jsonl.
+        known: of ``known_values``.
+        events: of health.jsonl; each is marked on the charts of its figure.
+        policies: names, where the run has several.
+    """
+    parts = []
+    for chart in CHARTS:
+        series = series_of(lines, chart.prefixes, policies)
+        names = {one.name for one in series}
+        marks = sorted({event["step"] for event in events if event.get("metric") in names})
+        parts.append(drawn(chart, series, known, marks))
+    body = "".join(parts)
+    return f'<div class="charts">{body}</div>' if body else ""

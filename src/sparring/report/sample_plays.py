@@ -1,0 +1,164 @@
+"""Three plays of a run, early, middle and late, chosen by a fixed rule from what it stored."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparring.errors import RunError
+from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.store import EpisodeStore, episodes_in
+from sparring.types import Episode
+
+WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
+RULE = (
+    "Chosen by a rule, not by hand. Of the stored steps: the first, the one nearest to the middle, "
+    "and the last. Of their plays: those that begin alike (the same environment, and the same "
+    "first words to the seat that moves first), by the beginning that all of these steps have most "
+    "often; where they share none, each step's most frequent one. Of those: the play whose first "
+    "trained seat has the median return, the lower of two, and the lowest number of equals."
+)
+Start = tuple[str, str]  # environment, first words
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """A play of the run.
+
+    Args:
+        when: early, middle or late.
+        step: it was played in.
+        episode: its record.
+        credit: what was learned from its replies, by (seat, turn index, candidate).
+    """
+
+    when: str
+    step: int
+    episode: Episode
+    credit: Mapping[tuple[int, int, int], Mapping[str, Any]] = field(default_factory=dict)
+
+
+def sample_plays(run: Path) -> tuple[list[Sample], list[str]]:
+    """Return the plays of a run folder, and in words what could not be read.
+
+    The rule is in ``RULE``.
+    """
+    store, troubles = EpisodeStore(run / "episodes"), list[str]()
+    steps = store.steps()
+    tables = dict(_three(store, steps, troubles))
+    if not steps:
+        troubles.append(
+            "No plays are stored, so that none can be shown: store.every says which steps store "
+            "theirs."
+        )
+    begun = {step: _starts(table) for step, table in tables.items()}
+    start = _common(list(begun.values()))
+    samples = []
+    for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
+        own = start or max(sorted(begun[step]), key=lambda one: len(begun[step][one]))
+        number = _median(tables[step], begun[step][own])
+        chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
+        try:
+            ((_, episode),) = episodes_in(chosen)
+        except (ValueError, TypeError, LookupError, OverflowError):
+            troubles.append(f"Play {number} of step {step} holds what no run writes.")
+            continue
+        credit = _credit(run, step, number, troubles)
+        samples.append(Sample(when=when, step=step, episode=episode, credit=credit))
+    return samples, troubles
+
+
+def _three(
+    store: EpisodeStore, steps: Sequence[int], troubles: list[str]
+) -> list[tuple[int, pa.Table]]:
+    """Return the rows of up to three steps: the first, the middle and the last that can be read."""
+    found: dict[int, pa.Table] = {}
+    middle = (steps[0] + steps[-1]) / 2 if steps else 0
+    orders: tuple[Iterable[int], ...] = (
+        steps,
+        reversed(steps),
+        sorted(steps, key=lambda step: (abs(step - middle), step)),
+    )
+    bad: set[int] = set()
+    for order in orders:
+        for step in order:
+            if step in found:
+                break
+            if step not in bad and (table := _rows(store, step, troubles)) is not None:
+                found[step] = table
+                break
+            bad.add(step)
+    return sorted(found.items(), key=lambda pair: pair[0])
+
+
+def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | None:
+    """Return the rows of a step; None, and a word, where they cannot be read."""
+    try:
+        tables = list(store.each(lambda table: table, lambda number: number == step))
+    except RunError as error:
+        troubles.append(str(error))
+        return None
+    if not tables or not len(tables[0]):
+        troubles.append(f"The plays of step {step} cannot be read, and are left out.")
+        return None
+    return tables[0]
+
+
+def _starts(table: pa.Table) -> dict[Start, list[int]]:
+    """Return the first row of each play, by how the play begins."""
+    found: dict[Start, list[int]] = {}
+    columns = [table[name].to_pylist() for name in ("episode_id", "game", "told")]
+    before = object()
+    for row, (number, game, told) in enumerate(zip(*columns, strict=True)):
+        if number != before:
+            found.setdefault((str(game), str(told)), []).append(row)
+        before = number
+    return found
+
+
+def _common(begun: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
+    """Return the beginning that all steps have, most often where it is rarest; None without."""
+    shared = set.intersection(*map(set, begun)) if begun else set()
+    counts = Counter({start: min(len(one[start]) for one in begun) for start in shared})
+    return min(counts, key=lambda start: (-counts[start], start)) if counts else None
+
+
+def _median(table: pa.Table, rows: Sequence[int]) -> int:
+    """Return the number of the play whose first trained seat has the median return.
+
+    Args:
+        table: of a step.
+        rows: the first row of each play to choose from.
+    """
+    few = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
+    ranked = sorted((_return(row), row["episode_id"]) for row in few)
+    middle = ranked[(len(ranked) - 1) // 2][0]
+    return int(next(number for value, number in ranked if value == middle))
+
+
+def _return(row: Mapping[str, Any]) -> float:
+    """Return the return of a play's first trained seat, or of its first seat."""
+    trained, returns = row["trained_seats"] or [], row["returns"] or [0.0]
+    seat = trained.index(True) if True in trained else 0
+    value = float(returns[seat]) if seat < len(returns) else 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+def _credit(
+    run: Path, step: int, number: int, troubles: list[str]
+) -> dict[tuple[int, int, int], Mapping[str, Any]]:
+    """Return what was learned from the replies of a play."""
+    try:
+        table = CreditStore(run / "credit").read(lambda other: other == step)
+    except RunError as error:
+        troubles.append(str(error))
+        return {}
+    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
+    return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}

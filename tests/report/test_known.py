@@ -1,0 +1,93 @@
+"""What is drawn across the curves: exact values of random and of best play."""
+
+import re
+
+import pytest
+
+from sparring.report.curves import CHARTS, charts, series_of
+from sparring.report.known import RANDOM, across, best_of, known_values
+from sparring.report.svg import FEW, Reference, Series, line_chart
+
+KUHN = {"environments": [{"name": "kuhn_poker"}]}
+NAMES = ["exploitability/kuhn_poker/first", "nash_conv/kuhn_poker", "return/kuhn_poker/first", "return/kuhn_poker/second", "legal_rate"]
+
+
+def values(known, name):
+    return {one.label: round(one.value, 4) for one in known[name]}
+
+
+def test_kuhn_poker_has_its_exact_values():
+    known = known_values(KUHN, NAMES)
+    assert values(known, "nash_conv/kuhn_poker") == {RANDOM: 0.9167, "equilibrium": 0.0}
+    assert values(known, "return/kuhn_poker/first") == {RANDOM: 0.125, "equilibrium": -0.0556}
+    assert values(known, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
+    assert "legal_rate" not in known
+
+
+def test_a_label_is_known_by_its_label_and_judged_turns_have_an_end():
+    config = {"environments": [{"name": "kuhn_poker", "label": "cards"}]}
+    assert set(known_values(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {"nash_conv/cards", "regret/cards", "optimal_rate/cards"}
+    assert values(known_values({}, ["optimal_rate/x"]), "optimal_rate/x") == {"perfect play": 1.0}
+
+
+@pytest.mark.parametrize("config", [{}, {"environments": 3}, {"environments": [{"name": "no_such_game"}]}, {"games": [{"nme": 1}, "x", None]}])
+def test_environments_that_cannot_be_made_are_passed_over(config):
+    assert known_values(config, NAMES) == {}
+
+
+def test_lines_of_one_value_are_one_and_others_say_whose_they_are():
+    known = known_values(KUHN, NAMES)
+    found = [(one.label, round(one.value, 3), one.dots) for one in across(known, NAMES[2:4])]
+    assert found == [
+        ("random play, first", 0.125, True),
+        ("equilibrium, first", -0.056, False),
+        ("random play, second", -0.125, True),
+        ("equilibrium, second", 0.056, False),
+    ]
+    both = known_values({"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]}, ["nash_conv/a", "nash_conv/b"])
+    assert [one.label for one in across(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
+
+
+def test_the_best_of_a_run_is_the_end_that_is_better():
+    points = [(1, 0.5), (2, 0.2), (3, 0.4)]
+    assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
+    assert best_of("return/x", points) is None and best_of("nash_conv/x", []) is None
+
+
+def test_values_are_drawn_across_with_their_labels_and_said():
+    series = [Series(name="x", points=[(1, 0.2), (2, 0.3)])]
+    few = line_chart(series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))])
+    assert few.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in few and "nan" not in few
+    assert "<title>t over step; x = 0.3; &lt;best&gt; = 1</title>" in few and 'role="img"' in few
+    many = [Reference(label=f"r{n}", value=n / 10) for n in range(FEW + 1)]
+    listed = line_chart(series, title="t", references=many)
+    heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]
+    assert listed.count("stroke-dasharray") == 2 * len(many) and min(heights) > 300 and len(set(heights)) == len(many)
+    assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', listed)[1])
+
+
+def test_labels_beside_their_lines_do_not_overlap():
+    series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]
+    chart = line_chart(series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)])
+    first, second = (float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="end" font-style', chart))
+    assert abs(first - second) >= 12
+
+
+def test_a_band_lies_around_its_line_and_within_the_axes():
+    chart = line_chart([Series(name="x", points=[(1, 0.0), (2, 0.0)], band=[(1, -1.0, 1.0), (2, -3.0, 3.0)])], title="t")
+    ys = [float(y) for _, y in (pair.split(",") for pair in re.search(r'polygon points="([^"]+)"', chart)[1].split())]
+    assert len(ys) == 4 and min(ys) >= 40 and max(ys) <= 300 - 34
+
+
+def test_health_events_are_marked_on_the_charts_of_their_figure():
+    lines = [{"step": step, "gradient_norm": 1.0, "ratio_tail": 0.1} for step in (1, 2, 3)]
+    page = charts(lines, {}, [{"step": 2, "metric": "gradient_norm"}])
+    norm, tail = (next(part for part in page.split("<figure>") if f">{title}<" in part) for title in ("Gradient norm", "Ratio tail"))
+    assert "health event at 2" in norm and "health event" not in tail
+    assert charts([], {}, []) == ""
+
+
+def test_every_chart_takes_what_its_prefixes_name():
+    for chart in CHARTS:
+        names = [prefix.replace("*", "g/b/r") + ("g" if prefix.endswith("/") else "") for prefix in chart.prefixes]
+        assert len(series_of([{"step": 1, **dict.fromkeys(names, 0.5)}], chart.prefixes)) == len(names)

@@ -1,0 +1,64 @@
+"""The shell of a page: nothing in it can run, and no text of a stranger is markup or unseen."""
+
+import base64
+import hashlib
+import html
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.report.page import document, folded, marked, quoted_text, section, style, table
+from sparring.system.text import HIDDEN, JOINERS, KEPT
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
+
+
+@given(st.text(alphabet=st.characters()))
+def test_any_text_is_seen_and_is_no_markup(text):
+    shown = marked(text)
+    assert not [c for c in shown if unicodedata.category(c) in HIDDEN and c not in KEPT + JOINERS]
+    plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", shown)
+    assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
+    assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in KEPT + JOINERS)
+
+
+@pytest.mark.parametrize("character", ["\x1b", "\x00", "\x9b", "\u202e", "\u2066", "\u200b", "\ufeff", "\u2028", "\ud800"])
+def test_what_commands_a_reader_is_named_by_its_number(character):
+    assert marked(f"a{character}b") == f'a<span class="mark">U+{ord(character):04X}</span>b'
+
+
+def test_joiners_and_line_ends_stay():
+    assert marked("a\n\tb\u200d") == "a\n\tb\u200d"
+
+
+def test_a_long_text_is_cut_and_counted():
+    shown = quoted_text("x" * 10_000_000)
+    assert len(shown) < 1_500 and "and 9,998,800 more characters" in shown
+    assert quoted_text("\u202eab").startswith('<bdi><span class="mark">U+202E')
+
+
+def test_the_policy_allows_its_own_style_alone():
+    page = document(EVIL, f"<p>{marked(EVIL)}</p>").decode()
+    digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
+    assert "<script" not in page and "<img" not in page and page.count("<title>") == 1
+    assert '<html lang="en">' in page and page.startswith("<!doctype html>")
+
+
+def test_the_style_needs_nothing_and_knows_dark_and_print():
+    assert "url(" not in style() and "@import" not in style() and "</" not in style()
+    assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
+
+
+def test_tables_name_their_rows_and_columns():
+    shown = table(("a", EVIL), [(EVIL, "1")], "of <it>")
+    assert shown.count('scope="col"') == 2 and shown.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in shown
+    assert "<script" not in shown + folded(EVIL, "") + section("x", EVIL, "body")
+    assert section("x", "title", "", "") == ""
+
+
+def test_half_a_pair_cannot_break_the_page():
+    assert document("\ud800", "\ud800").decode()

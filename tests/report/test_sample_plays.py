@@ -1,0 +1,126 @@
+"""Three plays of a run: the rule that chooses them, how they are shown, and what is said where they cannot be read."""
+
+import math
+
+import pyarrow.parquet as pq
+import pytest
+
+from sparring.report.play_shown import FIRST, LAST, TOKENS, play_html
+from sparring.report.sample_plays import Sample, sample_plays
+from sparring.report.token_texts import split
+from sparring.rollout.credit_store import COLUMNS, SCHEMA
+from sparring.rollout.store import EpisodeStore
+from sparring.types import Episode, Segment, Turn, Verdict
+
+EVIL = "<script>alert(1)</script>"
+
+
+def turn(seat=0, told="Q", reply="bet", event="ok", index=0, **more):
+    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, told=told, **more)
+
+
+def episode(number, first, told="Q", game="g", turns=None, **more):
+    turns = (turn(told=told), turn(seat=1, told="K bet", reply="pass")) if turns is None else turns
+    given = dict(group_id=number, seed=7, roles=("a", "b"), agents=("bot-random", "learner"), trained=(False, True), returns=(-first, first))
+    return Episode(episode_id=number, game=game, turns=turns, **{**given, **more})
+
+
+def stored(folder, **parts):
+    store = EpisodeStore(folder / "episodes")
+    for name, episodes in parts.items():
+        store.append(int(name[1:]), episodes)
+    return [(one.when, one.step, one.episode.episode_id) for one in sample_plays(folder)[0]]
+
+
+def test_the_first_the_middle_and_the_last_step_and_the_median_of_the_trained_seat(tmp_path):
+    plays = [episode(number, value) for number, value in enumerate((3.0, 1.0, 1.0, 2.0, 5.0, 9.0))]
+    steps = dict.fromkeys(("s5", "s10", "s40", "s50", "s100"), plays)
+    assert stored(tmp_path, **steps) == [("Early", 5, 3), ("Middle", 50, 3), ("Late", 100, 3)]
+
+
+def test_of_equals_the_lowest_number_and_of_two_medians_the_lower(tmp_path):
+    plays = [episode(9, 1.0), episode(4, 1.0), episode(6, 0.0), episode(5, 2.0)]
+    assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 4)]
+
+
+def test_plays_that_begin_alike_are_preferred(tmp_path):
+    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
+    late = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
+    assert stored(tmp_path, s1=early, s2=late) == [("Early", 1, 1), ("Late", 2, 5)]  # J, by its name before Q
+    assert stored(tmp_path, s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
+
+
+def test_where_no_beginning_is_shared_each_step_has_its_most_frequent(tmp_path):
+    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
+    assert stored(tmp_path, s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
+
+
+def test_without_a_store_this_is_said(tmp_path):
+    assert sample_plays(tmp_path) == ([], ["No plays are stored, so that none can be shown: store.every says which steps store theirs."])
+
+
+def test_a_torn_part_is_said_and_the_next_one_taken(tmp_path):
+    stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
+    path = tmp_path / "episodes" / "part-000003.parquet"
+    path.write_bytes(path.read_bytes()[:-30])
+    samples, troubles = sample_plays(tmp_path)
+    assert [one.step for one in samples] == [1, 2] and troubles == ["The plays of step 3 cannot be read, and are left out."]
+
+
+def test_a_part_of_a_newer_version_is_said(tmp_path):
+    stored(tmp_path, s1=[episode(1, 1.0)])
+    path = tmp_path / "episodes" / "part-000001.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"999"}), path)
+    samples, troubles = sample_plays(tmp_path)
+    assert samples == [] and "version 999" in troubles[0]
+
+
+def credit_of(folder, step, number, **row):
+    found = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
+    (folder / "credit").mkdir(exist_ok=True)
+    table = SCHEMA.empty_table().from_pylist([{name: found.get(name) for name in SCHEMA.names}], schema=SCHEMA)
+    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(COLUMNS.written(table))
+
+
+def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
+    tokens = Segment("sampled", (5, 6), (math.log(0.5), math.log(0.05)))
+    verdict = Verdict(actions=("bet", "pass"), values=(1.0, -1.0), best=frozenset({"bet"}))
+    wrong = turn(seat=1, told="K\u202e", reply=EVIL, event="unparsable", segments=(tokens,), verdict=verdict)
+    stored(tmp_path, s1=[episode(1, 1.0, turns=(turn(), wrong), forfeited_by=1)])
+    credit_of(tmp_path, 1, 1, advantage=-0.25, baseline=0.5)
+    (sample,), troubles = sample_plays(tmp_path)
+    page = play_html(sample, lambda agent, ids: [f"<{index}> " for index in ids])
+    assert not troubles and "<script" not in page
+    assert '<span class="mark">U+202E</span>' in page and '<span class="wrong">unparsable</span>' in page
+    assert '<span class="token p2"><bdi>&lt;5&gt;␣</bdi><small>0.5</small></span>' in page and 'class="token p0"' in page
+    assert '<span class="loss">advantage -0.25</span>, baseline +0.5' in page and "game +1" in page
+    assert "bet +1, pass -1; regret" in page and "Forfeited by b." in page and "learner, trained</td><td>+1</td>" in page
+    assert "<bdi>5</bdi>" in play_html(sample, None)
+
+
+def test_a_long_play_and_a_long_reply_are_cut_and_counted():
+    many = Segment("sampled", tuple(range(100)), (0.0,) * 100)
+    turns = tuple(turn(index=number, reply="x" * 10_000, segments=(many,)) for number in range(200))
+    page = play_html(Sample(when="Early", step=1, episode=episode(1, 0.0, turns=turns)), None)
+    assert f"{200 - FIRST - LAST} turns are left out here." in page and page.count('class="who"') == FIRST + LAST
+    assert f"and {100 - TOKENS} more" in page and len(page) < 120_000
+
+
+class Bytes:
+    """A tokenizer of bytes, which ends a character with its last one."""
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", errors="replace")
+
+
+def test_a_piece_that_ends_no_character_has_no_text_and_the_last_one_has_it_all():
+    assert split(Bytes(), "aé€".encode()) == ["a", "", "é", "", "", "€"]
+    assert split(Bytes(), "é".encode()[:1]) == ["\ufffd"]
+    assert split(Bytes(), []) == []
+
+
+@pytest.mark.parametrize("returns", [(math.nan, math.nan), (0.0, math.inf)])
+def test_returns_that_are_no_numbers_count_as_nothing(tmp_path, returns):
+    plays = [episode(2, 0.0, returns=returns), episode(1, 1.0), episode(3, -1.0)]
+    assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 2)]

@@ -1,0 +1,151 @@
+"""The page of a real run, and of runs of which something is missing."""
+
+import json
+import re
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.refs import LEARNER, snapshot
+from sparring.report import ratings
+from sparring.report.html import write_report
+from sparring.run.folder import RunFolder
+from sparring.run.provenance import PROVENANCE
+
+SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "warmup.updates=1")
+LEAGUE = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "store.every=1", "evaluation.opponents=[{name: random, games_per_seat: 4}]")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return sparring.train("kuhn-tiny", *SMALL, *LEAGUE, run=tmp_path_factory.mktemp("report") / "run").path
+
+
+@pytest.fixture
+def run(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "run")
+
+
+def page(run):
+    return write_report(run).read_text(encoding="utf-8")
+
+
+def missing(run):
+    found = re.search(r'<div class="missing">(.*?)</div>', page(run), re.DOTALL)
+    return found[1] if found else ""
+
+
+def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
+    text = page(run)
+    for heading in ("Results", "Curves", "Ratings", "Sample plays", "Health", "To repeat it", "Configuration", "Glossary"):
+        assert f"<h2>{heading}</h2>" in text
+    assert "random play: 0.9167" in text and "equilibrium: 0<" in text and "0 (equilibrium)" in text
+    assert "Early: step 1" in text and "Middle: step 2" in text and "Late: step 4" in text and "Chosen by a rule" in text
+    assert "Latest matches, 95 % intervals" in text and "League, 95 % intervals" in text and ">Against bots<" in text
+    assert "threads: 1" in text and "torch</th>" in text and "The whole configuration (config.yaml)" in text
+    assert "of 4" in text and ">64<" in text  # steps and plays
+    assert "<script" not in text and " style=" not in text and not re.search(r"<[^>]* on\w+=", text) and "What is missing" not in text
+    assert not re.search(r"(src|href)=\"(?!#)", text) and len(text) < 200_000
+    assert text.count("<svg") == text.count('role="img"') == len(re.findall(r"<svg[^>]*><title>[^<]+</title>", text))
+
+
+def test_the_same_folder_gives_the_same_bytes_elsewhere_too(run, tmp_path):
+    first = write_report(run).read_bytes()
+    assert write_report(run).read_bytes() == first
+    assert write_report(shutil.copytree(run, tmp_path / "copy"), tmp_path / "page.html").read_bytes() == first
+
+
+def test_the_command_that_repeats_it_is_the_one_that_was_given(run):
+    start = {"date": "2026-01-01", "command": "sparring train kuhn-tiny 'x={a: 1}'", "commit": "abc123-dirty", "after_step": 0}
+    (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
+    text = page(run)
+    assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#x27;x={a: 1}&#x27;\n" in text
+    assert "changes that were not committed" in text and "other code than it began with" in text
+
+
+def test_what_was_changed_while_it_ran_is_listed(run):
+    with open(run / "changes.jsonl", "a") as stream:
+        stream.write('{"key": "steps", "new": 4, "old": 2, "step": 2}\n')
+    assert '<th scope="row">steps</th><td>2</td><td>2</td><td>4</td>' in page(run)
+
+
+# -- what may be missing
+
+
+def test_an_empty_run_has_a_page(tmp_path):
+    text = page(RunFolder.create(tmp_path / "run", "name: x\nsteps: 5\n").path)
+    assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
+
+
+def test_a_torn_line_of_metrics_is_said(run):
+    path = run / "metrics.jsonl"
+    path.write_bytes(path.read_bytes()[:-7])
+    assert "metrics.jsonl cannot be read after step 3" in missing(run)
+
+
+def test_a_run_without_a_store_has_a_page(run):
+    shutil.rmtree(run / "episodes")
+    shutil.rmtree(run / "credit")
+    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page(run)
+
+
+def test_a_torn_part_and_a_newer_checkpoint_are_said(run):
+    for path in (run / "episodes").iterdir():
+        path.write_bytes(path.read_bytes()[:-30])
+    for path in (run / "checkpoints").glob("*/state.json"):
+        path.write_text("{")
+    text = page(run)
+    assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
+
+
+def test_a_tokenizer_that_is_not_here_leaves_ids(run, monkeypatch):
+    def none(path):
+        raise sparring.errors.ModelError("the model is not on this machine")
+
+    monkeypatch.setattr("sparring.experiments.load.load_tokenizers", none)
+    assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"starts": 3}', '{"starts": [3, {"versions": 3, "machine": [], "commit": 7}]}'])
+def test_a_strange_provenance_has_a_page(run, text):
+    (run / PROVENANCE).write_text(text)
+    assert "To repeat it" in page(run)
+
+
+def test_a_newer_run_folder_is_refused_by_one_line(run):
+    (run / "sparring-run.json").write_text('{"format": 99}')
+    done = CliRunner().invoke(cli.app, ["report", str(run)])
+    assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
+
+
+def test_the_file_may_be_named(run, tmp_path):
+    done = CliRunner().invoke(cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")])
+    assert done.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
+    assert (tmp_path / "x.svg").read_text().startswith("<svg")
+
+
+# -- ratings
+
+
+def test_the_league_is_drawn_for_the_learner_and_listed_for_all(run, monkeypatch):
+    rows = {
+        Row("g", 0, LEARNER, snapshot(10)): Results(games=4, wins=3, losses=1, returns=2.0),
+        Row("g", 1, snapshot(10), LEARNER): Results(games=4, wins=1, losses=3, returns=-2.0),
+        Row("g", 1, LEARNER, LEARNER): Results(games=4, wins=2, losses=2),
+    }
+    monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs(rows)))
+    text = ratings.league(run)
+    assert text.count("<circle") == 1 and "g: learner against past-000010 0.75 [0.30, 0.95]" in text
+    assert text.count("<tr>") == 3 and "up to step 4" in text
+    monkeypatch.setattr(ratings.RunState, "payoffs", property(lambda self: Payoffs()))
+    assert ratings.league(run) == ""
+
+
+def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
+    rows = [ratings.Rated(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
+    chart = ratings.dot_chart([*rows, ratings.Rated("none", float("nan"), 0.0, 1.0)], title="t", note="n")
+    assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart

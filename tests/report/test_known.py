@@ -59,6 +59,7 @@ def test_values_are_drawn_across_with_their_labels_and_said():
     few = line_chart(series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))])
     assert few.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in few and "nan" not in few
     assert "<title>t over step; x = 0.3; &lt;best&gt; = 1</title>" in few and 'role="img"' in few
+    assert 40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
     many = [Reference(label=f"r{n}", value=n / 10) for n in range(FEW + 1)]
     listed = line_chart(series, title="t", references=many)
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]

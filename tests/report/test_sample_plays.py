@@ -50,6 +50,12 @@ def test_plays_that_begin_alike_are_preferred(tmp_path):
     assert stored(tmp_path, s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
 
 
+def test_the_beginning_that_all_have_most_often_is_taken_though_one_has_another_more_often(tmp_path):
+    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J"), episode(3, 2.0, "J"), episode(4, 2.0, "A")]
+    late = [episode(5, 1.0, "Q"), episode(6, 1.0, "J"), episode(7, 1.0, "J"), *(episode(number, 1.0, "K") for number in (8, 9, 10))]
+    assert stored(tmp_path, s1=early, s2=late) == [("Early", 1, 2), ("Late", 2, 6)]  # J: 3 and 2 times; Q: 1 and 1
+
+
 def test_where_no_beginning_is_shared_each_step_has_its_most_frequent(tmp_path):
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
     assert stored(tmp_path, s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]

@@ -149,3 +149,8 @@ def test_rows_of_a_chart_of_ratings_have_their_intervals_and_are_cut():
     rows = [ratings.Rated(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
     chart = ratings.dot_chart([*rows, ratings.Rated("none", float("nan"), 0.0, 1.0)], title="t", note="n")
     assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
+
+
+def test_a_play_of_what_no_run_writes_is_said(run, monkeypatch):
+    monkeypatch.setattr("sparring.report.html.play_html", lambda *_: None.count)
+    assert re.search(r"Play \d+ of step 4 holds what no run writes", missing(run))

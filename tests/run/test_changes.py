@@ -82,7 +82,7 @@ def test_a_change_is_noted_once_however_often_it_is_killed(trained, monkeypatch)
 
 def test_a_change_that_was_taken_back_before_anything_was_trained_is_none(trained, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
-        patch.setattr("sparring.run.loop.MetricsWriter", lambda path: 1 / 0)
+        patch.setattr("sparring.run.loop.MetricsWriter", lambda *_: 1 / 0)
         run(trained, steps=4)
     run(trained, steps=2)
     assert len(noted(trained)) == 1

@@ -163,14 +163,14 @@ def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
     monkeypatch.setattr("sparring.rollout.parts.machine_bytes", lambda: 100_000)
     row = pq.read_table(run / "episodes" / "part-000002.parquet").slice(0, 1)
     pq.write_table(pa.concat_tables([row] * 1000).combine_chunks(), run / "episodes" / "part-000009.parquet")
-    monkeypatch.setattr("sparring.rollout.store._episodes", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))
+    monkeypatch.setattr("sparring.rollout.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))
     assert VERBS["report"](run).exit_code == 0
 
 
 def test_of_a_part_the_first_turns_are_looked_at(run, monkeypatch):
     unpacked = []
     monkeypatch.setattr("sparring.report.judged_game.ROWS", 3)
-    monkeypatch.setattr("sparring.rollout.store._episodes", lambda table: unpacked.append(len(table)) or iter(()))
+    monkeypatch.setattr("sparring.rollout.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
     assert VERBS["report"](run).exit_code == 0
     assert set(unpacked) == {3}
 

@@ -99,15 +99,12 @@ def series_of(
     A prefix that ends in / stands for all below it, a pattern with * for all that it fits.
     """
     folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
-    names = sorted(
-        {
-            key
-            for line in lines
-            for key in line
-            if (bare := of_any(key, policies)).startswith(folders)
-            or any(fnmatchcase(bare, name) for name in prefixes)
-        }
-    )
+    names = [
+        key
+        for key in names_of(lines)
+        if (bare := of_any(key, policies)).startswith(folders)
+        or any(fnmatchcase(bare, name) for name in prefixes)
+    ]
     points = {name: points_of(lines, name) for name in names}
     return [Series(name=name, points=values) for name, values in points.items() if values]
 
@@ -119,7 +116,7 @@ def points_of(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float
 
 def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of all figures of a run, sorted."""
-    return sorted({key for line in lines for key in line} - {"step"})
+    return sorted(set().union(*lines) - {"step"})
 
 
 def drawn(

@@ -19,7 +19,7 @@ from sparring.report.page import document, folded, marked, paragraphs, section, 
 from sparring.report.play_shown import play_html
 from sparring.report.ratings import league, matches
 from sparring.report.repeating import configuration, repeating
-from sparring.report.sample_plays import RULE, sample_plays
+from sparring.report.sample_plays import RULE, STRANGE, sample_plays
 from sparring.report.several import Seed, charts_over_seeds, results_over_seeds, said_of, seeds_of
 from sparring.report.svg import line_chart
 from sparring.report.token_texts import token_decoder
@@ -184,7 +184,7 @@ def _results(lines: Sequence[Mapping[str, Any]], known: Known) -> str:
             )
         )
     head = ("figure", "last", "best of the run", RANDOM, "best play")
-    return table(head, rows) if rows else ""
+    return table(head, rows, tight=True) if rows else ""
 
 
 def _at(step: float, value: float) -> str:
@@ -202,7 +202,13 @@ def _plays(path: Path) -> tuple[str, list[str]]:
         "Under each sampled token stands its probability; ␣ is a space, ⏎ a line end, … a piece "
         "that ends no character. A character that cannot be seen is shown by its number."
     )
-    shown = "".join(play_html(sample, decode) for sample in samples)
+    shown = ""
+    for sample in samples:
+        try:
+            shown += play_html(sample, decode)
+        except STRANGE:
+            number = sample.episode.episode_id
+            troubles.append(f"Play {number} of step {sample.step} holds what no run writes.")
     return (
         f'{paragraphs([RULE, legend])}<div class="plays">{shown}</div>',
         troubles + ([why] if why else []),

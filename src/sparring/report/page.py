@@ -45,8 +45,21 @@ def quoted_text(text: str, longest: int = LONGEST) -> str:
     return f"<bdi>{marked(text[:longest])}</bdi>{more}"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Return a table of plain texts; the first cell of a row is what it is about."""
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    caption: str = "",
+    *,
+    tight: bool = False,
+) -> str:
+    """Return a table of plain texts; the first cell of a row is what it is about.
+
+    Args:
+        head: names of the columns.
+        rows: the cells of each.
+        caption: a word on all of it.
+        tight: whether a cell stays on one line.
+    """
     titles = "".join(f'<th scope="col">{marked(cell)}</th>' for cell in head)
     body = "".join(
         "<tr>"
@@ -56,8 +69,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
         for first, *rest in rows
     )
     told = f"<caption>{marked(caption)}</caption>" if caption else ""
+    kind = ' class="tight"' if tight else ""
     return (
-        f'<div class="wide" tabindex="0"><table>{told}<thead><tr>{titles}</tr></thead>'
+        f'<div class="wide" tabindex="0"><table{kind}>{told}<thead><tr>{titles}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

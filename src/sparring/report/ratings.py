@@ -100,8 +100,8 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> str:
     head = ("game", "starts", "opponent", "seat", *(MATCH_FIGURES[name] for name in shown))
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
     drawn = dot_chart(rated, title="Against bots", note=note) if rated else ""
-    charted = f'<div class="charts">{drawn}</div>' if drawn else ""
-    return f"<h3>Latest matches, 95 % intervals</h3>{charted}{table(head, rows)}"
+    charted = f'<div class="charts few">{drawn}</div>' if drawn else ""
+    return f"<h3>Latest matches, 95 % intervals</h3>{charted}{table(head, rows, tight=True)}"
 
 
 def _rated(latest: Mapping[str, Any], seat: str, name: str) -> list[Rated]:
@@ -139,10 +139,10 @@ def league(path: Path) -> str:
     rated = [rating for one in others if (rating := _of(one)) is not None]
     note = "win rate, a draw being half a win, with 95 % intervals"
     drawn = dot_chart(rated, title="In training", note=note) if rated else ""
-    charted = f'<div class="charts">{drawn}</div>' if drawn else ""
+    charted = f'<div class="charts few">{drawn}</div>' if drawn else ""
     rows = league_rows(others)[1:]
     caption = f"Results of training's plays up to step {found.step}"
-    return f"<h3>League, 95 % intervals</h3>{charted}{table(HEAD, rows, caption)}"
+    return f"<h3>League, 95 % intervals</h3>{charted}{table(HEAD, rows, caption, tight=True)}"
 
 
 def _of(one: Standing) -> Rated | None:

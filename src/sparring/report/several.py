@@ -138,7 +138,8 @@ def results_over_seeds(seeds: Sequence[Seed], known: Known, prefixes: tuple[str,
         RANDOM,
         "best play",
     )
-    return table(head, rows, "Last values, with 95 % intervals of the mean") if rows else ""
+    told = "Last values, with 95 % intervals of the mean"
+    return table(head, rows, told, tight=True) if rows else ""
 
 
 def _last(lines: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -21,7 +21,8 @@ from sparring.registry import Bound
 from sparring.run.sinks.base import Sink, Start
 
 log = logging.getLogger(__name__)
-PATIENCE = 3  # failures in a row after which a sink is left alone
+PATIENCE = 3  # failures in a row from which on a sink rests between tries: 2, 4, 8 ... steps
+LONGEST = 8  # power of 2 of the longest rest
 
 
 def check_packages(sinks: Sequence[PluginConfig]) -> None:
@@ -47,7 +48,7 @@ class _Open:
     bound: Bound
     sink: Sink
     failures: int = 0  # in a row
-    left: bool = False  # whether it is no longer asked
+    rest: float = 0  # steps until it is asked again
 
 
 class Sinks:
@@ -81,20 +82,30 @@ class Sinks:
 
     def _taken(self, one: _Open, step: int, figures: Mapping[str, float]) -> bool:
         """Return whether a sink took the figures of a step."""
-        if one.left:
+        if one.rest:
+            one.rest -= 1
             return False
         try:
             with Call(one.bound):
                 one.sink.write(step, figures)
         except SparringError as error:
-            one.failures += 1
-            one.left = one.failures >= PATIENCE or isinstance(error, HungError)
-            if one.left or one.failures == 1:
-                then = "It is asked no more" if one.left else "The run goes on"
-                log.warning("Step %d is not in the %s: %s %s.", step, one.bound, error, then)
+            self._failed(one, step, error)
             return False
         one.failures = 0
         return True
+
+    def _failed(self, one: _Open, step: int, error: SparringError) -> None:
+        """Say once in a row of failures that a sink failed, and let it rest if it fails on."""
+        one.failures += 1
+        if one.failures >= PATIENCE:
+            one.rest = 2 ** min(one.failures - PATIENCE + 1, LONGEST)
+        if isinstance(error, HungError):
+            one.rest = math.inf
+        if one.failures == 1 or one.rest == math.inf:
+            then = "asked no more" if one.rest == math.inf else "tried again"
+            log.warning(
+                "%s Step %d is not in it; it is %s, and the run goes on.", error, step, then
+            )
 
     def close(self) -> None:
         """Close all; what cannot be closed is said."""

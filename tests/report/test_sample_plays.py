@@ -2,6 +2,7 @@
 
 import math
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -130,3 +131,14 @@ def test_a_piece_that_ends_no_character_has_no_text_and_the_last_one_has_it_all(
 def test_returns_that_are_no_numbers_count_as_nothing(tmp_path, returns):
     plays = [episode(2, 0.0, returns=returns), episode(1, 1.0), episode(3, -1.0)]
     assert stored(tmp_path, s1=plays) == [("The only stored step", 1, 2)]
+
+
+@pytest.mark.parametrize(("column", "value"), [("returns", [None]), ("seat", None), ("episode_id", None)])
+def test_a_record_of_what_no_run_writes_is_said(tmp_path, column, value):
+    stored(tmp_path, s1=[episode(1, 1.0)])
+    path = tmp_path / "episodes" / "part-000001.parquet"
+    table = pq.read_table(path)
+    place = table.schema.get_field_index(column)
+    nulls = pa.array([value] * len(table), type=table.schema.field(place).type)
+    pq.write_table(table.set_column(place, table.schema.field(place), nulls), path)
+    assert sample_plays(tmp_path) == ([], ["The plays of step 1 hold what no run writes."])

@@ -65,12 +65,12 @@ def sample_plays(run: Path) -> tuple[list[Sample], list[str]]:
     samples = []
     for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
         own = start or max(sorted(begun[step]), key=lambda one: len(begun[step][one]))
-        number = _median(tables[step], begun[step][own])
-        chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
         try:
+            number = _median(tables[step], begun[step][own])
+            chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
             ((_, episode),) = episodes_in(chosen)
         except STRANGE:
-            troubles.append(f"Play {number} of step {step} holds what no run writes.")
+            troubles.append(f"The plays of step {step} hold what no run writes.")
             continue
         credit = _credit(run, step, number, troubles)
         samples.append(Sample(when=when, step=step, episode=episode, credit=credit))

@@ -45,10 +45,7 @@ CHARTS = (
             "match_seen/*/win_or_draw",
             "match_seen/*/success",
         ),
-        (
-            "share of wins and draws against bots; of successes where one plays alone; match_seen "
-            "is of starts that training met"
-        ),
+        "share of wins and draws, or successes, against bots; match_seen: starts met in training",
     ),
     Chart(
         "Optimal moves",

@@ -7,8 +7,9 @@ once (simultaneous moves). A seat may choose from a finite list, or say any text
 What an environment can do besides is said by small protocols: a play that can be copied is
 ``Cloneable``; one that reads replies in its own way is ``Reading``; one that can say something at
 random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
-whose chance can be drawn anew is ``Redealt``. OpenSpiel is one implementation that has all of them,
-and everything that exact solvers ask for (``environments/openspiel``).
+whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``.
+OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
+(``environments/openspiel``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
+from sparring.environments.drawing.canvas import Theme
 from sparring.environments.reply import ReplyParser
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
@@ -24,6 +26,7 @@ from sparring.types import Observation
 
 __all__ = [
     "Cloneable",
+    "Drawable",
     "Environment",
     "Play",
     "Reading",
@@ -135,6 +138,28 @@ class Redealt(Protocol):
 
     def redeal(self, stream: Stream) -> None:
         """Draw all chance from here on from another stream."""
+        ...
+
+
+@runtime_checkable
+class Drawable(Protocol):
+    """A play that shows its position as a picture, as one seat sees it or with nothing hidden.
+
+    A seat's picture and sentence hold nothing that the seat does not know: they are the same in two
+    plays that the seat cannot tell apart.
+    """
+
+    def draw(self, seat: int | None, theme: Theme = "light") -> str:
+        """Return the position as SVG that needs nothing from outside.
+
+        Args:
+            seat: who looks; None: a reader from whom nothing is hidden.
+            theme: "light" or "dark".
+        """
+        ...
+
+    def described(self, seat: int | None) -> str:
+        """Return a sentence or two that say the position in words, for the same reader."""
         ...
 
 

@@ -15,6 +15,10 @@ from typing import Any
 from sparring import registry
 from sparring.environments.base import random_reply, read_reply
 from sparring.environments.catalogue import make_game
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import Said
+from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.errors import ConfigError, GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -113,7 +117,7 @@ class Combined:
         return {**made, "environment": {"name": inner["name"], "options": other}}
 
 
-class CombinedPlay:
+class CombinedPlay(Painted):
     """Base of plays of such an environment: ``play`` is the other one's, ``news`` what is added.
 
     Attributes:
@@ -170,6 +174,14 @@ class CombinedPlay:
         """Return what a seat learns at the end."""
         return ending_of(self.play, seat)
 
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play that goes on now."""
+        canvas.inset(draw_told(self.play, self.rules.roles, seat, canvas.theme))
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play that goes on now."""
+        return describe_told(self.play, self.rules.roles, seat)
+
     def copied(self) -> Any:
         """Return a copy of the play that goes on now.
 
@@ -189,6 +201,28 @@ class CombinedPlay:
         twin.__dict__.update(self.__dict__)
         twin.play, twin.news = self.copied(), dict(self.news)
         return twin
+
+
+def ended(
+    plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
+) -> list[Said]:
+    """Return plays that are over as messages, as a seat knows them; None: nothing is hidden.
+
+    Args:
+        plays: in order.
+        roles: name of each seat.
+        seat: who looks.
+        word: what such a play is called.
+        most: the latest ones, which are worded; those before are empty messages.
+    """
+    hidden = max(0, len(plays) - most)
+    said = [Said("", "")] * hidden
+    for number, play in enumerate(plays[hidden:], start=hidden + 1):
+        text = describe_told(play, roles, seat).removeprefix("The play is over.").strip()
+        got = play.returns if seat is None else play.returns[seat : seat + 1]
+        note = " and ".join(f"{value:+g}" for value in got)
+        said.append(Said(f"{word} {number}", text, note=note))
+    return said
 
 
 def with_news(seen: Observation, news: str, brief: bool) -> Observation:

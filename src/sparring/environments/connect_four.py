@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 
@@ -30,16 +32,54 @@ class ConnectFour(Game):
             style=style,
         )
 
-    def position(self, state: State, seat: int) -> str:
-        """Return the board, top row first, with '.' for an empty cell."""
+    def _columns(self, state: State) -> list[str]:
+        """Return the discs of each column, from the bottom up."""
         columns: list[str] = [""] * COLUMNS
         for event in state.trail:
             columns[event.action] += self.roles[event.player]
+        return columns
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the board, the last disc outlined."""
+        self.paint_seats(canvas, state, seat)
+        columns = self._columns(state)
+        last = state.trail[-1].action if state.trail else -1
+        board = [
+            [
+                _cell(self, column[row : row + 1], number == last and row == len(column) - 1)
+                for number, column in enumerate(columns)
+            ]
+            for row in reversed(range(ROWS))
+        ]
+        grid(canvas, board, columns=self.words, most=46, below=True)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the last move and the columns."""
+        said = (
+            f"column {number}: {' '.join(column)}"
+            for number, column in enumerate(self._columns(state), start=1)
+            if column
+        )
+        discs = f"From the bottom up, {'; '.join(said)}." if state.trail else "The board is empty."
+        parts = (self.whose(state), self.last_move(state), discs, self.paid(state, seat))
+        return " ".join(part for part in parts if part)
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board, top row first, with '.' for an empty cell."""
+        columns = self._columns(state)
         rows = [
             " ".join(column[row : row + 1] or "." for column in columns)
             for row in reversed(range(ROWS))
         ]
         return "\n".join(["The board:", *rows, " ".join(self.words)])
+
+
+def _cell(game: Game, disc: str, last: bool) -> Cell:
+    """Return a cell with its disc, if it has one."""
+    if not disc:
+        return Cell()
+    colour = seat_colour(game.roles.index(disc))
+    return Cell(disc, shape="disc", colour=colour, marked=last, bold=True)
 
 
 def connect_four(*, style: Style = "brief") -> Game:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 
@@ -56,6 +58,26 @@ class KuhnPoker(Game):
         dealt = zip(self.roles, state.trail, strict=False)
         shown = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
         return f"The cards: {shown}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the cards that are seen, the chips in the pot and the betting."""
+        chips = {one: f"{self.stake(state, one):g} in the pot" for one in range(self.num_seats)}
+        self.paint_seats(canvas, state, seat, chips)
+        for one, role in enumerate(self.roles):
+            card = self.cards[state.trail[one].action] if seat in (None, one) else ""
+            cards(canvas, role, [Card(card)], colour=seat_colour(one))
+        self.paint_moves(canvas, state, empty="No bet yet.")
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the cards that are seen, the chips and the betting."""
+        held = [
+            f"{role} holds the {NAMES[self.cards[event.action]]}."
+            for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
+            if seat in (None, one)
+        ]
+        return " ".join(
+            [self.whose(state), *held, self.on_table(state, seat or 0), self.paid(state, seat)]
+        ).strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has put into the pot."""

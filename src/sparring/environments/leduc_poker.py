@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import CHANCE, Event, Game, State, Style
 from sparring.environments.openspiel.load import load
 
@@ -66,16 +68,38 @@ class LeducPoker(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the public card, the pot and the betting so far."""
-        public = [
-            self.ranks[event.action]
-            for event in state.trail
-            if event.player == CHANCE and event.ply
-        ]
+        public = self._public(state)
         card = f"Public card: {NAMES[public[0]]}. " if public else ""
         chips = ", ".join(
             f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
         )
         return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
+
+    def _public(self, state: State) -> list[str]:
+        """Return the rank of the public card, once it is turned over."""
+        turned = (event for event in state.trail if event.player == CHANCE and event.ply)
+        return [self.ranks[event.action] for event in turned]
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the cards that are seen, the chips in the pot and the betting."""
+        chips = {one: f"{self.stake(state, one):g} in the pot" for one in range(self.num_seats)}
+        self.paint_seats(canvas, state, seat, chips)
+        cards(canvas, "public", [Card(rank) for rank in self._public(state) or [""]])
+        for one, role in enumerate(self.roles):
+            rank = self.ranks[state.trail[one].action] if seat in (None, one) else ""
+            cards(canvas, role, [Card(rank)], colour=seat_colour(one))
+        self.paint_moves(canvas, state, empty="No bet yet.")
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the cards that are seen, the chips and the betting."""
+        held = [
+            f"{role} holds a {NAMES[self.ranks[event.action]]}."
+            for one, (role, event) in enumerate(zip(self.roles, state.trail, strict=False))
+            if seat in (None, one)
+        ]
+        return " ".join(
+            [self.whose(state), *held, self.on_table(state, seat or 0), self.paid(state, seat)]
+        ).strip()
 
     def revealed(self, state: State) -> str:
         """Return all private cards."""

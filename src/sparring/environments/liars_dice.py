@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.rows import dice as draw_dice
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
@@ -57,6 +59,26 @@ class LiarsDice(Game):
     def on_table(self, state: State, seat: int) -> str:
         """Return the bids so far."""
         return f"Bids so far: {self.actions_so_far(state)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the dice that are seen and the bids."""
+        self.paint_seats(canvas, state, seat)
+        for one, role in enumerate(self.roles):
+            seen = seat in (None, one)
+            faces = [int(face) for face in self._shown(state, one).split()] if seen else []
+            draw_dice(canvas, role, faces or [None] * self.dice, colour=seat_colour(one))
+        self.paint_moves(canvas, state, empty="No bid yet.")
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the dice that are seen and the bids."""
+        dice = [
+            f"The dice of {role} show {self._shown(state, one)}."
+            for one, role in enumerate(self.roles)
+            if seat in (None, one)
+        ]
+        return " ".join(
+            [self.whose(state), *dice, self.on_table(state, 0), self.paid(state, seat)]
+        ).strip()
 
     def revealed(self, state: State) -> str:
         """Return all dice."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import paragraph
+from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
@@ -14,6 +17,7 @@ from sparring.errors import ConfigError
 NAME = "needle_chain"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue")
 STOP = "stop"
+HUES = {"red": "red", "green": "green", "blue": "blue"}  # of a picture
 RIGHT = 1  # the action id that pays at the needle: green
 
 
@@ -109,6 +113,27 @@ class NeedleChain(Game):
             "Chosen so "
             f"far: {' '.join(self.words[event.action] for event in state.trail) or 'none'}."
         )
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the steps, with what was chosen at each; with nothing hidden, which one matters."""
+        self.paint_seats(canvas, state, seat)
+        path = [self.words[event.action] for event in state.trail]
+        steps = [(word[0], "white" if word == STOP else HUES[word]) for word in path]
+        steps += [("", "none")] * (self.length - len(path))
+        numbers = [(str(number), "none") for number in range(1, self.length + 1)]
+        discs(canvas, "step", numbers, radius=12)
+        discs(canvas, "chosen", steps, radius=12)
+        if seat is None:
+            marks = [("", "none")] * self.length
+            marks[state.table.needle - 1] = (COLOURS[RIGHT][0], HUES[COLOURS[RIGHT]])
+            discs(canvas, "what matters", marks, radius=12)
+        paragraph(canvas, ", ".join(path) or "Nothing chosen yet.", colour="dim")
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return the number of the step and the walk so far."""
+        parts = (self.whose(state), self.position(state, 0), self.on_table(state, 0))
+        hidden = (self.revealed(state), self.paid(state, seat)) if seat is None else ()
+        return " ".join(part for part in (*parts, *hidden) if part)
 
     def revealed(self, state: State) -> str:
         """Return which step mattered."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
@@ -54,6 +56,20 @@ class Nim(Game):
         if self.brief:
             return " ".join(map(str, self.sizes))
         return f"The piles at the start: {_listed(self.sizes)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the piles; stones that were taken are empty rings."""
+        self.paint_seats(canvas, state, seat)
+        for pile, (left, size) in enumerate(zip(self.piles(state), self.sizes, strict=True)):
+            stones = [("", "orange")] * left + [("", "none")] * (size - left)
+            discs(canvas, f"{LETTERS[pile]}: {left} of {size}", stones, radius=11)
+        self.paint_moves(canvas, state)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the last move and the piles."""
+        piles = f"The piles now: {_listed(self.piles(state))}."
+        parts = (self.whose(state), self.last_move(state), piles, self.paid(state, seat))
+        return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
         """Return the piles as they are now."""

@@ -7,10 +7,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sparring.environments.combining import Combined, CombinedPlay, ending_of, inner_of, joined
+from sparring.environments.combining import (
+    Combined,
+    CombinedPlay,
+    ended,
+    ending_of,
+    inner_of,
+    joined,
+)
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, timeline
 from sparring.rng import Stream
 from sparring.types import Observation
 
+SHOWN = 6  # earlier plays that a picture shows
 RESULTS = ("minus", "zero", "plus")  # what a seat got, in brief style
 
 
@@ -39,11 +49,13 @@ class RepeatedPlay(CombinedPlay):
     Attributes:
         number: of the play that goes on now, from 0.
         paid: returns of those before, [num_seats].
+        before: those themselves.
     """
 
     def __init__(self, rules: Repeated, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
         self.stream, self.number = stream, 0
+        self.before: tuple[Any, ...] = ()
         self.paid = (0.0,) * rules.num_seats
         self.keys = ("",) * rules.num_seats  # what each seat knows of the plays before
 
@@ -62,12 +74,31 @@ class RepeatedPlay(CombinedPlay):
                 self.news[seat] = joined([self.news.get(seat, ""), said], self.rules.brief)
             self.keys = tuple(f"{key}{self.news[seat]}|" for seat, key in enumerate(self.keys))
             self.paid, self.number = self.returns, self.number + 1
+            self.before = (*self.before, self.play)
             self.play = self.rules.inner.reset(self.stream.child(self.number))
 
     def observe(self, seat: int) -> Observation:
         """Return what the play tells a seat, after how the one before it ended."""
         seen = super().observe(seat)
         return seen._replace(key=f"{self.keys[seat]}{seen.key}")
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play that goes on, and how those before ended."""
+        heading(canvas, f"Play {self.number + 1} of {self.rules.rounds}")
+        super().paint(canvas, seat)
+        if self.before:
+            heading(canvas, "Plays before")
+            said = ended(self.before, self.rules.roles, seat, "play", SHOWN)
+            timeline(canvas, said, most=SHOWN, lines=2)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play that goes on, and what those before paid."""
+        roles = self.rules.roles
+        seen = [(role, self.paid[one]) for one, role in enumerate(roles) if seat in (None, one)]
+        paid = ", ".join(f"{role} {value:+g}" for role, value in seen)
+        earlier = f" From the plays before: {paid}." if self.before else ""
+        head = f"Play {self.number + 1} of {self.rules.rounds}."
+        return f"{head} {super().described(seat)}{earlier}"
 
 
 def result_text(play: Any, seat: int, got: float, brief: bool) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.pieces import heading, paragraph, seats, table
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import TERMINAL, Rules, Table, register
@@ -170,6 +172,52 @@ class RepeatedDilemma(Game):
         own, other = state.returns[seat], state.returns[1 - seat]
         now = "" if state.done else f"This is round {state.plies // 2 + 1} of {self.rounds}. "
         return f"{now}Points so far: {own:g} for you, {other:g} for the other player."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the payoffs and the rounds that have ended; of an open one what the reader knows."""
+        rounds, points = state.table.ended(), {0: state.returns[0], 1: state.returns[1]}
+        shown = {one: f"{value:g} points" for one, value in points.items()}
+        seats(canvas, self.roles, state.due(), shown)
+        rows: list[tuple[str, ...]] = [("", *ACTIONS)]
+        for own, name in enumerate(ACTIONS):
+            pairs = (state.table.pay((own, other)) for other in (0, 1))
+            rows.append((name, *(f"{one:g}, {two:g}" for one, two in pairs)))
+        heading(canvas, "Payoffs", "row (rows), column (columns)")
+        last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
+        table(canvas, rows, marked=last)
+        heading(canvas, "Rounds", f"{len(rounds)} of {self.rounds} ended")
+        past = [("", *self.roles, "points")]
+        for number, choices in enumerate(rounds, start=1):
+            pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
+            past.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
+        table(canvas, past)
+        if said := self._open(state, seat):
+            paragraph(canvas, said)
+
+    def _open(self, state: State, seat: int | None) -> str:
+        """Return what was chosen in the round that goes on, if the reader may know it."""
+        moves = state.table.moves
+        if len(moves) % 2 == 0 or seat == 1:
+            return ""
+        return f"In round {len(moves) // 2 + 1} {self.roles[0]} chose {ACTIONS[moves[-1]]}."
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the rounds that have ended and the points."""
+        rounds = (
+            f"round {number}: {ACTIONS[one]} and {ACTIONS[two]}"
+            for number, (one, two) in enumerate(state.table.ended(), start=1)
+        )
+        past = "; ".join(rounds)
+        points = ", ".join(
+            f"{role} {value:g}" for role, value in zip(self.roles, state.returns, strict=True)
+        )
+        parts = (
+            self.whose(state),
+            f"Choices of row and column: {past}." if past else "No round has ended.",
+            self._open(state, seat),
+            f"Points: {points}.",
+        )
+        return " ".join(part for part in parts if part)
 
 
 def repeated_dilemma(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import heading, seats, table
+from sparring.environments.drawing.told import due_sentence
 from sparring.types import Observation
 
 MOVES = ("rock", "paper", "scissors")
@@ -35,7 +39,7 @@ class RockPaperScissors:
         return Choice(self)
 
 
-class Choice:
+class Choice(Painted):
     """One play."""
 
     def __init__(self, rules: RockPaperScissors, moves: tuple[str, ...] = ()) -> None:
@@ -80,6 +84,26 @@ class Choice:
         if self.rules.brief:
             return f"you {mine} they {theirs}"
         return f"You chose {mine}, the other player chose {theirs}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the payoffs and, once both have chosen, the choices."""
+        roles = self.rules.roles
+        seats(canvas, roles, self.due(), dict(enumerate(self.moves)))
+        heading(canvas, "Payoffs", "left (rows), right (columns)")
+        rows: list[tuple[str, ...]] = [("", *MOVES)]
+        for move in MOVES:
+            pairs = (Choice(self.rules, (move, other)).returns for other in MOVES)
+            rows.append((move, *(f"{one:g}, {two:g}" for one, two in pairs)))
+        places = [MOVES.index(move) + 1 for move in self.moves]
+        table(canvas, rows, marked=[(places[0], places[1])] if places else ())
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to choose, or both choices."""
+        if not self.moves:
+            return due_sentence(self.rules.roles)
+        left, right = self.moves
+        won = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
+        return f"The play is over. left chose {left}, right chose {right}. {won}."
 
     def clone(self) -> Choice:
         """Return a copy."""

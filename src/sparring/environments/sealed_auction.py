@@ -8,6 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.environments.bank import BANKS, Bank
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import paragraph, seats, table
+from sparring.environments.drawing.told import due_sentence
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -48,7 +52,7 @@ class SealedAuction(Bank):
         return Auction(self, values, stream)
 
 
-class Auction:
+class Auction(Painted):
     """One play.
 
     Attributes:
@@ -119,6 +123,40 @@ class Auction:
             return f"bids {bids} {'won' if won else 'lost'}"
         listed = ", ".join(map(str, self.bids))
         return f"The bids were {listed}. You {'won' if won else 'did not win'}."
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the values that are seen, and all bids once they are in."""
+        roles = self.rules.roles
+        won = self._seen_winner(seat)
+        seats(canvas, roles, self.due(), {} if won is None else {won: "won"})
+        rows = [("", "value", "bid", "gets" if seat is None else "")]
+        for one, role in enumerate(roles):
+            value = str(self.start[one]) if seat in (None, one) else "?"
+            bid = str(self.bids[one]) if self.bids else ""
+            rows.append((role, value, bid, f"{self.returns[one]:+g}" if seat is None else ""))
+        table(canvas, rows, marked=[] if won is None else [(won + 1, 2)])
+        pays = "its bid" if self.rules.price == "first" else "the second largest bid"
+        paragraph(canvas, f"The winner pays {pays}.", colour="dim")
+
+    def _seen_winner(self, seat: int | None) -> int | None:
+        """Return who has won, if the reader knows: a seat is told all bids, and whether it won."""
+        known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
+        return self.winner if known else None
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to bid or who won, and the values that are seen."""
+        roles = self.rules.roles
+        seen = [
+            f"The thing is worth {value} to {role}."
+            for one, (role, value) in enumerate(zip(roles, self.start, strict=True))
+            if seat in (None, one)
+        ]
+        if not self.done:
+            return " ".join([due_sentence(roles), *seen])
+        bids = ", ".join(f"{role} {bid}" for role, bid in zip(roles, self.bids, strict=True))
+        won = self._seen_winner(seat)
+        who = "another seat" if won is None else roles[won]
+        return " ".join([f"The bids were {bids}; {who} won.", *seen])
 
     def clone(self) -> Auction:
         """Return a copy that goes on the same."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import Said, timeline
+from sparring.environments.drawing.rows import discs
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
@@ -175,6 +178,25 @@ class Signalling(Game):
     def on_table(self, state: State, seat: int) -> str:
         """Return the signals and questions so far."""
         return f"Said so far: {self.actions_so_far(state)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the colour for those who see it, and what was said."""
+        self.paint_seats(canvas, state, seat)
+        drawn = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
+        label = "colour" if drawn else "colour hidden"
+        discs(canvas, label, [(drawn[:1] or "?", drawn or "none")], after=drawn)
+        said = [
+            Said(self.roles[event.player], self.words[event.action], seat_colour(event.player))
+            for event in state.trail
+            if event.player >= 0
+        ]
+        timeline(canvas, said)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the colour for those who see it, and what was said."""
+        drawn = f"The colour is {TYPES[state.table.drawn]}." if seat in (None, SENDER) else ""
+        parts = (self.whose(state), drawn, self.on_table(state, 0), self.paid(state, seat))
+        return " ".join(part for part in parts if part)
 
     def revealed(self, state: State) -> str:
         """Return the colour."""

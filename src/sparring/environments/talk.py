@@ -8,6 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import Said, heading, timeline
+from sparring.environments.drawing.words import wrapped
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -40,11 +43,13 @@ class TalkPlay(CombinedPlay):
 
     Attributes:
         talking: whether messages are wanted now.
+        messages: those so far, with the seats that sent them.
     """
 
     def __init__(self, rules: Talk, play: Any) -> None:
         super().__init__(rules, play)
         self.talking = True
+        self.messages: tuple[tuple[int, str], ...] = ()
         self.keys = ("",) * rules.num_seats  # what each seat has heard
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
@@ -85,6 +90,7 @@ class TalkPlay(CombinedPlay):
         self.talking = False
         for seat, text in sorted(replies.items()):
             message = " ".join(text[: self.rules.limit].split())
+            self.messages = (*self.messages, (seat, message))
             role = self.rules.roles[seat]
             said = f"{role} {SAYS} {message}" if self.rules.brief else f"{role} says: {message}"
             said = said.rstrip()
@@ -95,6 +101,27 @@ class TalkPlay(CombinedPlay):
                         f"{key}{said}|" if place == other else key
                         for place, key in enumerate(self.keys)
                     )
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play, and the messages so far, which all seats hear."""
+        super().paint(canvas, seat)
+        wanted = "" if self.done else "messages are due" if self.talking else "actions are due"
+        heading(canvas, "Messages", wanted)
+        roles = self.rules.roles
+        said = [
+            Said(roles[one], text or "(nothing)", seat_colour(one)) for one, text in self.messages
+        ]
+        timeline(canvas, said, most=6)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play, what is due, and the last message."""
+        parts = [super().described(seat)]
+        if not self.done:
+            parts.append("Messages are due first." if self.talking else "Actions are due.")
+        if self.messages:
+            one, text = self.messages[-1]
+            parts.append(f"{self.rules.roles[one]} said last: {wrapped(text, 1, 60, 1)[0]}")
+        return " ".join(parts)
 
 
 def talk(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.canvas import Canvas, seat_colour
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.errors import ConfigError
@@ -40,13 +42,44 @@ class TicTacToe(Game):
             return " ".join(self.start)
         return f"The game begins after these moves, 'X' first: {', '.join(self.start)}."
 
-    def position(self, state: State, seat: int) -> str:
-        """Return the board, with '.' for an empty cell."""
+    def _marks(self, state: State) -> list[str]:
+        """Return the mark of each cell, "." for an empty one."""
         marks = ["."] * 9
         for number, cell in enumerate(self.start):
             marks[CELLS.index(cell)] = self.roles[number % 2]
         for event in state.trail:
             marks[event.action] = self.roles[event.player]
+        return marks
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the board, the last mark outlined."""
+        self.paint_seats(canvas, state, seat)
+        last = state.trail[-1].action if state.trail else -1
+        cells = [
+            Cell(
+                "" if mark == "." else mark,
+                colour="ink" if mark == "." else seat_colour(self.roles.index(mark)),
+                marked=index == last,
+                bold=True,
+            )
+            for index, mark in enumerate(self._marks(state))
+        ]
+        board = [cells[start : start + 3] for start in (0, 3, 6)]
+        grid(canvas, board, rows=("1", "2", "3"), columns=("a", "b", "c"), most=84)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the last move and where the marks are."""
+        marks = self._marks(state)
+        held = []
+        for role in self.roles:
+            cells = [cell for cell, mark in zip(CELLS, marks, strict=True) if mark == role]
+            held.append(f"{role} has {', '.join(cells) or 'no cell'}.")
+        parts = (self.whose(state), self.last_move(state), *held, self.paid(state, seat))
+        return " ".join(part for part in parts if part)
+
+    def position(self, state: State, seat: int) -> str:
+        """Return the board, with '.' for an empty cell."""
+        marks = self._marks(state)
         rows = [f"{row + 1} {' '.join(marks[3 * row : 3 * row + 3])}" for row in range(3)]
         return "\n".join(["The board:", "  a b c", *rows])
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import heading, table
+from sparring.environments.drawing.rows import Card, cards
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 
@@ -39,26 +42,70 @@ class TinyHanabi(Game):
         card = CARDS[state.trail[seat].action]
         return card if self.brief else f"Your card is {card}."
 
+    def _held(self, state: State, seat: int | None) -> list[str]:
+        """Return the card of each seat, "" for one that is hidden from the reader."""
+        return [
+            CARDS[event.action] if seat in (None, one) else ""
+            for one, event in enumerate(state.trail[: self.num_seats])
+        ]
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the cards that are seen, the choices, and the payoffs that are still possible."""
+        held = self._held(state, seat)
+        self.paint_seats(canvas, state, seat)
+        for one, role in enumerate(self.roles):
+            cards(canvas, role, [Card(held[one])], colour=seat_colour(one))
+        self.paint_moves(canvas, state)
+        for pair in itertools.product(range(len(CARDS)), repeat=2):
+            names = [CARDS[card] for card in pair]
+            if all(card in ("", name) for card, name in zip(held, names, strict=True)):
+                heading(canvas, f"Payoffs with {names[0]} and {names[1]}")
+                rows = [
+                    (name, *row) for name, row in zip(ACTIONS, _square(self, pair), strict=True)
+                ]
+                chosen = [event.action for event in state.trail[self.num_seats :]]
+                cell = [(chosen[0] + 1, chosen[1] + 1)] if state.done else []
+                table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the cards that are seen and the choices."""
+        held = zip(self.roles, self._held(state, seat), strict=True)
+        seen = [f"{role} holds {card}." for role, card in held if card]
+        chosen = f"Choices so far: {self.actions_so_far(state)}."
+        return " ".join([self.whose(state), *seen, chosen, self.paid(state, seat)]).strip()
+
     def revealed(self, state: State) -> str:
         """Return both cards."""
         dealt = zip(self.roles, state.trail, strict=False)
         return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in dealt)}."
 
 
-def _payoffs(game: Game) -> str:
-    """Return the payoff table in words, one line per pair of cards.
+def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
+    """Return the payoffs of two cards, by the action of each seat.
 
-    It is found by playing every line of the game.
+    They are found by playing every line of the game.
     """
-    lines = []
-    for cards in itertools.product(range(len(CARDS)), repeat=2):
-        cells = []
-        for actions in itertools.product(range(len(ACTIONS)), repeat=2):
+    rows: list[list[str]] = []
+    for first in range(len(ACTIONS)):
+        rows.append([])
+        for second in range(len(ACTIONS)):
             node = game.first_node()
-            for index in (*cards, *actions):
+            for index in (*dealt, first, second):
                 node = node.child(index)
-            cells.append(f"{ACTIONS[actions[0]]}, {ACTIONS[actions[1]]} = {node.returns()[0]:g}")
-        lines.append(f"{CARDS[cards[0]]}, {CARDS[cards[1]]}: {'; '.join(cells)}.")
+            rows[-1].append(f"{node.returns()[0]:g}")
+    return rows
+
+
+def _payoffs(game: Game) -> str:
+    """Return the payoff table in words, one line per pair of cards."""
+    lines = []
+    for dealt in itertools.product(range(len(CARDS)), repeat=2):
+        cells = (
+            f"{ACTIONS[first]}, {ACTIONS[second]} = {value}"
+            for first, row in enumerate(_square(game, dealt))
+            for second, value in enumerate(row)
+        )
+        lines.append(f"{CARDS[dealt[0]]}, {CARDS[dealt[1]]}: {'; '.join(cells)}.")
     return "\n".join(lines)
 
 

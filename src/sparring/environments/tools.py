@@ -7,6 +7,9 @@ from typing import Any, Literal
 
 from sparring.environments.base import random_reply, read_reply, teams_of
 from sparring.environments.combining import Combined, CombinedPlay, inner_of
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import Said, heading, timeline
+from sparring.environments.drawing.words import wrapped
 from sparring.environments.options import check_range
 from sparring.environments.tool_calls import NONE, SIGNS, called, found, result, written
 from sparring.environments.toolbox import MOST
@@ -183,6 +186,34 @@ class ToolPlay(CombinedPlay):
             return found(library, call[1], limit=rules.results, brief=rules.brief)
         return result(*call, most=rules.numbers if rules.brief else None)
 
+    def calls_of(self, seat: int) -> list[tuple[str, str]]:
+        """Return all calls of a seat so far with their answers."""
+        return [pair for part in (*self.past[seat], self.made.get(seat, ())) for pair in part]
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the play, and the calls of the seat with their answers; None: of all seats."""
+        super().paint(canvas, seat)
+        for one, role in enumerate(self.rules.roles):
+            if seat not in (None, one):
+                continue
+            left = f"{self.left(one)} calls left" if one in self.due() else ""
+            heading(canvas, f"Calls of {role}", left)
+            said = [
+                Said(_plain(call), answer, seat_colour(one)) for call, answer in self.calls_of(one)
+            ]
+            timeline(canvas, said, most=8, lines=3)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the play, and the last call that the reader knows."""
+        parts = [super().described(seat)]
+        for one, role in enumerate(self.rules.roles):
+            calls = self.calls_of(one) if seat in (None, one) else []
+            if calls:
+                call, answer = calls[-1]
+                last = wrapped(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
+                parts.append(f"{role} called {last}")
+        return " ".join(parts)
+
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a sum to calculate, or a move at random, each as often."""
         if self.left(seat) and stream.uniform(0) < 0.5:
@@ -192,6 +223,11 @@ class ToolPlay(CombinedPlay):
                 "add" if self.rules.brief else "calculate", given, brief=self.rules.brief
             )
         return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
+
+
+def _plain(call: str) -> str:
+    """Return a call as it is shown."""
+    return "(neither a call nor a move)" if call == UNREAD else call
 
 
 def tools(

@@ -7,13 +7,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.environments.combining import Combined, CombinedPlay, inner_of, joined, with_news
-from sparring.environments.repeated import RESULTS, result_text
+from sparring.environments.combining import (
+    Combined,
+    CombinedPlay,
+    ended,
+    inner_of,
+    joined,
+    with_news,
+)
+from sparring.environments.drawing.canvas import Canvas, seat_colour
+from sparring.environments.drawing.pieces import Said, heading, paragraph, timeline
+from sparring.environments.drawing.words import wrapped
+from sparring.environments.repeated import RESULTS, SHOWN, result_text
 from sparring.errors import ConfigError, UnknownNameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
 
 REFLECT = "reflect"  # the question between attempts, in brief style
+OVER = "The attempt is over."
 NOTE = "note"  # begins a reflection, in brief style
 ASK = (
     "Before the next attempt, write a short note to yourself: what you have learned, and what you "
@@ -67,6 +78,7 @@ class TrialPlay(CombinedPlay):
         paid: returns of those before, [num_seats].
         reflecting: whether the carried seats are to write their notes.
         notes: what each seat has written, by seat.
+        before: the attempts that are over.
     """
 
     def __init__(self, rules: Trial, stream: Stream) -> None:
@@ -74,6 +86,7 @@ class TrialPlay(CombinedPlay):
         self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
         self.paid = (0.0,) * rules.num_seats
         self.notes: dict[int, tuple[str, ...]] = {}
+        self.before: tuple[Any, ...] = ()
         self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
         self.keys = ("",) * rules.num_seats  # what each seat knows of the attempts before
 
@@ -161,6 +174,7 @@ class TrialPlay(CombinedPlay):
 
     def _next(self) -> None:
         """Begin the next attempt."""
+        self.before = (*self.before, self.play)
         self.paid, self.attempt = self.returns, self.attempt + 1
         self.reflecting, self.opened = False, frozenset()
         number = 0 if self.rules.redeal == "same" else self.attempt
@@ -171,6 +185,41 @@ class TrialPlay(CombinedPlay):
         twin: TrialPlay = super().clone()
         twin.notes = dict(self.notes)
         return twin
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the attempt that goes on; for who remembers, those before and the notes."""
+        rules, knows = self.rules, seat is None or seat in self.rules.carried
+        if knows:
+            note = "notes are due" if self.reflecting else ""
+            heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
+        if not knows and self.reflecting:
+            paragraph(canvas, OVER)  # how it ended is told to those who remember
+            return
+        super().paint(canvas, seat)
+        if not knows:
+            return
+        if self.before:
+            heading(canvas, "Attempts before")
+            said = ended(self.before, rules.roles, seat, "attempt", SHOWN)
+            timeline(canvas, said, most=SHOWN, lines=2)
+        for one, notes in sorted(self.notes.items()):
+            if seat in (None, one):
+                who = f"note of {rules.roles[one]}"
+                said = [Said(who, text or "(nothing)", seat_colour(one)) for text in notes]
+                timeline(canvas, said, most=3)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position of the attempt; for who remembers, its number and the last note."""
+        rules, said = self.rules, super().described(seat)
+        if seat is not None and seat not in rules.carried:
+            return OVER if self.reflecting else said
+        parts = [f"Attempt {self.attempt + 1} of {rules.attempts}.", said]
+        if self.reflecting:
+            parts.append("Notes are due.")
+        for one, notes in sorted(self.notes.items()):
+            if seat in (None, one):
+                parts.append(f"{rules.roles[one]} noted: {wrapped(notes[-1], 1, 60, 1)[0]}")
+        return " ".join(parts)
 
 
 def _added(keys: tuple[str, ...], seat: int, text: str) -> tuple[str, ...]:

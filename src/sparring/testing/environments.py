@@ -44,11 +44,11 @@ def check_environment(
     """
     made = bound("environments", environment, options)
     rules = completed(made.plugin.name, made())
-    with _Checking(rules):
+    with Checking(rules):
         _check(rules, made.plugin.name, plays, seed)
 
 
-class _Checking(Asking):
+class Checking(Asking):
     """Calls into an environment, of which an assertion that fails is no error of its code."""
 
     __slots__ = ()

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from sparring.environments.bargain import picture
 from sparring.environments.bargain.rules import KINDS, Counts, Message, Table
 from sparring.environments.bargain.wording import (
     NOTES,
@@ -20,6 +21,8 @@ from sparring.environments.bargain.wording import (
     read_brief,
     read_full,
 )
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
 from sparring.rng import Stream
 from sparring.types import Observation
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 FIRM, SOFT = 0.8, 0.3  # shares of the pool that the house asks for at its first and last message
 
 
-class BargainPlay:
+class BargainPlay(Painted):
     """One live bargain.
 
     Attributes:
@@ -69,6 +72,14 @@ class BargainPlay:
         """How many messages of each seat were too long."""
         first, second = (sum(one.cut for one in self.table.said[seat::2]) for seat in (0, 1))
         return first, second
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the pool, the values that are seen, the offers that stand and the messages."""
+        picture.paint(canvas, self.table, seat, self.rules.roles)
+
+    def described(self, seat: int | None) -> str:
+        """Return who is to speak, the pool, the values that are seen and the last message."""
+        return picture.describe(self.table, seat, self.rules.roles)
 
     def due(self) -> tuple[int, ...]:
         """Return the seat whose message is wanted."""

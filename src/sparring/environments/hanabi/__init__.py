@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.hanabi import picture
 from sparring.environments.hanabi.rules import COLOUR_NAMES, COLOURS, Sizes, Step, Table, replay
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -136,6 +138,18 @@ class Hanabi(Game):
         hands = (" ".join(hand) for hand in self.table(state).hands)
         shown = (f"{role} {hand}" for role, hand in zip(self.roles, hands, strict=True))
         return f"The hands: {', '.join(shown)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the stacks, the tokens and the hands; of the seat's own hand what it was told."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, self.table(state), seat, self.roles)
+        self.paint_moves(canvas, state)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the last move, the stacks, the tokens and the hands that are seen."""
+        said = picture.describe(self.table(state), seat, self.roles)
+        parts = (self.whose(state), self.last_move(state), said, self.paid(state, seat))
+        return " ".join(part for part in parts if part)
 
     def position(self, state: State, seat: int) -> str:
         """Return the table as the seat sees it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.kuhn_rounds import picture
 from sparring.environments.kuhn_rounds.rules import ACTIONS, CARDS, NAME, Round
 from sparring.environments.openspiel.base import Event, Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -115,6 +117,17 @@ class KuhnRounds(Game):
         rounds = [item.cards for item in state.table.rounds if len(item.cards) == len(self.roles)]
         dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
         return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the round that is played, its cards as far as they are seen, and those before."""
+        chips = state.table.chips
+        self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
+        picture.paint(canvas, state.table, seat, self.roles)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the chips, and the round that is played."""
+        said = picture.describe(state.table, seat, self.roles)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the chips the seat has in the pot of the current round.

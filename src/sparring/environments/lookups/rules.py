@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.lookups import picture
 from sparring.errors import GameError, quoted
 from sparring.rng import Stream
 from sparring.types import Observation
@@ -145,7 +148,7 @@ class Questions:
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
 
 
-class Question:
+class Question(Painted):
     """One question, until it is answered."""
 
     def __init__(self, rules: Questions, start: Library, said: str | None = None) -> None:
@@ -172,6 +175,14 @@ class Question:
     def legal(self, seat: int) -> None:
         """Return None: an answer is any text."""
         return
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the question and what was answered; with nothing hidden, the library too."""
+        picture.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return the question, what was answered and, with nothing hidden, the right answer."""
+        return picture.describe(self, seat)
 
     def library(self, seat: int) -> tuple[str, ...]:
         """Return the documents that may be searched."""

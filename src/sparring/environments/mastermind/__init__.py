@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.mastermind import picture
 from sparring.environments.mastermind.rules import (
     COLOURS,
     DEFAULTS,
@@ -74,6 +76,16 @@ class Mastermind(Banked):
             else f" No guess is left; the code was {end[1]}."
         )
         return [f"You guessed {word}: {told[0]} exact, {told[1]} misplaced.{ended}"]
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the guesses with their answers; with nothing hidden, the code too."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, state.table, seat)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return the guesses with their answers."""
+        said = picture.describe(state.table, seat)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return how many guesses are left."""

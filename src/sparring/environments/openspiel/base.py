@@ -13,6 +13,7 @@ import pyspiel
 from sparring.environments.illegal import IllegalRule
 from sparring.environments.openspiel.capabilities import EnumerableGame
 from sparring.environments.openspiel.events import CHANCE, Event, trail_of
+from sparring.environments.openspiel.pictures import Pictured
 from sparring.environments.openspiel.position import Position
 from sparring.environments.openspiel.state import State
 from sparring.environments.openspiel.wording import Style, Wording
@@ -22,10 +23,11 @@ from sparring.rng import Stream
 __all__ = ["CHANCE", "Event", "Game", "Position", "State", "Style"]
 
 
-class Game(EnumerableGame, Wording):
+class Game(EnumerableGame, Pictured, Wording):
     """Rules and wording of a game.
 
-    Subclasses override the hooks of ``Wording`` and, where needed, ``note``, ``key`` and ``stake``.
+    Subclasses override the hooks of ``Wording`` and of ``Pictured``, and, where needed, ``note``,
+    ``key`` and ``stake``.
     ``illegal`` is the rule for illegal replies; ``max_turns`` bounds the seats' actions in one
     play, all seats together.
 

@@ -8,8 +8,15 @@ from typing import Any, get_args
 
 import pyspiel
 
+from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import CHANCE, Game, State, Style
-from sparring.environments.openspiel.generic_words import listed_actions, matrix_text, one_word
+from sparring.environments.openspiel.generic_words import (
+    listed_actions,
+    matrix_rows,
+    matrix_text,
+    one_word,
+)
+from sparring.environments.openspiel.pictures import describe_matrix, paint_matrix
 from sparring.environments.openspiel.wording import NOTHING
 from sparring.environments.reply import ReplyParser
 from sparring.errors import ConfigError, GameError, UnknownNameError
@@ -31,10 +38,18 @@ class GenericGame(Game):
     vocabulary is closed.
     """
 
-    def __init__(self, spiel: pyspiel.Game, *, name: str, style: Style, matrix: str = "") -> None:
+    def __init__(
+        self,
+        spiel: pyspiel.Game,
+        *,
+        name: str,
+        style: Style,
+        matrix: str = "",
+        payoffs: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
         roles = tuple(f"seat{seat}" for seat in range(spiel.num_players()))
         super().__init__(spiel, name=name, roles=roles, style=style)
-        self.title, self._matrix = name, matrix
+        self.title, self._matrix, self.payoffs = name, matrix, payoffs
         kind = spiel.get_type()
         self._has_key: bool = kind.provides_information_state_string
         self._has_view: bool = kind.provides_observation_string
@@ -110,6 +125,17 @@ class GenericGame(Game):
         The number of events may be hidden from it.
         """
         return zlib.crc32(self.key(state, state.seat).encode())
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the payoffs of a matrix game; of any other what OpenSpiel tells the seat."""
+        if self.payoffs:
+            paint_matrix(canvas, self, state, seat)
+        else:
+            super().paint(canvas, state, seat)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return the position in a sentence or two, as a seat knows it."""
+        return describe_matrix(self, state, seat) if self.payoffs else super().describe(state, seat)
 
     def scene(self, state: State, seat: int, since: int) -> str:
         """Return OpenSpiel's text of the position as the seat sees it now."""
@@ -240,7 +266,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
             "chance probabilities."
         )
     spiel = _loaded(name, parameters)
-    matrix = matrix_text(spiel)
+    matrix, payoffs = matrix_text(spiel), matrix_rows(spiel)
     if spiel.get_type().dynamics == _DYNAMICS.SIMULTANEOUS:
         spiel = pyspiel.convert_to_turn_based(spiel)
     try:
@@ -249,7 +275,7 @@ def openspiel_game(name: str, options: Mapping[str, Any]) -> Game:
         raise GameError(
             f"OpenSpiel game {name!r} cannot be played: its actions are not numbered ({error})."
         ) from None
-    return GenericGame(spiel, name=name, style=style, matrix=matrix)
+    return GenericGame(spiel, name=name, style=style, matrix=matrix, payoffs=payoffs)
 
 
 def _loaded(name: str, parameters: Mapping[str, Any]) -> pyspiel.Game:

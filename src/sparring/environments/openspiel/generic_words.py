@@ -45,3 +45,18 @@ def matrix_text(spiel: pyspiel.Game) -> str:
                 f"seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}"
             )
     return "\n".join(lines)
+
+
+def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
+    """Return the payoffs of a matrix game as rows of cells, names first; () for other games."""
+    if not isinstance(spiel, pyspiel.MatrixGame):
+        return ()
+    head = ("", *(spiel.col_action_name(column) for column in range(spiel.num_cols())))
+    rows = [head]
+    for row in range(spiel.num_rows()):
+        pairs = (
+            (spiel.player_utility(0, row, column), spiel.player_utility(1, row, column))
+            for column in range(spiel.num_cols())
+        )
+        rows.append((spiel.row_action_name(row), *(f"{one:g}, {two:g}" for one, two in pairs)))
+    return tuple(rows)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
 from sparring.environments.openspiel.capabilities import EnumerableState
 from sparring.environments.openspiel.position import Position
 from sparring.errors import GameError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from sparring.environments.openspiel.base import Game
 
 
-class State(EnumerableState):
+class State(EnumerableState, Painted):
     """One play of a game.
 
     Attributes:
@@ -203,6 +205,14 @@ class State(EnumerableState):
     def ending(self, seat: int) -> str:
         """Return what a seat has not been told of a play that is over."""
         return self.game.told(self, seat, self._seen[seat])[0]
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the position as a seat sees it; None: nothing is hidden."""
+        self.game.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return the position in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        return self.game.describe(self, seat)
 
     def parse(self, reply: str, exact: bool = False) -> str | None:
         """Return the canonical action word written in ``reply``, legal or not.

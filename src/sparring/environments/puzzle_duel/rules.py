@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.puzzle_duel import picture
 from sparring.environments.puzzle_duel.puzzles import (
     Limits,
     Puzzle,
@@ -54,7 +57,7 @@ class Position:
     invalid: bool = False
 
 
-class Duel:
+class Duel(Painted):
     """One play: the proposer and the solver are due in turn, the proposer first."""
 
     __slots__ = ("position", "setting")
@@ -81,6 +84,14 @@ class Duel:
             return (0.0 - won, won)
         failed = len(now.solved) - right
         return (failed + setting.easy * right - now.invalid, float(right))
+
+    def paint(self, canvas: Canvas, seat: int | None) -> None:
+        """Draw the numbers for who may use them, and the puzzles with how they ended."""
+        picture.paint(canvas, self, seat)
+
+    def described(self, seat: int | None) -> str:
+        """Return who is due, the newest puzzle and how the ones before ended."""
+        return picture.describe(self, seat)
 
     def due(self) -> tuple[int, ...]:
         """Return the proposer, then the solver, in every round."""

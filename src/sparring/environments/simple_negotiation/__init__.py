@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
+from sparring.environments.simple_negotiation import picture
 from sparring.environments.simple_negotiation.rules import (
     FIXED,
     NAME,
@@ -100,6 +102,16 @@ class SimpleNegotiation(Game):
             for role, pair in zip(self.roles, pairs, strict=False)
         )
         return f"A unit was worth: {'; '.join(worth)}."
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the goods of both seats, what they are worth to whom, and the offers."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, state.table, seat, self.roles)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return who acts, the goods of both seats, their worth and the open offer."""
+        said = picture.describe(state.table, seat, self.roles)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
         """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""

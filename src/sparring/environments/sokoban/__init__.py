@@ -6,11 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
+from sparring.environments.sokoban import picture
 from sparring.environments.sokoban.distances import DIRECTIONS
 from sparring.environments.sokoban.rooms import LARGEST, MOST_BOXES
 from sparring.environments.sokoban.rules import DEFAULTS, NAME, SokobanTable
@@ -78,6 +80,16 @@ class Sokoban(Banked):
             return [_end(state.table)] if state.done else []
         told = [f"Your moves so far: {', '.join(moves)}."] if moves else []
         return [*told, _end(state.table)] if state.done else told
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the room."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, state.table, seat)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return where everything is and how many moves are left."""
+        said = picture.describe(state.table, seat)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return the picture of the room, the wall around it drawn too."""

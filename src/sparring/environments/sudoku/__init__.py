@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
+from sparring.environments.sudoku import picture
 from sparring.environments.sudoku.deduction import BOXES, Board
 from sparring.environments.sudoku.rules import DEFAULTS, MOST_BLANKS, NAME, SudokuTable, word_of
 
@@ -61,6 +63,16 @@ class Sudoku(Banked):
         lines = self._lines(state.table.cells)
         marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
         return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the board; with nothing hidden, the solution too."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, state.table, seat)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return the last digit and how many cells are empty."""
+        said = picture.describe(state.table, seat)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def revealed(self, state: State) -> str:
         """Return the solution."""

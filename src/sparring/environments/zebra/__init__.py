@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
+from sparring.environments.zebra import picture
 from sparring.environments.zebra.deduction import Board, Clue
 from sparring.environments.zebra.puzzles import (
     ATTRIBUTES,
@@ -76,6 +78,16 @@ class Zebra(Banked):
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a house."""
         return "\n".join(["The board ('?' is an empty cell):", *self._lines(state.table.cells)])
+
+    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
+        """Draw the houses and the clues; with nothing hidden, the solution too."""
+        self.paint_seats(canvas, state, seat)
+        picture.paint(canvas, state.table, seat)
+
+    def describe(self, state: State, seat: int | None) -> str:
+        """Return the houses and how many cells are empty."""
+        said = picture.describe(state.table, seat)
+        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def revealed(self, state: State) -> str:
         """Return the solution."""

@@ -190,16 +190,15 @@ def word_of(houses: int, attributes: int, index: int) -> str:
     return place_word(houses, cell % attributes * houses + value, cell // attributes)
 
 
+def clue_words(houses: int, clue: Clue) -> str:
+    """Return a clue as words: "h1=red", "not h1=red", "red left tea"."""
+    kind, one, two = clue
+    if kind in PLACES:
+        word = place_word(houses, one, two)
+        return word if kind == "is" else f"not {word}"
+    return f"{item_word(houses, one)} {kind} {item_word(houses, two)}"
+
+
 def clues_text(houses: int, clues: tuple[Clue, ...]) -> str:
-    """Return clues as words: "h1=red", "not h1=red", "red left tea"."""
-    said = []
-    for kind, one, two in clues:
-        if kind in PLACES:
-            said.append(
-                place_word(houses, one, two)
-                if kind == "is"
-                else f"not {place_word(houses, one, two)}"
-            )
-        else:
-            said.append(f"{item_word(houses, one)} {kind} {item_word(houses, two)}")
-    return " ".join(said)
+    """Return clues as words, one after the other."""
+    return " ".join(clue_words(houses, clue) for clue in clues)

@@ -1,0 +1,236 @@
+"""A picture as SVG: a column of pieces on a canvas that grows downwards.
+
+The text of a picture can be shown anywhere: it holds no script, no style, no link and no reference
+to anything outside, and every text in it is escaped. Colours are named, so that one drawing makes
+the light picture and the dark one.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, get_args
+
+from sparring.environments.drawing.words import as_printed, cut, visible
+from sparring.errors import UnknownNameError
+
+Theme = Literal["light", "dark"]
+WIDTH = 400.0  # units from left to right; a picture is read at 320 to 480 pixels
+EDGE = 12.0  # units left free on each side
+GAP = 8.0  # units between two pieces
+SEATS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
+
+# hues of Okabe and Ito, told apart by people who see few colours
+HUES = {
+    "blue": "#0072b2",
+    "orange": "#e69f00",
+    "green": "#009e73",
+    "pink": "#cc79a7",
+    "sky": "#56b4e9",
+    "red": "#d55e00",
+    "yellow": "#f0e442",
+}
+THEMES: Mapping[str, Mapping[str, str]] = {
+    "light": {
+        **HUES,
+        "paper": "#ffffff",
+        "panel": "#f0f2f5",
+        "rule": "#b4bac4",
+        "dim": "#57606d",
+        "ink": "#16191e",
+        "black": "#16191e",
+        "white": "#ffffff",
+        "none": "none",
+    },
+    "dark": {
+        **HUES,
+        "blue": "#3b94d1",  # lighter, so that it is read on the dark paper
+        "sky": "#8ccdf2",
+        "paper": "#15181d",
+        "panel": "#252a32",
+        "rule": "#525b69",
+        "dim": "#a6afbd",
+        "ink": "#eceff4",
+        "black": "#16191e",
+        "white": "#ffffff",
+        "none": "none",
+    },
+}
+_ROOT = re.compile(r'<svg [^>]*viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>(?:<title>[^<]*</title>)?')
+
+
+def on(hue: str) -> str:
+    """Return the colour of a text that is read best on a filled shape."""
+    return "white" if hue == "blue" else "black" if hue in HUES else "ink"
+
+
+def seat_colour(seat: int) -> str:
+    """Return the colour of a seat."""
+    return SEATS[seat % len(SEATS)]
+
+
+class Canvas:
+    """What is drawn on; ``y`` is where the next piece begins.
+
+    Args:
+        theme: "light" or "dark".
+
+    Raises:
+        UnknownNameError: there is no such theme.
+    """
+
+    def __init__(self, theme: Theme) -> None:
+        if theme not in THEMES:
+            raise UnknownNameError("theme", str(theme), get_args(Theme))
+        self.theme, self.colours, self.y = theme, THEMES[theme], EDGE
+        self._parts: list[str] = []
+
+    def room(self, height: float) -> float:
+        """Return where a piece of this height begins, and move on below it."""
+        top, self.y = self.y, self.y + height + GAP
+        return top
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        size: float = 15,
+        colour: str = "ink",
+        anchor: Literal["start", "middle", "end"] = "start",
+        bold: bool = False,
+        width: float = WIDTH - 2 * EDGE,
+    ) -> None:
+        """Write one line.
+
+        Args:
+            x: where it begins, has its middle or ends, as ``anchor`` says.
+            y: its base line.
+            words: any text; what is wider than ``width`` is cut.
+            size: of the letters, in units.
+            colour: a name of the theme.
+            anchor: which point of the line is at ``x``.
+            bold: whether it is written so.
+            width: most units it may take.
+        """
+        weight = ' font-weight="700"' if bold else ""
+        where = f' text-anchor="{anchor}"' if anchor != "start" else ""
+        said = html.escape(cut(words, size, width))
+        self._parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{where}{weight} '
+            f'fill="{self.colours[colour]}">{said}</text>'
+        )
+
+    def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
+        """Write one line in letters of equal width, blanks kept: a line of a printed board."""
+        most = int((WIDTH - x - EDGE) / (0.61 * size))
+        said = as_printed(words)
+        said = html.escape(said if len(said) <= most else f"{said[: most - 1]}…")
+        self._parts.append(
+            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" '
+            f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '
+            f'fill="{self.colours["ink"]}">{said}</text>'
+        )
+
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        *,
+        fill: str = "none",
+        edge: str = "none",
+        corner: float = 0,
+        thick: float = 1,
+        dashed: bool = False,
+    ) -> None:
+        """Draw a rectangle; ``fill`` and ``edge`` are names of the theme's colours."""
+        round_off = f' rx="{_n(corner)}"' if corner else ""
+        shape = (
+            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{round_off}'
+        )
+        self._shape(shape, fill, edge, thick, dashed)
+
+    def disc(
+        self,
+        x: float,
+        y: float,
+        radius: float,
+        *,
+        fill: str = "none",
+        edge: str = "none",
+        thick: float = 1,
+    ) -> None:
+        """Draw a circle around a point."""
+        shape = f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
+        self._shape(shape, fill, edge, thick, False)
+
+    def polygon(self, points: Sequence[tuple[float, float]], *, fill: str) -> None:
+        """Fill the area within points."""
+        self._shape(f'<polygon points="{" ".join(f"{_n(x)},{_n(y)}" for x, y in points)}"', fill)
+
+    def line(
+        self,
+        x: float,
+        y: float,
+        to_x: float,
+        to_y: float,
+        *,
+        colour: str = "rule",
+        thick: float = 1,
+    ) -> None:
+        """Draw a straight line."""
+        shape = f'<path d="M{_n(x)} {_n(y)}L{_n(to_x)} {_n(to_y)}"'
+        self._shape(shape, "none", colour, thick, False)
+
+    def _shape(
+        self, begin: str, fill: str, edge: str = "none", thick: float = 1, dashed: bool = False
+    ) -> None:
+        """Draw a shape of which the element is begun."""
+        stroke = "" if edge == "none" else f' stroke="{self.colours[edge]}"'
+        stroke += f' stroke-width="{_n(thick)}"' if stroke and thick != 1 else ""
+        stroke += ' stroke-dasharray="4 3"' if stroke and dashed else ""
+        self._parts.append(f'{begin} fill="{self.colours[fill]}"{stroke}/>')
+
+    def inset(self, svg: str) -> None:
+        """Put a whole picture below what is drawn, as wide as this one.
+
+        It is one that a canvas made, or one of the same form: an ``svg`` with a ``viewBox`` from
+        0 0. One of another form is left out, with a word.
+        """
+        found = _ROOT.match(svg)
+        if found is None or not svg.endswith("</svg>"):
+            self.text(EDGE, self.room(18) + 14, "(a picture that cannot be shown here)")
+            return
+        wide, high = float(found[1]), float(found[2])
+        height = high * WIDTH / wide if wide else 0.0
+        top = self.room(height)
+        self._parts.append(
+            f'<svg x="0" y="{_n(top)}" width="{_n(WIDTH)}" height="{_n(height)}" '
+            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[found.end() :]}'
+        )
+
+    def svg(self, said: str) -> str:
+        """Return the picture.
+
+        Args:
+            said: the sentence that says it in words.
+        """
+        said = html.escape(visible(said))
+        height = _n(max(self.y - GAP + EDGE, 2 * EDGE))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(WIDTH)} {height}" '
+            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{said}" '
+            'font-family="system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, sans-serif">'
+            f"<title>{said}</title>"
+            f'<rect width="{_n(WIDTH)}" height="{height}" fill="{self.colours["paper"]}"/>'
+            f"{''.join(self._parts)}</svg>"
+        )
+
+
+def _n(number: float) -> str:
+    """Return a number with one place at most."""
+    return f"{number:.1f}".removesuffix(".0")

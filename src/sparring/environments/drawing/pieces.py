@@ -1,0 +1,228 @@
+"""Pieces that many pictures share: words, seats, moves, tables and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from sparring.environments.drawing.canvas import EDGE, WIDTH, Canvas, on, seat_colour
+from sparring.environments.drawing.words import cut, visible, width_of, wrapped
+
+INSIDE = WIDTH - 2 * EDGE
+SHOWN = 10  # messages of a timeline, the latest ones
+BOLD = 1.12  # by how much bold letters are wider
+MOVES = 48  # of a strip, the latest ones
+
+
+class Said(NamedTuple):
+    """A message of a timeline.
+
+    Attributes:
+        who: who says it.
+        text: what is said; any text.
+        colour: of who says it.
+        note: a word on it, such as what it does.
+    """
+
+    who: str
+    text: str
+    colour: str = "dim"
+    note: str = ""
+
+
+def heading(canvas: Canvas, words: str, more: str = "") -> None:
+    """Write a short bold line, and a word at its right."""
+    top = canvas.room(16)
+    left = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
+    canvas.text(EDGE, top + 13, words, bold=True)
+    if more:
+        canvas.text(
+            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - left - 8
+        )
+
+
+def paragraph(
+    canvas: Canvas, words: str, *, most: int = 4, colour: str = "ink", size: float = 15
+) -> None:
+    """Write a text on as many lines as it wants, ``most`` of them at most."""
+    lines = wrapped(words, size, INSIDE, most)
+    top = canvas.room(len(lines) * size * 1.25)
+    for number, line in enumerate(lines):
+        canvas.text(EDGE, top + size * (0.95 + 1.25 * number), line, size=size, colour=colour)
+
+
+def printed(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> None:
+    """Write lines as they are printed; all of them wrapped where one is too long for that."""
+    if max(map(len, lines), default=0) > 44:
+        for line in lines[:most]:
+            paragraph(canvas, line, most=4, size=14)
+        return
+    top = canvas.room(18 * min(len(lines), most))
+    for number, line in enumerate(lines[:most]):
+        canvas.printed(EDGE, top + 14 + 18 * number, line)
+
+
+def seats(
+    canvas: Canvas,
+    roles: Sequence[str],
+    due: Sequence[int] = (),
+    notes: Mapping[int, str] | None = None,
+    *,
+    colours: Sequence[str] = (),
+) -> None:
+    """Draw who sits where: a colour and a name per seat, a triangle before those that are due.
+
+    Args:
+        canvas: to draw on.
+        roles: name of each seat.
+        due: the seats whose replies are wanted.
+        notes: a word per seat.
+        colours: of the seats, if not the usual ones.
+    """
+    notes = notes or {}
+    columns = 1 if len(roles) == 1 else 2
+    width = (INSIDE - 8 * (columns - 1)) / columns
+    rows = -(-len(roles) // columns)
+    top = canvas.room(rows * 36 - 6)
+    for seat, role in enumerate(roles):
+        x, y = EDGE + (width + 8) * (seat % columns), top + 36 * (seat // columns)
+        colour = colours[seat] if colours else seat_colour(seat)
+        canvas.box(
+            x,
+            y,
+            width,
+            30,
+            fill="panel",
+            edge="ink" if seat in due else "none",
+            thick=1.5,
+            corner=6,
+        )
+        canvas.box(x, y, 8, 30, fill=colour, corner=3)
+        begin = x + 16
+        if seat in due:
+            canvas.polygon(((begin, y + 9), (begin + 9, y + 15), (begin, y + 21)), fill="ink")
+            begin += 15
+        note = notes.get(seat, "")
+        room = width - (begin - x) - 8
+        wide = min(width_of(visible(note), 14), room * 0.6) if note else 0.0
+        canvas.text(begin, y + 20, role, bold=seat in due, width=room - wide - 6)
+        if note:
+            canvas.text(
+                x + width - 8, y + 20, note, size=14, colour="dim", anchor="end", width=room * 0.6
+            )
+
+
+def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14) -> None:
+    """Draw moves one after the other, the last one outlined.
+
+    Args:
+        canvas: to draw on.
+        moves: a word and the name of a colour each.
+        size: of the letters.
+    """
+    hidden = max(0, len(moves) - MOVES)
+    shown = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
+    x, y, high = EDGE, canvas.y, size + 10
+    for number, (word, colour) in enumerate(shown):
+        word = cut(word, size, INSIDE - 18)
+        wide = width_of(word, size) * BOLD + 20
+        if x + wide > WIDTH - EDGE and x > EDGE:
+            x, y = EDGE, y + high + 5
+        last = number == len(shown) - 1
+        canvas.box(x, y, wide, high, fill="panel", edge="ink" if last else "none", corner=4)
+        canvas.box(x, y, 5, high, fill=colour, corner=2)
+        canvas.text(x + 11, y + high - 8, word, size=size, bold=last, width=INSIDE)
+        x += wide + 5
+    if shown:
+        canvas.room(y + high - canvas.y)
+
+
+def table(
+    canvas: Canvas,
+    rows: Sequence[Sequence[str]],
+    *,
+    marked: Sequence[tuple[int, int]] = (),
+    faint: Sequence[tuple[int, int]] = (),
+    size: float = 14,
+    shares: Sequence[float] = (),
+    colours: Mapping[tuple[int, int], str] | None = None,
+) -> None:
+    """Draw rows of cells, the first of which names the columns.
+
+    Args:
+        canvas: to draw on.
+        rows: cells; the first of each row names the row.
+        marked: (row, column) of cells that are outlined.
+        faint: (row, column) of cells that are written dimly.
+        size: of the letters.
+        shares: how wide the columns after the first are to one another; equal if left out.
+        colours: (row, column) -> a colour that fills the cell.
+    """
+    colours = colours or {}
+    columns = max(map(len, rows))
+    first = max((width_of(visible(row[0]), size) for row in rows if row), default=0.0) + 14
+    first = min(max(first, 24.0), INSIDE * 0.4)
+    shares = shares or (1.0,) * (columns - 1)
+    widths = [first, *((INSIDE - first) * share / sum(shares) for share in shares)]
+    lefts = [EDGE, *(EDGE + width for width in accumulate(widths))]
+    high = size + 12
+    top = canvas.room(high * len(rows))
+    for r, row in enumerate(rows):
+        if r:
+            canvas.line(EDGE, top + high * r, WIDTH - EDGE, top + high * r)
+        for c, words in enumerate(row):
+            x, wide = lefts[c], widths[c]
+            fill = colours.get((r, c), "none")
+            if fill != "none" or (r, c) in marked:
+                edge = "ink" if (r, c) in marked else "none"
+                canvas.box(
+                    x + 1,
+                    top + high * r + 2,
+                    wide - 2,
+                    high - 4,
+                    fill=fill,
+                    edge=edge,
+                    thick=2,
+                    corner=3,
+                )
+            side = not r or not c or (r, c) in faint
+            canvas.text(
+                x + (2 if not c else wide / 2),
+                top + high * r + size + 4,
+                words,
+                size=size,
+                anchor="start" if not c else "middle",
+                colour=on(fill) if fill != "none" else "dim" if side else "ink",
+                bold=(r, c) in marked,
+                width=wide - 4,
+            )
+
+
+def timeline(
+    canvas: Canvas, messages: Sequence[Said], *, most: int = SHOWN, lines: int = 4
+) -> None:
+    """Draw messages below one another, the latest ones, each cut to a few lines.
+
+    Args:
+        canvas: to draw on.
+        messages: in order.
+        most: messages that are shown.
+        lines: of a message that are shown.
+    """
+    hidden = len(messages) - most
+    if hidden > 0:
+        paragraph(canvas, f"{hidden} before", colour="dim", size=14)
+    for message in messages[-most:]:
+        said = wrapped(message.text, 15, INSIDE - 16, lines)
+        height = 20 + 19 * len(said)
+        top = canvas.room(height)
+        canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
+        canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
+        who = cut(message.who, 13, INSIDE * 0.6)
+        canvas.text(EDGE + 13, top + 15, who, size=13, bold=True, colour="dim")
+        if message.note:
+            room = INSIDE - 34 - width_of(who, 13)
+            canvas.text(WIDTH - EDGE - 8, top + 15, message.note, size=13, anchor="end", width=room)
+        for number, line in enumerate(said):
+            canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)

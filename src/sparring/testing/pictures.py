@@ -1,0 +1,184 @@
+"""What the picture of an environment must keep."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+from sparring.environments.base import random_reply, read_reply
+from sparring.environments.drawing.canvas import Theme
+from sparring.environments.drawing.told import Exchange, describe_told, draw_told
+from sparring.environments.own import completed
+from sparring.guard import watched
+from sparring.registry import Bound
+from sparring.rng import Stream
+from sparring.testing.environments import Checking
+from sparring.testing.given import bound, same
+
+SVG = "{http://www.w3.org/2000/svg}"
+ELEMENTS = re.compile("svg|title|desc|g|text|tspan|rect|circle|ellipse|line|polyline|polygon|path")
+ATTRIBUTES = re.compile(
+    "viewBox|width|height|role|aria-label|x[12]?|y[12]?|c[xy]|r[xy]?|d|points|transform|fill|stroke"
+    "|fill-opacity|stroke-(width|dasharray|linecap|linejoin|opacity)|opacity"
+    "|font-(size|family|weight|style)|text-anchor|dominant-baseline|preserveAspectRatio"
+)
+LARGEST = 100_000  # bytes of a picture
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+HOSTILE = (  # a reply that tries to be more than text
+    "</text></svg><script>alert(1)</script><img src=x onerror=alert(1)> ]]> <![CDATA[ & \" ' "
+    "\x00\x1b[31m \u202egnp.exe \u2066\u200b \ud800 \ufffe javascript:alert(1) " + "long " * 2000
+)
+
+
+@watched
+def check_picture(
+    environment: Callable[..., Any] | Bound,
+    /,
+    *,
+    plays: int = 3,
+    deals: int = 20,
+    seed: int = 0,
+    every_seat: bool = False,
+    **options: Any,
+) -> int:
+    """Check the pictures of an environment, as each seat sees them and with nothing hidden.
+
+    Random plays are drawn in both themes, at their first moments, at some later ones and at the
+    end; one of them hears hostile replies where any text is allowed. A picture is SVG without
+    script, style, link or reference, at most 100 kB, with ``role="img"`` and a title; the sentence
+    is not empty. The same position gives the same bytes. Where a seat cannot tell two plays apart
+    its picture and its sentence are equal: plays of other deals, in which seats reply the same,
+    are compared.
+
+    An environment without pictures of its own is drawn as what was told and said, and kept to the
+    same.
+
+    Args:
+        environment: the function that makes it, or the plug-in bound.
+        plays: how many are drawn.
+        deals: how many are compared.
+        seed: of the plays.
+        every_seat: whether seats that are not due are compared too, by the key of ``observe``.
+        options: of the function.
+
+    Returns:
+        How many pairs of pictures of one seat, of two deals, were compared. With 0 nothing is shown
+        about what is hidden; take more deals.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+        PluginError: its own code raised, or does not come back.
+    """
+    made = bound("environments", environment, options)
+    rules = completed(made.plugin.name, made())
+    with Checking(rules):
+        root = Stream.from_seed(seed)
+        for number in range(plays):
+            stream = root.child(number)
+            for play, past in _moments(rules, stream, stream, hostile=number == 1):
+                _check_position(rules, made.plugin.name, play, past)
+        return _compared(rules, made.plugin.name, root.child("deals"), deals, every_seat)
+
+
+def check_svg(svg: str, what: str = "the picture") -> None:
+    """Check that a text is SVG that can be shown anywhere: nothing in it runs or fetches.
+
+    Args:
+        svg: the text.
+        what: it is of, for the message.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    assert isinstance(svg, str) and svg.startswith("<svg "), f"{what}: it begins {svg!r:.60}."
+    size = len(svg.encode())
+    assert size <= LARGEST, f"{what}: it has {size} bytes, more than {LARGEST}."
+    assert "<!" not in svg and "<?" not in svg, f"{what}: it has a declaration."
+    unseen = UNSEEN.search(svg)
+    assert unseen is None, f"{what}: it holds the character U+{ord(unseen[0]):04X}."
+    try:
+        root = ElementTree.fromstring(svg)
+    except ElementTree.ParseError as error:
+        raise AssertionError(f"{what}: it is no XML ({error}).") from None
+    assert root.tag == f"{SVG}svg" and root.get("role") == "img", f'{what}: no role="img".'
+    title = root.find(f"{SVG}title")
+    assert title is not None and (title.text or "").strip(), f"{what}: it has no title."
+    for element in root.iter():
+        name = element.tag.removeprefix(SVG)
+        assert ELEMENTS.fullmatch(name), f"{what}: it has an element {name!r}."
+        for key, value in element.attrib.items():
+            assert ATTRIBUTES.fullmatch(key), f"{what}: {name!r} has an attribute {key!r}."
+            assert "url(" not in value.lower() or key == "aria-label", f"{what}: {value!r:.60}."
+
+
+def _check_position(rules: Any, name: str, play: Any, past: list[Exchange]) -> None:
+    """Check the pictures of one position."""
+    for seat in (None, *range(rules.num_seats)):
+        what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
+        for theme in get_args(Theme):
+            svg = draw_told(play, rules.roles, seat, theme, past)
+            check_svg(svg, what)
+            same(svg, draw_told(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
+        said = describe_told(play, rules.roles, seat, past)
+        assert isinstance(said, str) and said.strip(), f"{what}: the sentence is {said!r}."
+
+
+def _moments(
+    rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False
+) -> Iterator[tuple[Any, list[Exchange]]]:
+    """Play at random; yield the play at some of its moments and at the end, with what was said.
+
+    These are the first four, and then each twice as far as the one before.
+    """
+    play, past, draws = rules.reset(deal.child("deal")), list[Exchange](), replies.child("play")
+    moment = 0
+    while not play.done:
+        if moment < 4 or moment.bit_count() == 1:
+            yield play, past
+        moment += 1
+        said = {}
+        for seat in play.due():
+            legal = play.legal(seat)
+            own = draws.child(moment).child(seat)
+            found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
+            if found is None or legal is not None:
+                found = random_reply(play, seat, legal, own)
+            past = [*past, Exchange(seat, play.observe(seat).told, found)]
+            said[seat] = found
+        play.step(said)
+    yield play, past
+
+
+def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool) -> int:
+    """Compare pictures of deals that a seat cannot tell apart; return how many were compared."""
+    found: dict[Any, tuple[str, str]] = {}
+    number = 0
+    for deal in range(deals):
+        for play, past in _moments(rules, root.child(deal), root):
+            for seat in range(rules.num_seats):
+                known = _knowledge(play, past, seat, every_seat)
+                if known is None:
+                    continue
+                drawn = (
+                    draw_told(play, rules.roles, seat, "light", past),
+                    describe_told(play, rules.roles, seat, past),
+                )
+                number += known in found
+                what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
+                same(found.setdefault(known, drawn), drawn, what)
+    return number
+
+
+def _knowledge(play: Any, past: list[Exchange], seat: int, every_seat: bool) -> Any:
+    """Return what a seat knows of a play, or None where that is not asked for."""
+    due = tuple(play.due())
+    own = tuple((one.told, one.reply) for one in past if one.seat == seat)
+    if seat in due:
+        seen = play.observe(seat)
+        return due, seat, own, seen.text, seen.key, play.legal(seat)
+    ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
+    if every_seat:
+        return due, play.done, seat, own, play.observe(seat).key, ending
+    return None if ending is None else (due, True, seat, own, ending)

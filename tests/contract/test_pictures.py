@@ -1,0 +1,121 @@
+"""Every environment has a picture that can be shown anywhere and keeps what is private."""
+
+from dataclasses import replace
+
+import pytest
+
+from sparring import registry
+from sparring.environments.catalogue import make_game
+from sparring.environments.drawing.told import describe_told, draw_told
+from sparring.rng import Stream
+from sparring.testing import check_picture, check_svg
+
+# environments in which nothing is hidden from any seat
+OPEN = {"connect_four", "nim", "sokoban", "tic_tac_toe"}
+# options with which deals that cannot be told apart are met often, and that are drawn otherwise
+OPTIONS = {
+    "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
+    "hanabi": [{}, {"size": "simple", "players": 4}],
+    "kuhn_poker": [{}, {"players": 3}],
+    "leduc_poker": [{"players": 3}],
+    "liars_dice": [{}, {"dice": 5, "sides": 10}],
+    "lookups": [{"things": 1, "terms": 1, "libraries": 40, "largest": 3}, {"style": "full", "calls": 50}],
+    "kuhn_rounds": [{"rounds": 40}],
+    "mastermind": [{}, {"pegs": 4, "colours": 6, "guesses": 12}],
+    "minesweeper": [{}, {"rows": 8, "columns": 8, "mines": 9, "flags": True}],
+    "repeated": [{"rounds": 30}, {"environment": {"name": "sealed_auction", "options": {"largest": 2}}}],
+    "repeated_dilemma": [{"rounds": 6}],
+    "sealed_auction": [{"seats": 3, "largest": 2}],
+    "signalling": [{"types": 3, "rounds": 2}],
+    "simple_negotiation": [{"values": "drawn", "turns": 100}],
+    "sudoku": [{"size": 9, "blanks": 20, "wrong": "continues"}],
+    "talk": [{}, {"environment": {"name": "kuhn_poker"}}],
+    "tools": [{"environment": {"name": "kuhn_poker"}}, {"style": "full"}],
+    "trial": [{"environment": {"name": "kuhn_poker"}, "carry": ("second",)}, {"attempts": 20}],
+    "twenty_questions": [{"tables": 1}, {"objects": 32, "attributes": 5, "values": 4}],
+    "urn": [{"sets": 1}],
+    "zebra": [{"puzzles": 4, "wrong": "continues"}],
+}
+CASES = [(name, options) for name in registry.built_in("environments") for options in OPTIONS.get(name, [{}])]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=lambda case: str(case) or "default")
+def test_every_environment_keeps_what_a_picture_must(name, options):
+    function = registry.load("environments", name).function
+    first = options == OPTIONS.get(name, [{}])[0]
+    compared = check_picture(function, plays=2, deals=12 if first else 1, every_seat=name != "puzzle_duel", **options)
+    assert compared > 0 or not first or name in OPEN or name == "sudoku"
+
+
+@pytest.mark.parametrize("name", ["matrix_pd", "goofspiel", "phantom_ttt", "oware"])
+def test_any_game_of_openspiel_has_a_picture(name):
+    game = make_game(name)
+    play, draws = game.reset(Stream.from_seed(0)), Stream.from_seed(1)
+    for number in range(5):
+        for seat in (None, 0, 1):
+            check_svg(play.draw(seat, "dark"), name)
+            assert play.described(seat).strip()
+        if not play.done:
+            play.step({play.seat: play.legal_actions()[draws.integer(number, len(play.legal_actions()))]})
+
+
+def started(name, **options):
+    return make_game(name, options=options).reset(Stream.from_seed(3))
+
+
+def test_what_is_hidden_changes_the_picture_of_a_reader_alone():
+    """One thing that a seat does not know is made another: only the picture without a seat may change."""
+    bargain = started("bargain")
+    scenario = bargain.table.scenario
+    other = bargain.clone()
+    other.table = replace(bargain.table, scenario=scenario._replace(values=(scenario.values[0], scenario.values[1][::-1])))
+    assert scenario.values[1] != scenario.values[1][::-1]
+    auction = started("sealed_auction", seats=3)
+    richer = auction.clone()
+    richer.start = (auction.start[0], *(value + 1 for value in auction.start[1:]))
+    for one, two in ((bargain, other), (auction, richer)):
+        assert one.draw(0) == two.draw(0) and one.described(0) == two.described(0)
+        for seat in (None, 1):
+            assert one.draw(seat) != two.draw(seat) and one.described(seat) != two.described(seat)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *(("battleship_hunt", {}), ("mastermind", {}), ("minesweeper", {}), ("urn", {"sets": 1}), ("twenty_questions", {"tables": 1})),
+        *(("needle_chain", {}), ("signalling", {}), ("zebra", {"wrong": "continues"}), ("lookups", {}), ("hanabi", {})),
+    ],
+)
+def test_a_reader_is_shown_more_than_a_seat(name, options):
+    play = started(name, **options)
+    for _ in range(2):
+        play.step({seat: (play.legal(seat) or ["search x"])[0] for seat in play.due()})
+        if play.done:
+            break
+    seat = 0 if name == "lookups" else play.game.num_seats - 1
+    assert play.draw(None) != play.draw(seat) and play.described(None) != play.described(seat)
+
+
+class Guess:
+    """A play of an environment of one's own without a picture: both say a number at once."""
+
+    done, returns = False, (0.0, 0.0)
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def observe(self, seat):
+        from sparring.types import Observation
+
+        return Observation(told=f"secret of {seat}", key=str(seat))
+
+
+def test_a_play_without_a_picture_is_drawn_as_what_was_told():
+    roles = ("left", "right")
+    for seat in (0, 1):
+        text = draw_told(Guess(), roles, seat)
+        check_svg(text)
+        assert f"secret of {seat}" in text and f"secret of {1 - seat}" not in text
+        assert f"{roles[seat]} is told: secret of {seat}" in describe_told(Guess(), roles, seat)
+        assert f"secret of {1 - seat}" not in describe_told(Guess(), roles, seat)
+    assert "secret of 0" in draw_told(Guess(), roles, None) and "secret of 1" in draw_told(Guess(), roles, None)

@@ -1,0 +1,133 @@
+"""The canvas and its pieces: whatever text is drawn, it is text, and it stays where it belongs."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.canvas import HUES, THEMES, Canvas, on
+from sparring.environments.drawing.pieces import (
+    MOVES,
+    Said,
+    heading,
+    paragraph,
+    printed,
+    seats,
+    strip,
+    table,
+    timeline,
+)
+from sparring.environments.drawing.rows import Card, cards, dice, discs
+from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrapped
+from sparring.errors import UnknownNameError
+from sparring.testing.pictures import HOSTILE, check_svg
+
+ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from([HOSTILE, "\ud800", "\x00", ""])
+
+
+def drawn(words, theme="light"):
+    canvas = Canvas(theme)
+    heading(canvas, words, words)
+    paragraph(canvas, words)
+    printed(canvas, words.split("\n"))
+    seats(canvas, (words, words, words), (1,), {0: words})
+    strip(canvas, [(words, "blue")] * 3)
+    table(canvas, [("", words), (words, words)], marked=[(1, 1)], colours={(1, 1): "blue"})
+    timeline(canvas, [Said(words, words, "red", words)] * 2)
+    grid(canvas, [[Cell(words, shape="disc", colour="green", marked=True)]], rows=(words,), columns=(words,))
+    cards(canvas, words, [Card(words, "red", words), Card("")])
+    dice(canvas, words, [1, None, 12])
+    discs(canvas, words, [(words, "sky"), ("", "none")], after=words)
+    return canvas.svg(words or "nothing")
+
+
+@given(ANY)
+def test_any_text_is_drawn_as_text(words):
+    svg = drawn(words)
+    said = "".join(ElementTree.fromstring(svg).itertext())
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", said)
+    if visible(words):
+        check_svg(svg)
+
+
+def test_what_steers_a_screen_is_shown_by_its_number():
+    assert visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td") == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
+    assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
+    assert "".join(wrapped("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
+
+
+@given(ANY, st.floats(20, 400), st.integers(1, 5))
+def test_texts_are_cut_to_their_room(words, width, most):
+    assert width_of(cut(words, 15, width), 15) <= width + 15
+    lines = wrapped(words, 15, width, most)
+    assert 1 <= len(lines) <= most
+    assert all(width_of(line, 15) <= width + 15 for line in lines)
+
+
+@given(st.text("ab <&", max_size=40))
+def test_nothing_is_lost_that_has_room(words):
+    assert " ".join(wrapped(words, 15, 1e9, 9)) == " ".join(words.split())
+    assert "".join("".join(wrapped(words, 15, 60, 99)).split()) == "".join(words.split())
+
+
+def test_ten_megabytes_are_cut_at_once():
+    text = "word " * 2_000_000
+    assert len("".join(wrapped(text, 15, 300, 4))) < 400 and len(visible(text)) <= LONGEST
+    assert len(drawn(text)) < 20_000
+
+
+def test_both_themes_have_the_same_drawing_in_their_own_colours():
+    light, dark = drawn("words", "light"), drawn("words", "dark")
+    assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark) and light != dark
+    assert THEMES["light"].keys() == THEMES["dark"].keys()
+    with pytest.raises(UnknownNameError, match="theme"):
+        Canvas("sepia")
+
+
+def luminance(colour):
+    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one, two):
+    low, high = sorted((luminance(one), luminance(two)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_can_be_read_on_what_they_stand_on(theme):
+    colours = THEMES[theme]
+    for text in ("ink", "dim"):
+        for ground in ("paper", "panel"):
+            assert contrast(colours[text], colours[ground]) >= 4.5
+    for hue in HUES:  # signs of at least 18 units, bold: 3 is enough
+        assert contrast(colours[on(hue)], colours[hue]) >= 3.3
+
+
+def test_a_picture_in_a_picture_keeps_its_shape():
+    inner = Canvas("light")
+    paragraph(inner, "inside")
+    outer = Canvas("light")
+    heading(outer, "outside")
+    outer.inset(inner.svg("inside"))
+    svg = outer.svg("outside")
+    check_svg(svg)
+    root = ElementTree.fromstring(svg)
+    (nested,) = root.findall("{http://www.w3.org/2000/svg}svg")
+    assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(inner.y - 8 + 12, abs=0.06)
+    assert "role" not in nested.attrib
+    outer.inset("<svg onload='x'></svg>")
+    assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")
+
+
+def test_long_lists_show_their_end():
+    canvas = Canvas("light")
+    strip(canvas, [(f"move{number}", "blue") for number in range(200)])
+    timeline(canvas, [Said("who", f"word{number}") for number in range(200)])
+    svg = canvas.svg("long")
+    assert f"{200 - MOVES} before" in svg and "move199" in svg and "move0<" not in svg
+    assert "190 before" in svg and "word199" in svg and "word0<" not in svg

@@ -17,11 +17,12 @@ from sparring.cli.show import _finite
 from sparring.credit.base import check_output
 from sparring.credit.grpo import grpo
 from sparring.credit.rae import rae
-from sparring.errors import PluginError, RunError
+from sparring.errors import PluginError, RunError, SparringError
 from sparring.registry import bind
 from sparring.report.shown import episode_lines
 from sparring.rollout.credit_store import COLUMNS, CreditStore, Learned, credit_rows
 from sparring.rollout.table import turn_table
+from sparring.testing import check_svg
 from sparring.types import Credit, Episode, Segment, Turn
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=4"]
@@ -164,6 +165,43 @@ def test_show_lists_finds_and_refuses(run):
     assert [int(line.split()[0]) for line in listed[1:]] == numbers
     assert f"Episode {numbers[-1]} of" in shown(run.path, "--episode", numbers[-1], "--ids")
     assert '"episode_id": ' + str(numbers[0]) in shown(run.path, "--json")
+
+
+def test_show_says_each_position_and_draws_one(run, tmp_path):
+    text = " ".join(shown(run.path, "--ids").split())
+    assert " now first is to act. first holds the " in text and re.search(" end (first|second) is to act.| end The play is over.", text)
+    file = tmp_path / "board.svg"
+    words = [run.path, "--svg", file, "--seat", "second", "--turn"]
+    said = " ".join(shown(*words, 0, "--dark").split())
+    check_svg(file.read_text())
+    assert "Wrote" in said and "first is to act. second holds the" in said and "first holds" not in said
+    dark = file.read_bytes()
+    shown(*words, 0)
+    assert file.read_bytes() != dark
+    end = re.search(" end (.{60})", text)[1]
+    assert f"Wrote {file}: {end}" in " ".join(shown(run.path, "--svg", file).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--turn", 1], "write --svg FILE too"),
+        (["--dark"], "write --svg FILE too"),
+        (["--svg", "FILE", "--turn", 99], "has no turn 99"),
+        (["--svg", "FILE", "--seat", "third"], "third"),
+    ],
+)
+def test_show_refuses_a_picture_that_there_is_not(run, tmp_path, words, said):
+    words = [tmp_path / "x.svg" if word == "FILE" else word for word in words]
+    done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
+    assert isinstance(done.exception, SparringError) and said in str(done.exception) and not (tmp_path / "x.svg").exists()
+
+
+def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
+    monkeypatch.setattr("sparring.environments.kuhn_poker.KuhnPoker.version", 9, raising=False)
+    text = " ".join(shown(run.path, "--ids").split())
+    assert text.startswith("Positions are left out: Environment 'kuhn_poker' has version 9 here") and " now " not in text
+    assert "told kuhn first" in text
 
 
 @pytest.mark.parametrize(("words", "said"), [(["--step", 99], "is not stored. Near it are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000")])

@@ -12,13 +12,17 @@ from typing import Annotated, Any
 import typer
 
 from sparring.cli.text import say
-from sparring.errors import SparringError
+from sparring.environments.drawing.canvas import Theme
+from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.refs import MAIN, ref
 from sparring.report.league_shown import league_rows, standings_of
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
+from sparring.rollout.pictures import picture, sentences
 from sparring.rollout.turn_record import turn_record
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
+from sparring.system.files import write_bytes_atomic
+from sparring.types import Episode
 
 
 def show(
@@ -34,6 +38,18 @@ def show(
     as_json: Annotated[
         bool, typer.Option("--json", help="The record as one JSON document.")
     ] = False,
+    svg: Annotated[
+        Path | None, typer.Option(help="Write a picture of a position to this file instead.")
+    ] = None,
+    turn: Annotated[
+        int | None,
+        typer.Option(help="The picture is of the position before this turn, from 0; else the end."),
+    ] = None,
+    seat: Annotated[
+        str | None,
+        typer.Option(help="A role: the picture is as it sees it; else nothing is hidden."),
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="The picture is for a dark page.")] = False,
     league: Annotated[
         bool,
         typer.Option(
@@ -42,6 +58,8 @@ def show(
     ] = False,
 ) -> None:
     """Show a stored episode: what each seat was told and said, legal actions, tokens, credit."""
+    if svg is None and (turn is not None or seat is not None or dark):
+        raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
     if league:
         _show_league(run, step, as_json)
         return
@@ -61,9 +79,38 @@ def show(
         }
         print(json.dumps(_finite(record), allow_nan=False))
         return
-    for line in episode_lines(number, found, credit, None if ids else _decoder(run)):
+    if svg is not None:
+        _write_picture(found, svg, turn, seat, "dark" if dark else "light")
+        return
+    positions = _positions(found)
+    for line in episode_lines(number, found, credit, None if ids else _decoder(run), positions):
         say(line)
     say(f"\nStored steps: {_several(stored.steps)}. Others of this step: --list, then --episode N.")
+
+
+def _write_picture(
+    episode: Episode, path: Path, turn: int | None, seat: str | None, theme: Theme
+) -> None:
+    """Write the picture of a position to a file, and say it in words."""
+    if seat is not None and seat not in episode.roles:
+        raise UnknownNameError("role", seat, episode.roles)
+    at = len(episode.turns) if turn is None else turn
+    looks = None if seat is None else episode.roles.index(seat)
+    drawn = picture(episode, at, looks, theme)
+    write_bytes_atomic(path, drawn.svg.encode())
+    say(f"Wrote {path}: {drawn.said}")
+
+
+def _positions(episode: Episode) -> list[str]:
+    """Return the position before each turn, and at the end, in words; none where it is not known.
+
+    Then a line says why.
+    """
+    try:
+        return list(sentences(episode))
+    except SparringError as error:
+        say(f"Positions are left out: {error}\n")
+        return []
 
 
 def _show_league(run: Path, step: int | None, as_json: bool) -> None:

@@ -104,14 +104,20 @@ class Stored:
         return {(row["seat"], row["turn_index"], row["candidate"]): row for row in own}
 
 
-def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
+def episode_lines(
+    step: int,
+    episode: Episode,
+    credit: Credits,
+    decode: Decode | None,
+    positions: Sequence[str] = (),
+) -> list[str]:
     """Return an episode as lines; see ``_lines``.
 
     Raises:
         RunError: its record holds what no run writes.
     """
     try:
-        return _lines(step, episode, credit, decode)
+        return _lines(step, episode, credit, decode, positions)
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError) as error:
         raise RunError(
             f"Episode {episode.episode_id} of step {step} holds what no run writes "
@@ -119,7 +125,9 @@ def episode_lines(step: int, episode: Episode, credit: Credits, decode: Decode |
         ) from error
 
 
-def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) -> list[str]:
+def _lines(
+    step: int, episode: Episode, credit: Credits, decode: Decode | None, positions: Sequence[str]
+) -> list[str]:
     """Return an episode as lines.
 
     Args:
@@ -127,6 +135,7 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
         episode: what is shown.
         credit: of ``Stored.credit``.
         decode: gives the text of a token of an agent; None shows ids.
+        positions: before each turn, and at the end, in words; none where they are not known.
     """
     lines = [
         f"Episode {episode.episode_id} of {episode.game}, step {step}, group {episode.group_id}"
@@ -147,15 +156,19 @@ def _lines(step: int, episode: Episode, credit: Credits, decode: Decode | None) 
         lines.append(f"  forfeited by {episode.roles[episode.forfeited_by]}")
     if episode.cut:
         lines.append("  cut at rollout.max_turns")
-    for turn in episode.turns:
-        lines += ["", *turn_lines(episode, turn, credit, decode)]
-    return lines
+    for number, turn in enumerate(episode.turns):
+        now = positions[number] if positions else ""
+        lines += ["", *turn_lines(episode, turn, credit, decode, now)]
+    return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
 
 
-def turn_lines(episode: Episode, turn: Turn, credits: Credits, decode: Decode | None) -> list[str]:
-    """Return a turn as lines, with the other replies to its prompt."""
+def turn_lines(
+    episode: Episode, turn: Turn, credits: Credits, decode: Decode | None, now: str = ""
+) -> list[str]:
+    """Return a turn as lines, with the position before it and the other replies to its prompt."""
     where = f", conversation {turn.conversation}" if turn.conversation else ""
     lines = [f"[{turn.moment}] {episode.roles[turn.seat]} ({turn.agent}){where}"]
+    lines += _labelled("now", now) if now else []
     lines += _labelled("told", turn.told or _nothing_told(episode))
     if turn.event != "memory":
         lines += _labelled("legal", listed(turn.legal_actions))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from sparring.environments.own import Asking
@@ -24,13 +26,33 @@ def replay(game: Any, episode: Episode) -> list[Any]:
         RolloutError: the episode is not one of this game.
     """
     with Asking(game):
-        return _states(game, episode)
+        return [play.clone() for play in islice(_moments(game, episode), len(episode.turns))]
 
 
-def _states(game: Any, episode: Episode) -> list[Any]:
-    """Return the states of a game that is played again; see ``replay``."""
+def replayed(game: Any, episode: Episode) -> Iterator[Any]:
+    """Yield the one play of an episode that is played again: before each turn, and at its end.
+
+    Look at it before the next one is asked for; plays need not be ``Cloneable``.
+
+    Args:
+        game: the rules and options that the episode was played by.
+        episode: as for ``replay``.
+
+    Raises:
+        RolloutError: the episode is not one of this game.
+    """
+    plays = _moments(game, episode)
+    while True:
+        with Asking(game):
+            play = next(plays, None)
+        if play is None:
+            return
+        yield play
+
+
+def _moments(game: Any, episode: Episode) -> Iterator[Any]:
+    """Yield the play before each turn, and at its end."""
     play: Any = game.reset(Stream(episode.seed))
-    found: list[Any] = []
     settled: dict[int, str] = {}  # what was played in this moment so far, by seat
     for number, turn in enumerate(episode.turns):
         due = play.due()
@@ -38,7 +60,7 @@ def _states(game: Any, episode: Episode) -> list[Any]:
             turn.event != "memory" and (play.legal(turn.seat) or ()) != turn.legal_actions
         ):
             raise _foreign(game, episode, number, "another decision is due there")
-        found.append(play.clone())
+        yield play
         if turn.action is not None:
             settled[turn.seat] = turn.action
         if len(settled) == len(due):
@@ -47,7 +69,7 @@ def _states(game: Any, episode: Episode) -> list[Any]:
             except GameError as error:
                 raise _foreign(game, episode, number, str(error)) from error
             settled = {}
-    return found
+    yield play
 
 
 def _foreign(game: Any, episode: Episode, number: int, why: str) -> RolloutError:

@@ -6,13 +6,12 @@ import pytest
 
 from sparring import registry
 from sparring.environments.catalogue import make_game
+from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.drawing.told import describe_told, draw_told
 from sparring.rng import Stream
 from sparring.testing import check_picture, check_svg
 
-# environments in which nothing is hidden from any seat
-OPEN = {"connect_four", "nim", "sokoban", "tic_tac_toe"}
-# options with which deals that cannot be told apart are met often, and that are drawn otherwise
+# options with which deals that cannot be told apart are met often; then long plays and large boards
 OPTIONS = {
     "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
     "hanabi": [{}, {"size": "simple", "players": 4}],
@@ -20,15 +19,15 @@ OPTIONS = {
     "leduc_poker": [{"players": 3}],
     "liars_dice": [{}, {"dice": 5, "sides": 10}],
     "lookups": [{"things": 1, "terms": 1, "libraries": 40, "largest": 3}, {"style": "full", "calls": 50}],
-    "kuhn_rounds": [{"rounds": 40}],
+    "kuhn_rounds": [{"rounds": 3}, {"rounds": 40}],
     "mastermind": [{}, {"pegs": 4, "colours": 6, "guesses": 12}],
     "minesweeper": [{}, {"rows": 8, "columns": 8, "mines": 9, "flags": True}],
-    "repeated": [{"rounds": 30}, {"environment": {"name": "sealed_auction", "options": {"largest": 2}}}],
-    "repeated_dilemma": [{"rounds": 6}],
+    "repeated": [{}, {"rounds": 30}, {"environment": {"name": "sealed_auction", "options": {"largest": 2}}}],
+    "repeated_dilemma": [{"rounds": 3}, {"rounds": 6}],
     "sealed_auction": [{"seats": 3, "largest": 2}],
     "signalling": [{"types": 3, "rounds": 2}],
-    "simple_negotiation": [{"values": "drawn", "turns": 100}],
-    "sudoku": [{"size": 9, "blanks": 20, "wrong": "continues"}],
+    "simple_negotiation": [{"values": "drawn", "turns": 6}, {"values": "drawn", "turns": 100}],
+    "sudoku": [{}, {"size": 9, "blanks": 20, "wrong": "continues"}],
     "talk": [{}, {"environment": {"name": "kuhn_poker"}}],
     "tools": [{"environment": {"name": "kuhn_poker"}}, {"style": "full"}],
     "trial": [{"environment": {"name": "kuhn_poker"}, "carry": ("second",)}, {"attempts": 20}],
@@ -36,15 +35,21 @@ OPTIONS = {
     "urn": [{"sets": 1}],
     "zebra": [{"puzzles": 4, "wrong": "continues"}],
 }
-CASES = [(name, options) for name in registry.built_in("environments") for options in OPTIONS.get(name, [{}])]
+MORE = [(name, options) for name, several in OPTIONS.items() for options in several[1:]]
 
 
-@pytest.mark.parametrize(("name", "options"), CASES, ids=lambda case: str(case) or "default")
-def test_every_environment_keeps_what_a_picture_must(name, options):
+@pytest.mark.parametrize("name", registry.built_in("environments"))
+def test_every_environment_keeps_what_a_picture_must(name):
+    function, options = registry.load("environments", name).function, OPTIONS.get(name, [{}])[0]
+    compared = check_picture(function, plays=2, deals=24, every_seat=name != "puzzle_duel", **options)
+    assert compared > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "options"), MORE, ids=map(str, MORE))
+def test_so_do_long_plays_and_large_boards(name, options):
     function = registry.load("environments", name).function
-    first = options == OPTIONS.get(name, [{}])[0]
-    compared = check_picture(function, plays=2, deals=12 if first else 1, every_seat=name != "puzzle_duel", **options)
-    assert compared > 0 or not first or name in OPEN or name == "sudoku"
+    check_picture(function, plays=2, deals=4, every_seat=name != "puzzle_duel", **options)
 
 
 @pytest.mark.parametrize("name", ["matrix_pd", "goofspiel", "phantom_ttt", "oware"])
@@ -77,6 +82,45 @@ def test_what_is_hidden_changes_the_picture_of_a_reader_alone():
         assert one.draw(0) == two.draw(0) and one.described(0) == two.described(0)
         for seat in (None, 1):
             assert one.draw(seat) != two.draw(seat) and one.described(seat) != two.described(seat)
+
+
+def test_what_a_seat_could_find_out_is_not_said_before():
+    needle = started("needle_chain")
+    assert ">needle<" in needle.draw(None) and ">needle<" not in needle.draw(0)
+    zebra = started("zebra", wrong="continues")
+    assert zebra.draw(0).count(">?<") == 9 and ">?<" not in zebra.draw(None)
+    sudoku = started("sudoku", wrong="continues")
+    wrong = next(word for word in sudoku.legal_actions() if is_wrong(sudoku.table, word))
+    sudoku.apply(wrong)
+    assert "is wrong" in sudoku.described(None) and "wrong" not in sudoku.described(0)
+    assert THEMES["light"]["red"] in sudoku.draw(None) and THEMES["light"]["red"] not in sudoku.draw(0)
+
+
+def is_wrong(table, word):
+    cell = (int(word[1]) - 1) * table.size + int(word[3]) - 1
+    return table.solution[cell] != int(word[5])
+
+
+def test_notes_and_earlier_attempts_are_for_those_who_remember():
+    play = started("trial", carry=("left",))
+    play.step({0: "rock", 1: "paper"})
+    assert "paper" in play.described(0) and play.described(1) == "The attempt is over."
+    play.step({0: "<i>mine</i>"})
+    assert "mine" in play.draw(0) and "mine" in play.draw(None) and "paper" in play.draw(0)
+    assert "mine" not in play.draw(1) + play.described(1) and "Attempt" not in play.draw(1)
+    both = started("trial", carry=("left", "right"))
+    both.step({0: "rock", 1: "paper"})
+    both.step({0: "mine", 1: "theirs"})
+    assert "theirs" not in both.draw(0) + both.described(0) and "theirs" in both.draw(1)
+
+
+def test_who_lost_a_lot_is_not_told_who_won_it():
+    game = make_game("sealed_auction", options={"seats": 3})
+    for seed in range(8):
+        play = game.reset(Stream.from_seed(seed))
+        play.step({0: "5", 1: "5", 2: "1"})
+        assert "another seat won" in play.described(2) and ">won<" not in play.draw(2)
+        assert f"{game.roles[play.winner]} won" in play.described(None)
 
 
 @pytest.mark.parametrize(

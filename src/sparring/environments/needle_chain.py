@@ -126,7 +126,7 @@ class NeedleChain(Game):
         if seat is None:
             marks = [("", "none")] * self.length
             marks[state.table.needle - 1] = (COLOURS[RIGHT][0], HUES[COLOURS[RIGHT]])
-            discs(canvas, "what matters", marks, radius=12)
+            discs(canvas, "needle", marks, radius=12)
         paragraph(canvas, ", ".join(path) or "Nothing chosen yet.", colour="dim")
 
     def describe(self, state: State, seat: int | None) -> str:

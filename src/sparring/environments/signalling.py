@@ -183,8 +183,7 @@ class Signalling(Game):
         """Draw the colour for those who see it, and what was said."""
         self.paint_seats(canvas, state, seat)
         drawn = TYPES[state.table.drawn] if seat in (None, SENDER) else ""
-        label = "colour" if drawn else "colour hidden"
-        discs(canvas, label, [(drawn[:1] or "?", drawn or "none")], after=drawn)
+        discs(canvas, "colour", [(drawn[:1] or "?", drawn or "none")], after=drawn or "hidden")
         said = [
             Said(self.roles[event.player], self.words[event.action], seat_colour(event.player))
             for event in state.trail

@@ -49,8 +49,8 @@ def check_picture(
     end; one of them hears hostile replies where any text is allowed. A picture is SVG without
     script, style, link or reference, at most 100 kB, with ``role="img"`` and a title; the sentence
     is not empty. The same position gives the same bytes. Where a seat cannot tell two plays apart
-    its picture and its sentence are equal: plays of other deals, in which seats reply the same,
-    are compared.
+    its picture and its sentence are equal: plays of other deals are compared, in which all seats
+    reply the same, or all but one.
 
     An environment without pictures of its own is drawn as what was told and said, and kept to the
     same.
@@ -126,11 +126,17 @@ def _check_position(rules: Any, name: str, play: Any, past: list[Exchange]) -> N
 
 
 def _moments(
-    rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False
+    rules: Any,
+    deal: Stream,
+    replies: Stream,
+    *,
+    hostile: bool = False,
+    other: int | None = None,
 ) -> Iterator[tuple[Any, list[Exchange]]]:
     """Play at random; yield the play at some of its moments and at the end, with what was said.
 
-    These are the first four, and then each twice as far as the one before.
+    These are the first four, and then each twice as far as the one before. Replies are drawn from
+    ``replies``, those of the seat ``other`` from ``deal``.
     """
     play, past, draws = rules.reset(deal.child("deal")), list[Exchange](), replies.child("play")
     moment = 0
@@ -141,7 +147,7 @@ def _moments(
         said = {}
         for seat in play.due():
             legal = play.legal(seat)
-            own = draws.child(moment).child(seat)
+            own = (deal if seat == other else draws).child(moment).child(seat)
             found = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
             if found is None or legal is not None:
                 found = random_reply(play, seat, legal, own)
@@ -156,7 +162,8 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, every_seat: bool)
     found: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
-        for play, past in _moments(rules, root.child(deal), root):
+        other = deal % (rules.num_seats + 1)  # none where it is no seat
+        for play, past in _moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
                 known = _knowledge(play, past, seat, every_seat)
                 if known is None:

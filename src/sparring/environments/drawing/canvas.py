@@ -115,6 +115,8 @@ class Canvas:
             bold: whether it is written so.
             width: most units it may take.
         """
+        if not words:
+            return
         weight = ' font-weight="700"' if bold else ""
         where = f' text-anchor="{anchor}"' if anchor != "start" else ""
         said = html.escape(cut(words, size, width))

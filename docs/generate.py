@@ -106,7 +106,7 @@ def environments_page() -> str:
         "and a sample play; `sparring explain NAME` prints the same. *Solver* names the oracle that asks the environment's own solver.",
         "",
         "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games of OpenSpiel are taken in turns.",
-        "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment).",
+        "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment). Every environment has a picture: [here are some](your-own.md#the-picture-of-an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"
 

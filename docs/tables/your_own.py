@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sparring.scaffold import file_of
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "matching.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 NAMES = {
     "reward": "short_replies",
@@ -23,13 +23,14 @@ def written(kind, test=False):
     return f"```python\n{text.rstrip()}\n```"
 
 
-def smallest():
-    """Return the file of the smallest environment as a block of code."""
-    return f"```python\n{EXAMPLE.read_text(encoding='utf-8').rstrip()}\n```"
+def example(name):
+    """Return an example as a block of code."""
+    return f"```python\n{(EXAMPLES / f'{name}.py').read_text(encoding='utf-8').rstrip()}\n```"
 
 
 MADE = {
-    "smallest environment": smallest,
+    "smallest environment": partial(example, "matching"),
+    "picture of an environment": partial(example, "matching_drawn"),
     **{f"new {kind}": partial(written, kind) for kind in NAMES},
     "new reward test": partial(written, "reward", test=True),
 }

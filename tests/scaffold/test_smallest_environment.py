@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from sparring.testing import check_environment
+from sparring.testing import check_environment, check_picture
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
@@ -16,6 +16,18 @@ def test_it_keeps_the_contract_in_forty_lines(monkeypatch):
 
     check_environment(matching)
     assert len((EXAMPLES / "matching.py").read_text().splitlines()) <= 40
+
+
+def test_its_picture_keeps_what_a_picture_must(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from matching_drawn import Drawn, matching_drawn
+
+    check_environment(matching_drawn)
+    assert check_picture(matching_drawn) > 0
+    play = Drawn().reset(None)
+    assert play.draw(0).count(">?<") == 2
+    play.step({0: "heads", 1: "tails"})
+    assert ">heads<" in play.draw(0) and play.described(0) == "left said heads, right said tails."
 
 
 def test_it_trains_is_measured_and_is_played(tmp_path, sparring):

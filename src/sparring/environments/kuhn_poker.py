@@ -61,7 +61,7 @@ class KuhnPoker(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw the cards that are seen, the chips in the pot and the betting."""
-        chips = {one: f"{self.stake(state, one):g} in the pot" for one in range(self.num_seats)}
+        chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
         self.paint_seats(canvas, state, seat, chips)
         for one, role in enumerate(self.roles):
             card = self.cards[state.trail[one].action] if seat in (None, one) else ""

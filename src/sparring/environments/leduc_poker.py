@@ -82,7 +82,7 @@ class LeducPoker(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         """Draw the cards that are seen, the chips in the pot and the betting."""
-        chips = {one: f"{self.stake(state, one):g} in the pot" for one in range(self.num_seats)}
+        chips = {one: f"put in {self.stake(state, one):g}" for one in range(self.num_seats)}
         self.paint_seats(canvas, state, seat, chips)
         cards(canvas, "public", [Card(rank) for rank in self._public(state) or [""]])
         for one, role in enumerate(self.roles):

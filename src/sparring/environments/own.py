@@ -3,7 +3,7 @@
 What they must have, and how it is said that they lack something.
 
 Such an environment trains and is measured by its mean return in matches. What needs rules that can
-be searched (exact figures, oracles, solvers, pictures) is left out with a note, or refused with a
+be searched (exact figures, oracles, solvers) is left out with a note, or refused with a
 line that names the environment.
 """
 

@@ -1,1 +1,42 @@
 """Pieces of pictures: a canvas that grows downwards, and what environments draw on it."""
+
+from sparring.environments.drawing.boards import Cell, grid
+from sparring.environments.drawing.canvas import Canvas, Theme, seat_colour
+from sparring.environments.drawing.painted import Painted
+from sparring.environments.drawing.pieces import (
+    Said,
+    heading,
+    paragraph,
+    printed,
+    seats,
+    strip,
+    table,
+    timeline,
+)
+from sparring.environments.drawing.rows import Card, cards, dice, discs
+from sparring.environments.drawing.told import Exchange, describe_told, draw_told, due_sentence
+
+__all__ = [
+    "Canvas",
+    "Card",
+    "Cell",
+    "Exchange",
+    "Painted",
+    "Said",
+    "Theme",
+    "cards",
+    "describe_told",
+    "dice",
+    "discs",
+    "draw_told",
+    "due_sentence",
+    "grid",
+    "heading",
+    "paragraph",
+    "printed",
+    "seat_colour",
+    "seats",
+    "strip",
+    "table",
+    "timeline",
+]

@@ -66,7 +66,7 @@ def grid(
                 size=14,
                 colour="dim",
                 anchor="end",
-                width=30,
+                width=max(30.0, left - 10 - EDGE),
             )
         for c, cell in enumerate(row):
             _cell(canvas, cell, left + side * c, top + side * r, side)

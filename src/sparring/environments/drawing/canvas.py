@@ -19,6 +19,7 @@ Theme = Literal["light", "dark"]
 WIDTH = 400.0  # units from left to right; a picture is read at 320 to 480 pixels
 EDGE = 12.0  # units left free on each side
 GAP = 8.0  # units between two pieces
+BOLD = 1.12  # by how much bold letters are wider
 SEATS = ("blue", "orange", "green", "pink", "sky", "red")  # colours of the seats, in order
 
 # hues of Okabe and Ito, told apart by people who see few colours

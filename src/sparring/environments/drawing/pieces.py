@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from sparring.environments.drawing.canvas import EDGE, WIDTH, Canvas, on, seat_colour
+from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, on, seat_colour
 from sparring.environments.drawing.words import cut, visible, width_of, wrapped
 
 INSIDE = WIDTH - 2 * EDGE
 SHOWN = 10  # messages of a timeline, the latest ones
-BOLD = 1.12  # by how much bold letters are wider
 MOVES = 48  # of a strip, the latest ones
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sparring.environments.drawing.canvas import EDGE, WIDTH, Canvas, on
+from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, on
+from sparring.environments.drawing.words import visible, width_of
 
 LABEL = 112.0  # units for the words before a row
 PIPS = {  # places of the pips of a die, in thirds from the middle
@@ -56,6 +57,7 @@ def cards(
     for number, card in enumerate(hand):
         x = left + (wide + 6) * number
         down = not card.face
+        size = min(22.0, (wide - 6) / max(1.0, BOLD * width_of(visible(card.face), 1)))
         canvas.box(
             x,
             top,
@@ -71,7 +73,7 @@ def cards(
             x + wide / 2,
             top + high / 2 + 8,
             card.face or "?",
-            size=22,
+            size=size,
             bold=not down,
             colour="dim" if down else "ink",
             anchor="middle",

@@ -1,0 +1,36 @@
+"""The environment of matching.py with a picture: two cards, face down until both have chosen."""
+
+from matching import Matching, Play
+
+from sparring.environments.drawing import Card, Painted, cards, seat_colour, seats
+
+SLOT = "environments"
+
+
+def matching_drawn():
+    """Matching pennies, with a picture."""
+    return Drawn()
+
+
+class Drawn(Matching):
+    def reset(self, stream):
+        return DrawnPlay()
+
+
+class DrawnPlay(Play, Painted):
+    def __init__(self):
+        self.said = {}
+
+    def step(self, replies):
+        super().step(replies)
+        self.said = dict(replies)
+
+    def paint(self, canvas, seat):  # seat: who looks; None: a reader from whom nothing is hidden
+        seats(canvas, Drawn.roles, self.due())
+        for one, role in enumerate(Drawn.roles):
+            cards(canvas, role, [Card(self.said.get(one, ""))], colour=seat_colour(one))
+
+    def described(self, seat):  # the same in words, for who cannot see it
+        if self.done:
+            return f"left said {self.said[0]}, right said {self.said[1]}."
+        return "left and right are to choose a side at once."

@@ -1,0 +1,113 @@
+"""The check of pictures notices each thing that a picture must not do."""
+
+import random
+
+import pytest
+
+from sparring.testing import check_picture, check_svg
+from sparring.types import Observation
+
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" role="img"><title>t</title>'
+BREACHES = {
+    "script": ("<script>1</script>", "element 'script'"),
+    "foreign": ("<foreignObject/>", "element 'foreignObject'"),
+    "image": ('<image href="http://example.org/x.png"/>', "element 'image'"),
+    "use": ('<use href="#x"/>', "element 'use'"),
+    "style": ("<style>*{}</style>", "element 'style'"),
+    "handler": ('<rect onload="x()"/>', "attribute 'onload'"),
+    "style attribute": ('<rect style="fill:red"/>', "attribute 'style'"),
+    "link": ('<g xmlns:x="http://www.w3.org/1999/xlink" x:href="x"/>', "attribute"),
+    "reference": ('<rect fill="url(http://example.org/x)"/>', "url"),
+    "cdata": ("<text><![CDATA[x]]></text>", "declaration"),
+    "direction": ("<text>\u202ex</text>", r"U\+202E"),
+    "control": ("<text>\x07</text>", r"U\+0007"),
+    "torn": ("<text>", "no XML"),
+    "large": (f"<text>{'x' * 100_000}</text>", "bytes"),
+    "foreign namespace": ('<x:a xmlns:x="http://www.w3.org/1999/xhtml"/>', "element"),
+}
+
+
+@pytest.mark.parametrize("breach", BREACHES)
+def test_what_may_run_or_fetch_is_refused(breach):
+    inside, said = BREACHES[breach]
+    check_svg(f"{HEAD}</svg>")
+    with pytest.raises(AssertionError, match=said):
+        check_svg(f"{HEAD}{inside}</svg>", breach)
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        "<b/>",
+        HEAD.replace(' role="img"', "") + "</svg>",
+        HEAD.replace("<title>t</title>", "") + "</svg>",
+        f"<?xml version='1.0'?>{HEAD}</svg>",
+        HEAD.replace("2000/svg", "1999/xhtml") + "</svg>",
+        None,
+    ],
+)
+def test_what_is_no_picture_is_refused(svg):
+    with pytest.raises(AssertionError):
+        check_svg(svg)
+
+
+class Coins:
+    """Each of two seats knows one coin; the picture is what ``seen`` makes of both."""
+
+    roles, max_turns, min_utility, max_utility = ("left", "right"), 2, 0.0, 0.0
+
+    def __init__(self, drawn, said):
+        self.drawn, self.said = drawn, said
+
+    def reset(self, stream):
+        return Play(self, [stream.integer(seat, 2) for seat in (0, 1)])
+
+
+class Play:
+    done, returns = False, (0.0, 0.0)
+
+    def __init__(self, rules, coins):
+        self.rules, self.coins = rules, coins
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def legal(self, seat):
+        return ("yes", "no")
+
+    def observe(self, seat):
+        return Observation(told=f"coin {self.coins[seat]}", key=str(self.coins[seat]))
+
+    def step(self, replies):
+        self.done = True
+
+    def draw(self, seat, theme="light"):
+        return f"{HEAD}<text>{self.rules.drawn(self.coins, seat)}</text></svg>"
+
+    def described(self, seat):
+        return self.rules.said(self.coins, seat)
+
+
+def coins(*, drawn: str = "own", said: str = "own"):
+    kinds = {
+        "own": lambda coins, seat: str(coins if seat is None else coins[seat]),
+        "all": lambda coins, seat: str(coins),
+        "none": lambda coins, seat: "",
+        "random": lambda coins, seat: str(random.random()),
+    }
+    return Coins(kinds[drawn], kinds[said])
+
+
+@pytest.mark.parametrize(
+    ("drawn", "said", "message"),
+    [
+        ("all", "own", "cannot tell apart"),
+        ("own", "all", "cannot tell apart"),
+        ("own", "none", "the sentence is ''"),
+        ("random", "own", "drawn twice"),
+    ],
+)
+def test_a_picture_that_tells_too_much_or_nothing_is_noticed(drawn, said, message):
+    assert check_picture(coins) > 0
+    with pytest.raises(AssertionError, match=message):
+        check_picture(coins, drawn=drawn, said=said)

@@ -1,0 +1,247 @@
+/** A turn as a card, and the columns of the seats, aligned by the time of their turns. */
+
+import { button, el, passage, plain, word } from "./dom.js";
+import { number, signed } from "./format.js";
+import { diverging, tokenRow } from "./tokens.js";
+
+const BACK = 40; // turns before the current one that are drawn
+
+function segmentText(segment, decoded) {
+  const head = el("span", { class: "dim" }, `${segment.kind}, ${segment.length} tokens `);
+  const text =
+    decoded && segment.text !== null
+      ? passage(segment.text, "mono")
+      : el("span", { class: "dim" }, "no tokenizer here");
+  return el("div", { class: `segment ${segment.kind}` }, head, text);
+}
+
+/** Return all that the model saw and said up to this turn; drawn when it is opened. */
+function exact(turn, { decoded, conversation }) {
+  const all = conversation(turn).flatMap((one) => one.segments);
+  const total = all.reduce((sum, segment) => sum + segment.length, 0);
+  const box = el(
+    "details",
+    { class: "exact" },
+    el("summary", {}, `exact prompt and reply, ${total} tokens`),
+  );
+  box.addEventListener("toggle", () => {
+    if (box.open && box.childElementCount === 1)
+      box.append(...all.map((segment) => segmentText(segment, decoded)));
+  });
+  return box;
+}
+
+function facts(turn) {
+  const parts = [];
+  const credit = turn.credit;
+  if (credit && credit.advantage !== null) parts.push(el("b", {}, `A ${signed(credit.advantage)}`));
+  if (turn.oracle?.regret) parts.push(`lost ${number(turn.oracle.regret, 3)}`);
+  const sampled = turn.segments.filter((segment) => segment.kind === "sampled");
+  const tokens = sampled.reduce((sum, segment) => sum + segment.length, 0);
+  if (tokens) parts.push(`${tokens} token${tokens === 1 ? "" : "s"}`);
+  if (turn.truncated) parts.push(el("span", { class: "warn" }, "cut by the limit of tokens"));
+  if (credit && !credit.selected) parts.push(el("span", { class: "dim" }, "not trained on"));
+  if (credit?.replayed) parts.push("replayed");
+  const spaced = parts.flatMap((part, index) => (index ? [" · ", part] : [part]));
+  return el("p", { class: "facts" }, spaced);
+}
+
+function reply(turn, options) {
+  const runs = turn.segments.filter((segment) => segment.kind === "sampled" && segment.tokens);
+  if (!runs.length || options.colouring === "none") return passage(turn.reply ?? "", "reply");
+  return el(
+    "div",
+    { class: "reply" },
+    runs.map((segment) => tokenRow(segment.tokens, options)),
+  );
+}
+
+function candidates(turn, options) {
+  if (!turn.candidates?.length) return null;
+  const one = (candidate) => {
+    const score = candidate.score === null ? "" : `score ${number(candidate.score, 3)} · `;
+    return el(
+      "li",
+      {},
+      el("span", { class: "dim" }, score),
+      reply(candidate, options),
+      facts(candidate),
+    );
+  };
+  const many = turn.candidates.length;
+  const title = `${many} other repl${many === 1 ? "y" : "ies"} to this prompt`;
+  return el(
+    "details",
+    { class: "candidates", open: true },
+    el("summary", {}, title),
+    el("ol", {}, turn.candidates.map(one)),
+  );
+}
+
+const EVENTS = { illegal: "illegal", unparsable: "not understood", memory: "memory" };
+
+function told(turn, open) {
+  if (!turn.told) return el("p", { class: "missing" }, "told: nothing new, or not recorded");
+  const text = passage(turn.told, "told");
+  const lines = turn.told.split("\n").length;
+  if (open || (lines <= 3 && turn.told.length < 240)) return text;
+  text.classList.add("folded");
+  const unfold = button(
+    `all ${lines} lines`,
+    () => {
+      text.classList.toggle("folded");
+    },
+    { class: "more" },
+  );
+  return el("div", {}, text, unfold);
+}
+
+/**
+ * Return one turn.
+ * @param {Object} turn of the answer
+ * @param {{current: boolean, decoded: boolean, choose: function, role: string}} options
+ *   and those of tokens.js
+ */
+export function card(turn, options) {
+  const { current, role, choose } = options;
+  const event = EVENTS[turn.event];
+  const title = el(
+    "h3",
+    {},
+    button(`turn ${turn.index + 1}`, () => choose(turn.index), {
+      class: "plain",
+      "aria-current": current ? "step" : null,
+    }),
+    " ",
+    word(role, { class: "role" }),
+    turn.action !== null && turn.action !== undefined
+      ? el("span", { class: "move" }, "→ ", word(turn.action))
+      : null,
+    event ? el("span", { class: "tag bad" }, event) : null,
+    turn.attempt ? el("span", { class: "tag" }, `attempt ${turn.attempt + 1}`) : null,
+    turn.conversation
+      ? el("span", { class: "tag" }, `conversation ${turn.conversation + 1}`)
+      : null,
+  );
+  const tint = diverging(turn.credit?.advantage, options.scale.advantage);
+  const node = el(
+    "article",
+    {
+      class: `turn edge-${tint || "none"} ${current ? "current" : ""} ${event ? "off" : ""}`,
+      "data-turn": turn.index,
+    },
+    title,
+  );
+  if (turn.hidden) {
+    node.append(el("p", { class: "missing" }, "hidden from this seat"));
+    return node;
+  }
+  node.append(told(turn, false), reply(turn, options), facts(turn));
+  const others = candidates(turn, options);
+  if (others) node.append(others);
+  if (current) node.append(exact(turn, options));
+  return node;
+}
+
+/** Return the seats with a column: up to three all, else the one to move and two more. */
+function columnsOf(seats, turn, compared) {
+  if (seats.length <= 3) return seats.map((seat) => seat.seat);
+  const wanted = [turn?.seat ?? 0, compared ?? (turn?.seat === 0 ? 1 : 0)];
+  for (const { seat } of seats) if (wanted.length < 3 && !wanted.includes(seat)) wanted.push(seat);
+  return [...new Set(wanted)].slice(0, 3).sort((left, right) => left - right);
+}
+
+function columnHead(seat, column, compare) {
+  const kind = seat.kind && seat.kind !== seat.agent ? ` (${seat.kind})` : "";
+  return el(
+    "header",
+    { class: "seat-head", vars: { "--col": column } },
+    el("b", {}, word(seat.role)),
+    el(
+      "span",
+      { class: "dim" },
+      " seat ",
+      String(seat.seat),
+      " · ",
+      word(seat.agent),
+      kind,
+      seat.trained ? " · trained" : "",
+    ),
+    el("span", { class: "return" }, " return ", el("b", {}, signed(seat.return))),
+    compare,
+  );
+}
+
+/** Return [turn, row of the grid]: turns of one moment share a row. */
+function rows(turns) {
+  let row = 1;
+  let moment = null;
+  let taken = new Set();
+  return turns.map((turn) => {
+    if (turn.moment !== moment || taken.has(turn.seat)) {
+      row += 1;
+      taken = new Set();
+    }
+    moment = turn.moment;
+    taken.add(turn.seat);
+    return [turn, row];
+  });
+}
+
+/**
+ * Return the columns of the seats. Turns to come are not drawn.
+ * @param {Object} answer the episode
+ * @param {{turn: number, compared: number, compare: function}} options and those of `card`
+ */
+export function seatColumns(answer, options) {
+  const { seats, turns } = answer;
+  const now = turns[options.turn];
+  const shown = columnsOf(seats, now, options.compared);
+  const grid = el("div", { class: "seats", vars: { "--columns": shown.length } });
+  for (const seat of seats.filter((one) => shown.includes(one.seat)))
+    grid.append(columnHead(seat, shown.indexOf(seat.seat) + 1, null));
+  const upTo = turns.slice(0, options.turn + 1);
+  const from = Math.max(0, upTo.length - BACK);
+  const conversation = (turn) =>
+    upTo.filter(
+      (one) =>
+        !one.hidden &&
+        one.seat === turn.seat &&
+        one.conversation === turn.conversation &&
+        one.index <= turn.index,
+    );
+  for (const [turn, row] of rows(upTo.slice(from))) {
+    const at = shown.indexOf(turn.seat);
+    const role = seats.find((seat) => seat.seat === turn.seat)?.role ?? `seat ${turn.seat}`;
+    if (at < 0) {
+      const open = button(
+        `turn ${turn.index + 1}: ${plain(role)}`,
+        () => options.compare(turn.seat),
+        { class: "plain dim" },
+      );
+      grid.append(
+        el(
+          "div",
+          { class: "folded-turn", vars: { "--row": row } },
+          open,
+          " ",
+          word(turn.action ?? ""),
+        ),
+      );
+      continue;
+    }
+    const one = card(turn, {
+      ...options,
+      conversation,
+      role,
+      current: turn.index === options.turn,
+    });
+    one.style.setProperty("--col", at + 1);
+    one.style.setProperty("--row", row);
+    grid.append(one);
+  }
+  const earlier = from
+    ? el("p", { class: "dim" }, `${from} earlier turns are not drawn; the timeline goes to them.`)
+    : null;
+  return el("div", {}, earlier, grid);
+}

@@ -1,0 +1,248 @@
+/**
+ * Curves. All are drawn through `draw`: by uPlot where the server has it, by our SVG otherwise.
+ *
+ * A series is {name, x, y, colour, faint, dash}, a band {x, low, high, colour},
+ * an event {x, text, level}.
+ */
+
+import { el, plain, word } from "./dom.js";
+import { number } from "./format.js";
+import { drawSvg } from "./chart_svg.js";
+
+const HEIGHT = 190;
+let library = null;
+
+/** Load uPlot, if the server says that it is there. */
+export async function prepare(there) {
+  if (!there || library) return;
+  const sheet = el("link", { rel: "stylesheet", href: "/static/vendor/uPlot.min.css" });
+  document.head.append(sheet);
+  library = (await import("./vendor/uPlot.esm.js")).default;
+}
+
+/** Return the colour of the n-th series of a chart, and whether its line is dashed. */
+export function paint(index) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = style.getPropertyValue(`--series-${index % 6}`).trim();
+  return { colour, dash: index >= 6 ? [6, 4] : null };
+}
+
+function join(series, bands) {
+  const xs = [...new Set([...series, ...bands].flatMap((line) => Array.from(line.x)))];
+  xs.sort((left, right) => left - right);
+  const at = new Map(xs.map((x, index) => [x, index]));
+  const spread = (x, y) => {
+    const column = new Array(xs.length).fill(null);
+    x.forEach((value, index) => {
+      column[at.get(value)] = y[index];
+    });
+    return column;
+  };
+  return { xs, spread };
+}
+
+function fade(colour, share) {
+  const value = Number.parseInt(colour.slice(1), 16);
+  return `rgba(${value >> 16}, ${(value >> 8) & 255}, ${value & 255}, ${share})`;
+}
+
+function marks(now, colours) {
+  return (plot) => {
+    const events = now.chart.events ?? [];
+    const context = plot.ctx;
+    context.save();
+    for (const event of events) {
+      const x = plot.valToPos(event.x, "x", true);
+      if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) continue;
+      context.strokeStyle = colours[event.level] ?? colours.warn;
+      context.fillStyle = context.strokeStyle;
+      context.setLineDash([3, 3]);
+      context.beginPath();
+      context.moveTo(x, plot.bbox.top);
+      context.lineTo(x, plot.bbox.top + plot.bbox.height);
+      context.stroke();
+      context.beginPath();
+      context.moveTo(x - 6, plot.bbox.top);
+      context.lineTo(x + 6, plot.bbox.top);
+      context.lineTo(x, plot.bbox.top + 9);
+      context.fill();
+    }
+    context.restore();
+  };
+}
+
+/** Return the last value of each line, and the note of the chart. */
+function atRest(chart) {
+  const shown = chart.series.filter((line) => !line.faint && line.x.length).slice(0, 8);
+  const last = shown.map(({ name, colour, y }) =>
+    el(
+      "span",
+      { class: "read", vars: { "--c": colour } },
+      shown.length > 1 ? word(name) : "last",
+      ` ${number(y.findLast((one) => one !== null))}`,
+    ),
+  );
+  return [...last, el("span", { class: "dim" }, chart.note ?? "")];
+}
+
+/** Write what lies under the cursor below the chart. */
+function readout(line, now) {
+  return (plot) => {
+    const { chart, names } = now;
+    const index = plot.cursor.idx;
+    if (index === null || index === undefined) {
+      line.replaceChildren(...atRest(chart));
+      return;
+    }
+    const x = plot.data[0][index];
+    const parts = [`${chart.xLabel} ${number(x)}`];
+    names.forEach(({ name, colour }, at) => {
+      const value = plot.data[at + 1][index];
+      if (!name || value === null || value === undefined) return;
+      parts.push(
+        el("span", { class: "read", vars: { "--c": colour } }, word(name), ` ${number(value)}`),
+      );
+    });
+    const reach = plot.posToVal(8, "x") - plot.posToVal(0, "x");
+    for (const event of chart.events ?? []) {
+      if (Math.abs(event.x - x) <= reach)
+        parts.push(el("span", { class: "event" }, "▼ ", word(event.text)));
+    }
+    line.replaceChildren(...parts);
+  };
+}
+
+function axes(style) {
+  const common = {
+    stroke: style.getPropertyValue("--dim").trim(),
+    grid: { stroke: style.getPropertyValue("--line").trim(), width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui",
+  };
+  const values = (plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick)));
+  return [
+    { ...common, values, size: 26 },
+    { ...common, values, size: 52, space: 26 },
+  ];
+}
+
+function lines(chart) {
+  const { xs, spread } = join(chart.series, chart.bands ?? []);
+  const columns = [];
+  const series = [];
+  const bands = [];
+  const names = [];
+  for (const line of chart.series) {
+    columns.push(spread(line.x, line.y));
+    names.push({ name: line.faint ? "" : line.name, colour: line.colour });
+    const stroke = line.faint ? fade(line.colour, 0.28) : line.colour;
+    const points = { show: line.x.length < 2, size: 5, fill: line.colour };
+    series.push({ stroke, width: line.faint ? 1 : 1.8, dash: line.dash, spanGaps: true, points });
+  }
+  for (const band of chart.bands ?? []) {
+    for (const bound of [band.high, band.low]) {
+      columns.push(spread(band.x, bound));
+      names.push({ name: "", colour: band.colour });
+      series.push({ stroke: "transparent", width: 0, spanGaps: true, points: { show: false } });
+    }
+    bands.push({ series: [series.length - 1, series.length], fill: fade(band.colour, 0.18) });
+  }
+  return { data: [xs, ...columns], series, bands, names };
+}
+
+function optionsOf(box, line, now) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const { chart } = now;
+  return {
+    width: box.clientWidth || 400,
+    height: chart.height ?? HEIGHT,
+    padding: [8, 10, 0, 0],
+    legend: { show: false },
+    cursor: { sync: { key: "sparring" }, drag: { x: true, y: false }, points: { size: 6 } },
+    scales: { x: { time: false }, y: chart.log ? { distr: 3 } : {} },
+    axes: axes(style),
+    series: [{}, ...now.series],
+    bands: now.bands,
+    hooks: {
+      draw: [marks(now, { warn: colour("--warn"), bad: colour("--bad") })],
+      setCursor: [readout(line, now)],
+    },
+  };
+}
+
+/** Return what has to be equal for new points to go into a plot that is there. */
+function shape(chart) {
+  const lines = chart.series.map(({ name, colour, faint }) => [name, colour, Boolean(faint)]);
+  return JSON.stringify([lines, chart.bands?.length ?? 0, Boolean(chart.log), chart.xLabel]);
+}
+
+function drawPlot(box, line, chart) {
+  const now = { chart, ...lines(chart) };
+  const options = optionsOf(box, line, now);
+  const plot = new library(options, now.data, box);
+  const watch = new ResizeObserver(() => {
+    plot.setSize({ width: box.clientWidth, height: options.height });
+  });
+  watch.observe(box);
+  return {
+    renew(next) {
+      Object.assign(now, { chart: next, ...lines(next) });
+      const zoomed = plot.scales.x.min > plot.data[0][0];
+      plot.setData(now.data, !zoomed);
+      if (plot.cursor.left < 0 || plot.cursor.left === undefined)
+        line.replaceChildren(...atRest(next));
+    },
+    close() {
+      watch.disconnect();
+      plot.destroy();
+    },
+  };
+}
+
+/** Draw once; returns a handle that can renew the points, or null for a chart without points. */
+function place(element, chart) {
+  const shown = chart.series.filter((line) => !line.faint && line.x.length);
+  const last = shown.map(
+    (line) => `${plain(line.name)}: ${number(line.y.findLast((y) => y !== null))}`,
+  );
+  const values = last.slice(0, 12).join("; ");
+  const said = `${plain(chart.title)} over ${chart.xLabel}. Last values: ${values}.`;
+  const box = el("div", { class: "plot", role: "img", "aria-label": said });
+  const line = el("p", { class: "readout" }, atRest(chart));
+  element.replaceChildren(box, line);
+  if (!shown.length) {
+    box.replaceChildren(el("p", { class: "missing" }, "no points yet"));
+    return null;
+  }
+  if (library) return drawPlot(box, line, chart);
+  box.append(drawSvg(chart, box.clientWidth || 400));
+  return null;
+}
+
+/**
+ * Draw a chart into an element, and say its last values in words for those who cannot see it.
+ * @param {Element} element emptied first
+ * @param {{title: string, note: string, xLabel: string, series: Array, bands: Array,
+ *   events: Array, log: boolean, height: number}} chart
+ * @returns {{update: function, close: function}} takes a chart with newer points; takes it away
+ */
+export function draw(element, chart) {
+  let handle = place(element, chart);
+  let drawn = shape(chart);
+  return {
+    update(next) {
+      if (handle && shape(next) === drawn) {
+        handle.renew(next);
+        return;
+      }
+      handle?.close();
+      handle = place(element, next);
+      drawn = shape(next);
+    },
+    close() {
+      handle?.close();
+      element.replaceChildren();
+    },
+  };
+}

@@ -1,0 +1,130 @@
+/** Curves of any figures: several runs, smoothed over raw, seeds as a band, health as marks. */
+
+import { draw, prepare } from "./charts.js";
+import { AXES, chartOf, groups, settings } from "./curves_chart.js";
+import { figures, legend, names, toolsOf } from "./curves_controls.js";
+import { differences, events } from "./curves_tables.js";
+import { el, word } from "./dom.js";
+import { change, state } from "./router.js";
+import { store } from "./series.js";
+
+class Curves {
+  constructor(root, { get, setKeys }) {
+    this.get = get;
+    this.runs = null;
+    this.known = [];
+    this.asked = "";
+    this.shown = new Map();
+    this.held = new Map();
+    this.points = store(get);
+    const named = { placeholder: "find a figure …", "aria-label": "find a figure" };
+    this.search = el("input", { type: "search", ...named });
+    this.search.addEventListener("input", () => this.paintFigures(this.settings()));
+    this.tools = el("div", { class: "tools" });
+    this.legend = el("div", {});
+    this.figures = el("div", { class: "found", role: "group", "aria-label": "figures" });
+    this.charts = el("div", { class: "charts" });
+    this.events = el("div", { class: "under" });
+    this.differences = el("div", { class: "under" });
+    const parts = [this.tools, this.legend, this.figures, this.charts];
+    root.replaceChildren(el("h1", {}, "Curves"), ...parts, this.events, this.differences);
+    setKeys([
+      ["/", "find a figure", () => this.search.focus()],
+      ["x", "next x axis", () => this.nextAxis()],
+    ]);
+  }
+
+  settings() {
+    return settings(state(), this.runs ?? []);
+  }
+
+  nextAxis() {
+    const at = AXES.indexOf(this.settings().x);
+    change({ x: AXES[(at + 1) % AXES.length] }, true);
+  }
+
+  paintFigures(set) {
+    this.figures.replaceChildren(...figures(this.known, set, this.search.value));
+  }
+
+  async loadRuns() {
+    const answer = await this.get("/api/runs");
+    await prepare(answer.plot);
+    this.runs = answer.runs;
+  }
+
+  async loadNames(set) {
+    const key = set.runs.join(",");
+    if (key === this.asked) return;
+    this.asked = key;
+    this.known = names(await Promise.all(set.runs.map((run) => this.get(`/api/runs/${run}`))));
+  }
+
+  /** Draw the charts; those that are there already get their new points. */
+  draw(set) {
+    const all = groups(this.runs, set);
+    for (const [name, { card, handle }] of this.shown) {
+      if (set.names.includes(name)) continue;
+      handle.close();
+      card.remove();
+      this.shown.delete(name);
+    }
+    for (const name of set.names) {
+      const chart = chartOf(name, all, this.held, set);
+      if (this.shown.has(name)) this.shown.get(name).handle.update(chart);
+      else {
+        const box = el("div", { class: "chart" });
+        const title = el("h2", {}, word(name));
+        const card = el("section", { class: "card", "data-metric": name }, title, box);
+        this.charts.append(card);
+        this.shown.set(name, { card, handle: draw(box, chart) });
+      }
+    }
+  }
+
+  async refresh(set, only = null) {
+    this.held = await this.points.update(set.runs, set.names, set.x, only);
+    this.draw(set);
+    this.events.replaceChildren(events(this.runs, this.held));
+  }
+
+  async show() {
+    if (!this.runs) await this.loadRuns();
+    const set = this.settings();
+    this.tools.replaceChildren(...toolsOf(this.search, set));
+    this.legend.replaceChildren(legend(this.runs, set));
+    const points = this.refresh(set);
+    await this.loadNames(set);
+    this.paintFigures(set);
+    await points;
+    this.differences.replaceChildren(await differences(this.get, this.runs, set.runs));
+  }
+
+  async changed({ runs }) {
+    if (!runs?.length) return;
+    const before = this.runs.length;
+    await this.loadRuns();
+    const set = this.settings();
+    if (this.runs.length !== before) this.legend.replaceChildren(legend(this.runs, set));
+    await this.refresh(set, runs);
+    this.asked = "";
+    await this.loadNames(set);
+    this.paintFigures(set);
+  }
+
+  async themed() {
+    this.close();
+    this.charts.replaceChildren();
+    await this.show();
+  }
+
+  close() {
+    for (const { handle } of this.shown.values()) handle.close();
+    this.shown.clear();
+  }
+}
+
+/** Open the view. */
+export function open(root, context) {
+  return new Curves(root, context);
+}

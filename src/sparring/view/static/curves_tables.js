@@ -1,0 +1,57 @@
+/** Below the curves: what health said, and in what the runs differ. */
+
+import { el, word } from "./dom.js";
+import { number } from "./format.js";
+
+/** Return the table of health events of the runs shown. */
+export function events(runs, points) {
+  const rows = [];
+  for (const [run, { events: found }] of points) {
+    const name = runs.find((one) => one.run === run)?.name;
+    for (const event of found) rows.push({ name, ...event });
+  }
+  const body = rows.map(({ name, step, metric, message, value, stops }) =>
+    el(
+      "tr",
+      {},
+      el("td", {}, word(name)),
+      el("td", { class: "number" }, number(step)),
+      el("td", {}, word(metric)),
+      el("td", { class: "number" }, number(value)),
+      el("td", { class: stops ? "bad" : "warn" }, word(message)),
+    ),
+  );
+  const titles = ["Run", "Step", "Figure", "Value", "What"].map((text) =>
+    el("th", { scope: "col" }, text),
+  );
+  const table = el("table", {}, el("thead", {}, el("tr", {}, titles)), el("tbody", {}, body));
+  const nothing = el("p", { class: "dim" }, "No health events in these runs.");
+  return el(
+    "section",
+    {},
+    el("h2", {}, "Health"),
+    rows.length ? el("div", { class: "scroll" }, table) : nothing,
+  );
+}
+
+/** Return the table of configuration that differs, or nothing for a single run. */
+export async function differences(get, runs, chosen) {
+  if (chosen.length < 2) return el("section", {});
+  const { rows } = await get("/api/differences", { runs: chosen.join(",") });
+  const names = chosen.map((run) =>
+    el("th", { scope: "col" }, word(runs.find((one) => one.run === run)?.name)),
+  );
+  const cell = (value) =>
+    el(
+      "td",
+      {},
+      value === null ? "–" : word(typeof value === "string" ? value : JSON.stringify(value)),
+    );
+  const body = rows.map(({ key, values }) =>
+    el("tr", {}, el("th", { scope: "row" }, word(key)), values.map(cell)),
+  );
+  const head = el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), names));
+  const table = el("div", { class: "scroll" }, el("table", {}, head, el("tbody", {}, body)));
+  const same = el("p", { class: "dim" }, "These runs have the same configuration.");
+  return el("section", {}, el("h2", {}, "Configuration that differs"), rows.length ? table : same);
+}

@@ -1,0 +1,212 @@
+/** One play on the screen: asks the server for it, and steps through it. */
+
+import { blob } from "./api.js";
+import { button, el } from "./dom.js";
+import { found } from "./finder.js";
+import { addressOf, Pictures } from "./pictures.js";
+import { change, go, state } from "./router.js";
+import { pair, siblings } from "./siblings.js";
+import { stage } from "./stage.js";
+import { COLOURINGS } from "./tokens.js";
+
+function save(file, name) {
+  const at = URL.createObjectURL(file);
+  el("a", { href: at, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(at), 10_000);
+}
+
+/** Return the turn that the address names (from 1), else the last. */
+function turnOf(now, answer) {
+  const last = answer.turns.length - 1;
+  const asked = now.turn ? Number.parseInt(now.turn, 10) - 1 : last;
+  return Math.max(0, Math.min(last, Number.isNaN(asked) ? last : asked));
+}
+
+function toFinder() {
+  const { episode, step, turn, seat, beside, siblings: shown, ...rest } = state();
+  go(rest);
+}
+
+function colour(name) {
+  change({ colour: name }, true);
+}
+
+function nextColour() {
+  const at = COLOURINGS.indexOf(state().colour ?? COLOURINGS[0]);
+  colour(COLOURINGS[(at + 1) % COLOURINGS.length]);
+}
+
+function toggleSiblings() {
+  change({ siblings: state().siblings ? "" : "1" }, true);
+}
+
+function visit(values) {
+  change({ turn: "", beside: "", ...values });
+}
+
+function keysOf(screen) {
+  return [
+    ["ArrowLeft", "turn before", () => screen.move(-1)],
+    ["ArrowRight", "next turn", () => screen.move(1)],
+    ["Home", "first turn", () => screen.choose(0)],
+    ["End", "last turn", () => screen.choose(Infinity)],
+    ["j", "next play", () => screen.walk(1)],
+    ["k", "play before", () => screen.walk(-1)],
+    ["c", "colour by the next kind", nextColour],
+    ["s", "siblings", toggleSiblings],
+    ["o", "all seats", () => change({ seat: "" })],
+    ["0, 1, 2, 3, 4, 5, 6, 7, 8, 9", "what this seat sees", (key) => screen.seat(Number(key))],
+    ["e", "export as one page", () => screen.export()],
+    ["/, Escape", "find a play", toFinder],
+  ];
+}
+
+class Episode {
+  constructor(root, { get, setKeys, status }) {
+    this.get = get;
+    this.status = status;
+    this.key = "";
+    this.answer = null;
+    this.compared = null;
+    this.drawn = 0;
+    this.pictures = new Pictures();
+    this.place = el("div", {});
+    this.more = el("div", { class: "more-plays" });
+    root.replaceChildren(this.place, this.more);
+    setKeys(keysOf(this));
+  }
+
+  async show(now) {
+    const key = [now.run, now.step, now.episode, now.seat].join("/");
+    this.drawn += 1;
+    const asked = this.drawn;
+    if (key !== this.key) {
+      const path = addressOf({ run: now.run ?? 0, step: now.step, episode: now.episode });
+      const answer = await this.get(path, { seat: now.seat });
+      if (asked !== this.drawn) return;
+      this.answer = answer;
+      this.key = key;
+    }
+    const turn = this.answer.turns[turnOf(now, this.answer)];
+    document.title = `${this.answer.game} play ${this.answer.episode} · Sparring`;
+    const picture = turn ? await this.pictures.of(this.answer, turn) : null;
+    if (turn) await this.policy(turn);
+    if (asked !== this.drawn) return;
+    this.paint(now, picture);
+    await this.beneath(now, key);
+  }
+
+  /** Ask for the policy's probabilities at a turn, where the server has a checkpoint for them. */
+  async policy(turn) {
+    if (!this.answer.policy || turn.hidden || turn.policy !== undefined) return;
+    const path = `${addressOf(this.answer)}/policy/${turn.index}`;
+    turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => null);
+  }
+
+  paint(now, picture) {
+    const within = document.activeElement?.closest?.(".timeline, .steps");
+    const view = {
+      turn: turnOf(now, this.answer),
+      colouring: COLOURINGS.includes(now.colour) ? now.colour : COLOURINGS[0],
+      compared: this.compared,
+      picture,
+      colour,
+      choose: (index) => this.choose(index),
+      seat: (number) => change({ seat: number ?? "" }),
+      compare: (number) => {
+        this.compared = number;
+        this.paint(state(), picture);
+      },
+    };
+    this.place.replaceChildren(this.tools(), stage(this.answer, view));
+    if (now.turn) this.place.querySelector(".turn.current")?.scrollIntoView({ block: "nearest" });
+    const cell = this.place.querySelector(".timeline [aria-current]");
+    if (within) cell?.focus({ preventScroll: true });
+    cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  tools() {
+    const { siblings: many } = this.answer;
+    const family = { title: "plays of one start (S)" };
+    return el(
+      "div",
+      { class: "tools" },
+      button("← Find", toFinder, { title: "find a play (/)" }),
+      button("K ↑", () => this.walk(-1), { title: "play before (K)" }),
+      button("J ↓", () => this.walk(1), { title: "next play (J)" }),
+      many > 1 ? button(`Siblings (${many})`, toggleSiblings, family) : null,
+      button("Export", () => this.export(), { title: "one page that can be mailed (E)" }),
+    );
+  }
+
+  /** Show the siblings, and the one beside this play, if they are asked for. */
+  async beneath(now, key) {
+    const asked = [now.siblings, now.beside, key].join();
+    if (asked === this.shown) return;
+    this.shown = asked;
+    this.more.replaceChildren();
+    if (!now.siblings) return;
+    const { run, step, group, seat, episode } = this.answer;
+    const family = await this.get(`/api/runs/${run}/groups/${step}/${group}`, { seat });
+    const open = (number) => visit({ episode: number });
+    const beside = (number) => change({ beside: number }, true);
+    this.more.replaceChildren(siblings(family, { episode, open, beside }));
+    if (!now.beside) return;
+    const other = await this.get(addressOf({ run, step, episode: now.beside }), { seat });
+    this.more.append(pair(this.answer, other));
+  }
+
+  choose(index) {
+    const to = Math.max(0, Math.min(this.answer.turns.length - 1, index));
+    change({ turn: to + 1 }, true);
+  }
+
+  move(by) {
+    this.choose(turnOf(state(), this.answer) + by);
+  }
+
+  /** Show what a seat sees; asked again, all seats. */
+  seat(number) {
+    if (!this.answer.seats.some((one) => one.seat === number)) return;
+    change({ seat: this.answer.seat === number ? "" : number });
+  }
+
+  /** Go to the play before or after: in the list that was found, else in the step. */
+  walk(by) {
+    const { run, step, episode, next, previous } = this.answer;
+    const here = (row) => row.run === run && row.step === step && row.episode === episode;
+    const at = found.rows.findIndex(here);
+    const to = at < 0 ? null : found.rows[at + by];
+    const number = by > 0 ? next : previous;
+    if (to) visit({ run: to.run, step: to.step, episode: to.episode });
+    else if (number !== null && number !== undefined) visit({ episode: number });
+    else this.status(`this is the ${by > 0 ? "last" : "first"} play of the step`);
+  }
+
+  async export() {
+    const { run, step, episode, seat } = this.answer;
+    this.status("writing the page …");
+    try {
+      save(
+        await blob(`/export/${run}/${step}/${episode}.html`, { seat }),
+        `replay-${episode}.html`,
+      );
+      this.status("saved: one page that can be mailed");
+    } catch (error) {
+      this.status(error.message);
+    }
+  }
+
+  themed() {
+    return this.show(state());
+  }
+
+  close() {
+    this.pictures.close();
+  }
+}
+
+/** Open the screen of a play. */
+export function openEpisode(root, context) {
+  return new Episode(root, context);
+}

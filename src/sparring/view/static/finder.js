@@ -1,0 +1,234 @@
+/** The finder: plays by what happened in them. */
+
+import { button, el, plain, word } from "./dom.js";
+import { count, number, signed } from "./format.js";
+import { cells, header } from "./finder_table.js";
+import { address, go, state } from "./router.js";
+
+const PAGE = 50;
+
+/** The rows found last: J and K on the screen of a play go through this list. */
+export const found = { rows: [] };
+
+// parameter, label, and for a list of choices where they come from
+const FIELDS = [
+  ["game", "environment", "facet"],
+  ["seat", "seat", "facet"],
+  ["player", "player", "facet"],
+  ["outcome", "outcome", ["win", "draw", "loss"]],
+  [
+    "illegal",
+    "illegal reply",
+    [
+      ["1", "yes"],
+      ["0", "none"],
+    ],
+  ],
+  ["turns", "turns", "5-9"],
+  ["step", "step", "10-50"],
+  ["advantage", "|advantage|", "0.5-"],
+  ["regret", "value lost", "0.1-"],
+  ["wrong", "credit against the oracle", [["1", "yes"]]],
+  ["forfeited", "forfeited", [["1", "yes"]]],
+  ["group", "group", "number"],
+];
+const PRESETS = [
+  ["newest", {}],
+  ["illegal replies", { illegal: "1" }],
+  ["largest advantage", { sort: "advantage" }],
+  ["largest loss, as the oracle says", { sort: "regret" }],
+  ["credit against the oracle", { wrong: "1", sort: "regret" }],
+  ["least likely replies", { sort: "logprob", order: "asc" }],
+  ["longest", { sort: "turns" }],
+];
+/** Return the parameters of the query that are the finder's: those that begin with "f.". */
+function filters(now) {
+  const own = Object.entries(now).filter(([key]) => key.startsWith("f."));
+  return Object.fromEntries(own.map(([key, value]) => [key.slice(2), value]));
+}
+
+function withFilters(now, values) {
+  const kept = Object.entries(now).filter(([key]) => !key.startsWith("f."));
+  const own = Object.entries(values).map(([key, value]) => [`f.${key}`, value]);
+  return { ...Object.fromEntries([...kept, ...own]), view: "replay" };
+}
+
+function choices(kind, facets, name) {
+  if (Array.isArray(kind)) return kind.map((one) => (Array.isArray(one) ? one : [one, one]));
+  return (facets?.[name] ?? []).map(([value, times]) => [
+    String(value),
+    `${value} (${number(times)})`,
+  ]);
+}
+
+function field([name, label, kind], values, facets, set) {
+  const value = values[name] ?? "";
+  if (kind === "facet" || Array.isArray(kind)) {
+    const all = choices(kind, facets, name);
+    if (value && !all.some(([one]) => one === value)) all.push([value, value]);
+    const options = [["", "any"], ...all].map(([one, text]) =>
+      el("option", { value: one, selected: one === value }, plain(text, 40)),
+    );
+    return el(
+      "label",
+      {},
+      `${label} `,
+      el(
+        "select",
+        { "data-field": name, on: { change: (e) => set({ [name]: e.target.value }) } },
+        options,
+      ),
+    );
+  }
+  const input = el("input", {
+    value,
+    placeholder: kind,
+    size: 7,
+    "data-field": name,
+    on: { change: (e) => set({ [name]: e.target.value.trim() }) },
+  });
+  return el("label", {}, `${label} `, input);
+}
+
+function pages(answer, set) {
+  const { offset, total } = answer;
+  const upTo = offset + answer.rows.length;
+  const back = button("← before", () => set({ offset: Math.max(0, offset - PAGE) || "" }, true), {
+    disabled: offset === 0,
+  });
+  const next = button("next →", () => set({ offset: upTo }, true), { disabled: upTo >= total });
+  const said = total
+    ? `${number(offset + 1)}–${number(upTo)} of ${count(total, "play")}`
+    : "no play";
+  return el(
+    "div",
+    { class: "tools" },
+    back,
+    el("span", { role: "status", class: "found-count" }, said),
+    next,
+  );
+}
+
+function remarks(answer) {
+  const { indexed, searched, left_out: left } = answer;
+  const lines = [];
+  if (indexed && indexed.parts < indexed.of)
+    lines.push(`indexed ${indexed.parts} of ${indexed.of} files so far; more plays follow`);
+  if (searched && searched.parts < searched.of)
+    lines.push(
+      `the search ran out of time after ${searched.parts} of ${searched.of} files, newest first`,
+    );
+  for (const { part, why } of (left ?? []).slice(0, 5)) lines.push(`left out: ${part}: ${why}`);
+  if (left?.length > 5) lines.push(`and ${left.length - 5} more files were left out`);
+  return lines.map((line) => el("p", { class: "note warn" }, word(line)));
+}
+
+function runChoice(runs, now) {
+  const options = [["", "all runs"], ...runs.map((run) => [String(run.run), run.name])];
+  const pick = (event) => go({ ...state(), run: event.target.value, "f.offset": "" });
+  const select = el("select", { on: { change: pick } });
+  for (const [value, name] of options) {
+    const selected = value === (now.run ?? "");
+    select.append(el("option", { value, selected }, plain(name, 40)));
+  }
+  return el("label", {}, "run ", select);
+}
+
+function presets(now) {
+  const here = address(withFilters(now, filters(now)));
+  const links = PRESETS.map(([label, preset]) => {
+    const href = address(withFilters(now, preset));
+    return el("a", { href, class: "pick", "aria-current": href === here ? "true" : null }, label);
+  });
+  return el("div", { class: "presets" }, links);
+}
+
+/** Change filters; the list begins at its first page again, unless the page is what changes. */
+function set(values, keepOffset = false) {
+  const now = state();
+  const own = { ...filters(now), ...values };
+  if (!keepOffset) delete own.offset;
+  go(withFilters(now, own));
+}
+
+function linkOf(now, row) {
+  const { turn, seat, ...rest } = now;
+  return address({ ...rest, view: "replay", run: row.run, step: row.step, episode: row.episode });
+}
+
+class Finder {
+  constructor(root, { get, setKeys }) {
+    this.get = get;
+    this.runs = null;
+    const named = "words in told texts and replies";
+    const words = { placeholder: `${named} …`, "aria-label": named, class: "wide" };
+    this.text = el("input", { type: "search", ...words });
+    this.text.addEventListener("change", () => set({ text: this.text.value.trim() }));
+    this.first = el("div", { class: "tools" });
+    this.form = el("div", { class: "tools fields" });
+    this.body = el("div", {});
+    root.replaceChildren(el("h1", {}, "Replays"), this.first, this.form, this.body);
+    setKeys([
+      ["/", "search words", () => this.text.focus()],
+      ["j", "first play of the list", () => this.body.querySelector("tbody a")?.click()],
+    ]);
+  }
+
+  async show(now) {
+    this.runs ??= (await this.get("/api/runs")).runs;
+    const asked = { ...filters(now), run: now.run, limit: PAGE };
+    let answer;
+    try {
+      answer = await this.get("/api/episodes", asked);
+    } catch (error) {
+      if (error.status !== 400) throw error;
+      this.paintForm(now, {});
+      const said = el("p", { class: "note bad", role: "alert" }, word(error.message));
+      this.body.replaceChildren(said);
+      return;
+    }
+    found.rows = answer.rows;
+    this.paintForm(now, answer);
+    this.paint(now, answer);
+  }
+
+  /** A list that is live shows new plays on its first page alone. */
+  async changed() {
+    if (filters(state()).offset) return;
+    this.runs = null;
+    await this.show(state());
+  }
+
+  paintForm(now, answer) {
+    const values = filters(now);
+    const { activeElement: active } = document;
+    if (this.form.contains(active) && active.tagName === "SELECT" && answer.facets) {
+      if (this.shown === address(now)) return; // a list that is open would close
+    }
+    this.shown = address(now);
+    if (active !== this.text) {
+      this.text.value = values.text ?? "";
+      this.first.replaceChildren(runChoice(this.runs, now), this.text, presets(now));
+    }
+    const focused = active?.dataset?.field;
+    this.form.replaceChildren(...FIELDS.map((one) => field(one, values, answer.facets, set)));
+    if (focused) this.form.querySelector(`[data-field="${focused}"]`)?.focus();
+  }
+
+  paint(now, answer) {
+    const rows = answer.rows.map((row) => el("tr", {}, cells(row, this.runs, linkOf(now, row))));
+    const head = header(filters(now), this.runs, set);
+    const table = el("table", { class: "plays" }, head, el("tbody", {}, rows));
+    const none = "No stored play fits. A run stores plays every `store.every` steps.";
+    this.body.replaceChildren(
+      ...remarks(answer),
+      pages(answer, set),
+      rows.length ? el("div", { class: "scroll" }, table) : el("p", { class: "missing" }, none),
+    );
+  }
+}
+
+/** Open the finder. */
+export function openFinder(root, context) {
+  return new Finder(root, context);
+}

@@ -1,0 +1,67 @@
+/** One table of keys: those of the page and those of the view that is shown. */
+
+import { button, el } from "./dom.js";
+
+const PAGE = [
+  ["?", "these keys", () => help()],
+  ["t", "light or dark", () => document.querySelector("#theme").click()],
+  ["g r", "runs", () => visit("runs")],
+  ["g c", "curves", () => visit("curves")],
+  ["g p", "replays", () => visit("replay")],
+  ["g l", "league", () => visit("league")],
+  ["g w", "workers", () => visit("workers")],
+];
+const current = { keys: [], prefix: "" };
+
+function visit(view) {
+  document.querySelector(`nav a[data-view="${view}"]`)?.click();
+}
+
+/**
+ * Set the keys of the view.
+ * @param {Array} keys rows of [key, what it does, function]
+ */
+export function setKeys(keys) {
+  current.keys = keys;
+}
+
+/** Show or hide the table of keys. */
+export function help() {
+  const dialog = document.querySelector("#keys");
+  if (dialog.open) {
+    dialog.close();
+    return;
+  }
+  const row = ([key, what]) => el("tr", {}, el("th", {}, el("kbd", {}, key)), el("td", {}, what));
+  dialog.replaceChildren(
+    el("h2", {}, "Keys"),
+    el("table", {}, el("tbody", {}, [...current.keys, ...PAGE].map(row))),
+    button("Close", () => dialog.close()),
+  );
+  dialog.showModal();
+}
+
+function typing(target) {
+  if (target.isContentEditable || target.matches?.("textarea, select")) return true;
+  return Boolean(target.matches?.("input:not([type=checkbox]):not([type=radio])"));
+}
+
+function pressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) {
+    if (event.key === "Escape" && typing(event.target)) event.target.blur();
+    return;
+  }
+  const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const asked = current.prefix ? `${current.prefix} ${name}` : name;
+  current.prefix = "";
+  const found = [...current.keys, ...PAGE].find(([key]) => key.split(", ").includes(asked));
+  if (found) {
+    event.preventDefault();
+    found[2](name);
+  } else if (name === "g") current.prefix = "g";
+}
+
+/** Listen to the keyboard. */
+export function listen() {
+  document.addEventListener("keydown", pressed);
+}

@@ -1,0 +1,201 @@
+/** The league of a run: ratings with intervals, who beats whom, exploitability over time. */
+
+import { draw, paint, prepare } from "./charts.js";
+import { el, missing, svg, word } from "./dom.js";
+import { number, probability, signed } from "./format.js";
+import { runChoice } from "./run_choice.js";
+import { address, state } from "./router.js";
+import { diverging } from "./tokens.js";
+
+const WIDTH = 240;
+
+/** Return a dot and its interval between 0 and 1; the middle line is one half. */
+function dot({ win_rate: rate, low, high }) {
+  const root = svg("svg", {
+    viewBox: `0 0 ${WIDTH} 18`,
+    width: WIDTH,
+    height: 18,
+    class: "dots",
+    role: "img",
+  });
+  root.setAttribute(
+    "aria-label",
+    `win rate ${probability(rate)}, from ${probability(low)} to ${probability(high)}`,
+  );
+  const at = (value) => 4 + value * (WIDTH - 8);
+  root.append(svg("path", { d: `M${at(0)} 9H${at(1)}M${at(0.5)} 1V17`, class: "grid" }));
+  if (rate === null) return root;
+  if (low !== null && high !== null)
+    root.append(svg("path", { d: `M${at(low)} 9H${at(high)}`, class: "interval" }));
+  root.append(svg("circle", { cx: at(rate), cy: 9, r: 4, class: "dot" }));
+  return root;
+}
+
+function standingRow(run, one) {
+  const sure = one.low > 0.5 || one.high < 0.5;
+  const games = address({
+    view: "replay",
+    run,
+    "f.player": one.opponent,
+    "f.game": one.environment,
+  });
+  return el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, word(one.player)),
+    el("td", {}, el("a", { href: games }, word(one.opponent))),
+    el("td", { class: "number" }, number(one.games)),
+    el("td", { class: "number" }, signed(one.mean_return)),
+    el("td", { class: "number" }, probability(one.win_rate)),
+    el("td", {}, dot(one)),
+    el(
+      "td",
+      { class: "dim" },
+      one.win_rate === null ? "nothing was decided" : sure ? "" : "not told apart",
+    ),
+  );
+}
+
+function standings(run, environment, rows) {
+  const titles = [
+    "Player",
+    "Against",
+    "Plays",
+    "Mean return",
+    "Win rate",
+    "95 % interval, line at one half",
+    "",
+  ];
+  const head = el(
+    "thead",
+    {},
+    el(
+      "tr",
+      {},
+      titles.map((text) => el("th", { scope: "col" }, text)),
+    ),
+  );
+  const table = el(
+    "table",
+    {},
+    head,
+    el(
+      "tbody",
+      {},
+      rows.map((one) => standingRow(run, one)),
+    ),
+  );
+  return el(
+    "section",
+    {},
+    el("h2", {}, word(environment)),
+    el("div", { class: "scroll" }, table),
+    payoffs(run, environment, rows),
+  );
+}
+
+/** Return the mean returns as a heat map, where there are several players and opponents. */
+function payoffs(run, environment, rows) {
+  const players = [...new Set(rows.map((one) => one.player))];
+  const opponents = [...new Set(rows.map((one) => one.opponent))];
+  if (players.length < 2) return null;
+  const scale = Math.max(...rows.map((one) => Math.abs(one.mean_return ?? 0)));
+  const cell = (player, opponent) => {
+    const one = rows.find((row) => row.player === player && row.opponent === opponent);
+    if (!one) return el("td", { class: "number dim" }, "–");
+    const link = el(
+      "a",
+      { href: address({ view: "replay", run, "f.player": opponent, "f.game": environment }) },
+      signed(one.mean_return),
+    );
+    return el("td", { class: `number ${diverging(one.mean_return, scale)}` }, link);
+  };
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, "return of"),
+    opponents.map((name) => el("th", { scope: "col" }, word(name))),
+  );
+  const body = players.map((player) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, word(player)),
+      opponents.map((name) => cell(player, name)),
+    ),
+  );
+  return el(
+    "div",
+    { class: "scroll" },
+    el("table", { class: "heat" }, el("thead", {}, head), el("tbody", {}, body)),
+  );
+}
+
+/** Open the view. */
+export function open(root, { get, setKeys }) {
+  const choice = runChoice(get);
+  const body = el("div", {});
+  const curves = el("div", { class: "charts" });
+  const held = { shown: [], run: null };
+  root.replaceChildren(el("h1", {}, "League"), choice.node, body, curves);
+  setKeys([]);
+
+  async function exploitability(run, names) {
+    held.shown.forEach((handle) => handle.close());
+    held.shown = [];
+    curves.replaceChildren();
+    if (!names.length) return;
+    const { series, events } = await get(`/api/runs/${run}/series`, { names: names.join(",") });
+    for (const name of names.filter((one) => series[one])) {
+      const box = el("div", { class: "chart" });
+      curves.append(el("section", { class: "card" }, el("h2", {}, word(name)), box));
+      const line = { name, x: series[name].x, y: series[name].y, ...paint(0) };
+      const marks = events
+        .filter((event) => event.metric === name)
+        .map(({ x, message }) => ({ x, text: message, level: "warn" }));
+      held.shown.push(draw(box, { title: name, xLabel: "step", series: [line], events: marks }));
+    }
+  }
+
+  async function show(now) {
+    const answer = await choice.update(now);
+    if (!answer) {
+      body.replaceChildren(missing("runs", "there is none"));
+      return;
+    }
+    await prepare(answer.plot);
+    held.run = answer.run;
+    const league = await get(`/api/runs/${answer.run}/league`);
+    const environments = [...new Set(league.standings.map((one) => one.environment))];
+    const tables = environments.map((name) =>
+      standings(
+        answer.run,
+        name,
+        league.standings.filter((one) => one.environment === name),
+      ),
+    );
+    const notes = (league.notes ?? []).map((note) => el("p", { class: "note" }, word(note)));
+    const members = el(
+      "p",
+      { class: "dim" },
+      "Members: ",
+      (league.players ?? []).map((name) => [word(name), " "]),
+    );
+    const none = missing("standings", "no plays between members are counted yet");
+    const at = league.step === null ? "" : `as of the checkpoint of step ${league.step}`;
+    body.replaceChildren(
+      el("p", { class: "dim" }, at),
+      members,
+      ...notes,
+      ...(tables.length ? tables : [none]),
+    );
+    await exploitability(answer.run, league.exploitability ?? []);
+  }
+
+  return {
+    show,
+    changed: ({ runs }) => (runs?.includes(held.run) ? show(state()) : null),
+    themed: () => show(state()),
+    close: () => held.shown.forEach((handle) => handle.close()),
+  };
+}

@@ -1,0 +1,114 @@
+/** The page: which view is shown, its theme, its keys, and what is new. */
+
+import { get, Refusal, takeToken } from "./api.js";
+import { button, el } from "./dom.js";
+import { help, listen, setKeys } from "./keys.js";
+import { noteVersion, watch } from "./live.js";
+import { address, follow, state } from "./router.js";
+
+const VIEWS = {
+  runs: { title: "Runs", load: () => import("./runs.js") },
+  curves: { title: "Curves", load: () => import("./curves.js") },
+  replay: { title: "Replays", load: () => import("./replays.js") },
+  league: { title: "League", load: () => import("./league.js") },
+  workers: { title: "Workers", load: () => import("./workers.js") },
+};
+const page = { name: null, view: null, asked: 0, loads: 0 };
+const root = document.querySelector("#view");
+
+/** Count what was drawn: tests and benchmarks wait for this number. */
+function drawn() {
+  page.loads += 1;
+  document.documentElement.dataset.loaded = String(page.loads);
+}
+
+function sayFailure(error) {
+  if (!(error instanceof Refusal)) console.error(error);
+  const again = button("Try again", () => show(true));
+  root.replaceChildren(
+    el("div", { class: "failure", role: "alert" }, el("p", {}, error.message), again),
+  );
+}
+
+function navigation(now) {
+  const kept = { run: now.run, runs: now.runs };
+  const links = Object.entries(VIEWS).map(([name, { title }]) => {
+    const current = name === page.name ? "page" : null;
+    return el(
+      "a",
+      { href: address({ view: name, ...kept }), "data-view": name, "aria-current": current },
+      title,
+    );
+  });
+  document.querySelector("nav").replaceChildren(...links);
+}
+
+async function show(anew = false) {
+  const now = state();
+  const name = VIEWS[now.view] ? now.view : "runs";
+  page.asked += 1;
+  const asked = page.asked;
+  try {
+    if (name !== page.name || anew || !page.view) {
+      page.view?.close?.();
+      page.view = null;
+      page.name = name;
+      navigation(now);
+      const module = await VIEWS[name].load();
+      if (asked !== page.asked) return;
+      root.replaceChildren();
+      page.view = module.open(root, { get: fetched, setKeys, status });
+      document.title = `${VIEWS[name].title} · Sparring`;
+    }
+    navigation(now);
+    await page.view.show(now);
+    if (asked === page.asked) drawn();
+  } catch (error) {
+    if (asked !== page.asked) return;
+    page.view?.close?.();
+    page.view = null;
+    sayFailure(error);
+    drawn();
+  }
+}
+
+/** Get data for a view; the poll starts from the version that it was read at. */
+async function fetched(path, values, signal) {
+  const answer = await get(path, values, signal);
+  noteVersion(answer?.version);
+  return answer;
+}
+
+function status(sentence) {
+  document.querySelector("#live").textContent = sentence;
+}
+
+async function changed(answer) {
+  const { indexing } = answer;
+  status(indexing ? `indexed ${indexing.parts} of ${indexing.of} parts` : "");
+  await page.view?.changed?.(answer);
+  drawn();
+}
+
+function switchTheme() {
+  const to = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  document.documentElement.dataset.theme = to;
+  try {
+    localStorage.setItem("sparring-theme", to);
+  } catch {
+    // storage is refused: the choice lasts as long as the page
+  }
+  page.view?.themed?.();
+}
+
+takeToken();
+document.querySelector("#theme").addEventListener("click", switchTheme);
+document.querySelector("#help").addEventListener("click", help);
+listen();
+follow(() => show());
+addEventListener("hashchange", () => {
+  takeToken();
+  show(true);
+});
+watch(changed, status);
+show();

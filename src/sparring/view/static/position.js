@@ -1,0 +1,137 @@
+/** The panel beside the seats: board, legal moves, the oracle's values, what was learned. */
+
+import { el, missing, passage, plain, word } from "./dom.js";
+import { number, probability, signed } from "./format.js";
+
+/** Return the bar of a share between 0 and 1, with its number. */
+function bar(share, kind) {
+  return el("span", {
+    class: `bar ${kind}`,
+    vars: { "--share": String(Math.max(0, Math.min(1, share))) },
+  });
+}
+
+/** Return the picture of the board, or what the seat could see of it in words. */
+export function board(turn, picture) {
+  if (picture)
+    return el("img", {
+      class: "board",
+      src: picture.address,
+      alt: plain(picture.said ?? "board", 400),
+    });
+  if (!turn || turn.hidden) return missing("board", "hidden from this seat");
+  if (!turn.view) return missing("board");
+  return el("pre", { class: "board-text" }, passage(turn.view, "mono"));
+}
+
+function moves(turn) {
+  const names = [...new Set([...(turn.legal ?? []), ...(turn.oracle?.actions ?? [])])];
+  return names.map((name) => {
+    const at = turn.oracle ? turn.oracle.actions.indexOf(name) : -1;
+    const chance = turn.policy ? turn.policy.actions.indexOf(name) : -1;
+    return {
+      name,
+      value: at < 0 ? null : turn.oracle.values[at],
+      best: turn.oracle?.best.includes(name) ?? false,
+      chance: chance < 0 ? null : turn.policy.probabilities[chance],
+      played: name === turn.action,
+    };
+  });
+}
+
+function moveRow({ name, value, best, chance, played }, highest, has) {
+  const loss = value === null ? null : highest - value;
+  const marks = [
+    best ? el("span", { class: "best", title: "best, as the oracle says" }, "★") : null,
+  ];
+  return el(
+    "tr",
+    { class: played ? "played" : "" },
+    el("th", { scope: "row" }, played ? "→ " : "", word(name), ...marks),
+    has.policy ? el("td", {}, bar(chance ?? 0, "chance"), probability(chance)) : null,
+    has.oracle ? el("td", { class: "number" }, number(value, 3)) : null,
+    has.oracle
+      ? el(
+          "td",
+          { class: `number ${loss > 1e-9 ? "lost" : ""}` },
+          loss === null ? "–" : number(loss, 3),
+        )
+      : null,
+  );
+}
+
+/** Return the table of legal moves with the policy's probabilities and the oracle's values. */
+export function legalMoves(turn) {
+  const title = el("h3", {}, "Legal moves");
+  if (!turn.legal) return el("section", {}, title, missing("legal moves", "any text is allowed"));
+  const all = moves(turn);
+  if (!all.length) return el("section", {}, title, missing("legal moves"));
+  const has = { policy: Boolean(turn.policy), oracle: Boolean(turn.oracle) };
+  const highest = Math.max(...all.map(({ value }) => value ?? -Infinity));
+  const titles = [
+    "move",
+    has.policy ? "policy" : null,
+    has.oracle ? "oracle" : null,
+    has.oracle ? "loss" : null,
+  ];
+  const head = titles.filter(Boolean).map((text) => el("th", { scope: "col" }, text));
+  const table = el("table", { class: "moves" }, el("thead", {}, el("tr", {}, head)));
+  table.append(
+    el(
+      "tbody",
+      {},
+      all.map((move) => moveRow(move, highest, has)),
+    ),
+  );
+  const notes = [];
+  if (turn.policy)
+    notes.push(
+      `policy: checkpoint of step ${turn.policy.step}; ` +
+        `other replies ${probability(turn.policy.other)}`,
+    );
+  if (!turn.oracle) notes.push("oracle: no verdict recorded");
+  else if (turn.oracle.certainty < 1)
+    notes.push(`oracle: certainty ${number(turn.oracle.certainty, 3)}`);
+  if (turn.oracle?.bound) notes.push(`values within ${number(turn.oracle.bound, 2)}`);
+  const played = turn.action !== null && !turn.legal.includes(turn.action) ? turn.reply : null;
+  if (played !== null && turn.event !== "ok") notes.push("the reply was none of these");
+  return el(
+    "section",
+    {},
+    title,
+    table,
+    notes.map((note) => el("p", { class: "dim" }, note)),
+  );
+}
+
+function fact(name, value, title = "") {
+  return value === undefined ? null : [el("dt", { title }, name), el("dd", {}, value)];
+}
+
+/** Return what a turn was worth: return, reward, baseline, advantage. */
+export function credits(turn, seat) {
+  const credit = turn.credit;
+  const rows = [
+    fact("return", signed(seat?.return), "sum of the environment's payoffs of this seat"),
+    ...Object.entries(turn.rewards ?? {}).map(([name, value]) =>
+      fact(`reward: ${name}`, signed(value)),
+    ),
+  ];
+  if (credit) {
+    rows.push(
+      fact("baseline", number(credit.baseline, 3), "what the estimator subtracted"),
+      fact("advantage", signed(credit.advantage)),
+      credit.value === null
+        ? null
+        : fact("value", number(credit.value, 3), "the critic's value before the turn"),
+      credit.value_target === null ? null : fact("value target", number(credit.value_target, 3)),
+    );
+  }
+  if (turn.playout !== null && turn.playout !== undefined)
+    rows.push(fact("playout", number(turn.playout, 3), "mean return of plays continued from here"));
+  if (turn.score !== null && turn.score !== undefined)
+    rows.push(fact("score", number(turn.score, 3)));
+  rows.push(fact("weights", `${turn.weights_version} updates`));
+  const list = el("dl", {}, rows.flat());
+  return el("section", {}, el("h3", {}, "Credit"), list, credit ? null : missing("credit"));
+}

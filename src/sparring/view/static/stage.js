@@ -1,0 +1,193 @@
+/** The screen of one play: seats in columns, the panel, the timeline. It asks nobody. */
+
+import { seatColumns } from "./cards.js";
+import { button, el, plain, word } from "./dom.js";
+import { signed } from "./format.js";
+import { board, credits, legalMoves } from "./position.js";
+import { timeline } from "./timeline.js";
+import { COLOURINGS, legend, numbers } from "./tokens.js";
+
+/** Return marks of what went wrong, each a button to its turn. */
+function faults(answer, choose) {
+  const found = answer.turns.filter(
+    (turn) => turn.event === "illegal" || turn.event === "unparsable",
+  );
+  const marks = found.slice(0, 6).map((turn) => {
+    const what = turn.event === "illegal" ? "illegal" : "not understood";
+    const label = `× ${what} at ${turn.index + 1}`;
+    return button(label, () => choose(turn.index), { class: "tag bad" });
+  });
+  if (answer.forfeited_by !== null && answer.forfeited_by !== undefined) {
+    const role = answer.seats[answer.forfeited_by]?.role ?? `seat ${answer.forfeited_by}`;
+    marks.push(el("span", { class: "tag bad" }, "forfeited by ", word(role)));
+  }
+  if (answer.cut) marks.push(el("span", { class: "tag" }, "cut by the limit of turns"));
+  return marks;
+}
+
+function seatButtons(answer, view) {
+  const { seat: chosen } = answer;
+  const all = button("all seats", () => view.seat(null), {
+    "aria-pressed": String(chosen === null),
+    title: "omniscient (O)",
+  });
+  const one = (seat) =>
+    button(
+      [word(seat.role), ": ", word(seat.agent), " ", el("b", {}, signed(seat.return))],
+      () => view.seat(seat.seat),
+      {
+        "aria-pressed": String(chosen === seat.seat),
+        title: `only what seat ${seat.seat} sees (${seat.seat})`,
+      },
+    );
+  return el(
+    "div",
+    { class: "seat-buttons", role: "group", "aria-label": "whose view" },
+    all,
+    answer.seats.map(one),
+  );
+}
+
+function heading(answer, view) {
+  const seats = view.seat
+    ? seatButtons(answer, view)
+    : el(
+        "p",
+        {},
+        answer.seats.map((seat) => [
+          word(seat.role),
+          ": ",
+          word(seat.agent),
+          " ",
+          el("b", {}, signed(seat.return)),
+          "   ",
+        ]),
+      );
+  const title = el(
+    "h1",
+    {},
+    word(answer.game),
+    el("span", { class: "dim" }, ` play ${answer.episode} · step ${answer.step} · `),
+    word(answer.name, { class: "dim" }),
+  );
+  return el("header", { class: "play-head" }, title, seats, faults(answer, view.choose));
+}
+
+function colours(view) {
+  const options = COLOURINGS.map((name) =>
+    button(name, () => view.colour(name), { "aria-pressed": String(name === view.colouring) }),
+  );
+  return el(
+    "div",
+    { class: "colours", role: "group", "aria-label": "colour of tokens" },
+    "colour: ",
+    options,
+  );
+}
+
+function notes(answer) {
+  const lines = [...(answer.notes ?? [])];
+  if (answer.missing?.length) lines.push(`not recorded: ${answer.missing.join(", ")}`);
+  if (!answer.decoded) lines.push("the tokenizer is not here: tokens are shown as their ids");
+  if (answer.seat !== null) {
+    const role = answer.seats.find((seat) => seat.seat === answer.seat)?.role;
+    lines.push(
+      `private view of seat ${answer.seat} (${plain(role)}): ` +
+        "what others were told and said is left out",
+    );
+  }
+  return lines.map((line) => el("p", { class: "note" }, word(line)));
+}
+
+function steps(answer, view) {
+  const last = answer.turns.length - 1;
+  const { turn, choose } = view;
+  const one = (label, to, title, off) =>
+    button(label, () => choose(to), { title, disabled: off, "aria-label": title });
+  return el(
+    "div",
+    { class: "steps", role: "group", "aria-label": "go to a turn" },
+    one("|◀", 0, "first turn (Home)", turn <= 0),
+    one("◀", turn - 1, "turn before (←)", turn <= 0),
+    el("span", { role: "status" }, `turn ${turn + 1} of ${last + 1}`),
+    one("▶", turn + 1, "next turn (→)", turn >= last),
+    one("▶|", last, "last turn (End)", turn >= last),
+  );
+}
+
+function panel(answer, view) {
+  const turn = answer.turns[view.turn];
+  const seat = answer.seats.find((one) => one.seat === turn?.seat);
+  const box = el(
+    "aside",
+    { class: "panel", "aria-label": "position" },
+    el("div", { class: "board-box" }, board(turn, view.picture)),
+  );
+  if (turn && !turn.hidden) {
+    const whose = el(
+      "p",
+      { class: "whose" },
+      `turn ${turn.index + 1}: `,
+      word(seat?.role ?? ""),
+      " to move",
+    );
+    box.append(whose, legalMoves(turn), credits(turn, seat));
+  }
+  return box;
+}
+
+/**
+ * Return the whole screen.
+ * @param {Object} answer the episode, as the server gives it
+ * @param {{turn: number, colouring: string, compared: number, picture: Object, choose: function,
+ *   colour: function, seat: function, compare: function}} view what is chosen, what a choice does
+ */
+export function stage(answer, view) {
+  if (!answer.turns.length) {
+    return el(
+      "div",
+      { class: "play" },
+      heading(answer, view),
+      el("p", { class: "missing" }, "This play has no turns."),
+    );
+  }
+  const scale = answer.scale ?? {};
+  const told = el(
+    "p",
+    { class: "token-told", role: "status" },
+    el("span", { class: "dim" }, "numbers of a token: hover, or Tab to it"),
+  );
+  const tell = (token) =>
+    told.replaceChildren(
+      word(token.text || `#${token.id}`, { class: "mono" }),
+      `  ${numbers(token)}`,
+    );
+  const options = {
+    ...view,
+    scale,
+    tell,
+    decoded: answer.decoded,
+  };
+  const seats = seatColumns(answer, options);
+  const head = el(
+    "div",
+    { class: "main-head" },
+    colours(view),
+    legend(view.colouring, scale),
+    told,
+  );
+  const line = timeline(answer, { current: view.turn, choose: view.choose, scale });
+  return el(
+    "div",
+    { class: "play" },
+    heading(answer, view),
+    notes(answer),
+    el(
+      "div",
+      { class: "play-grid" },
+      panel(answer, view),
+      el("div", { class: "play-main" }, head, seats),
+    ),
+    el("footer", { class: "play-time" }, steps(answer, view), line),
+  );
+}

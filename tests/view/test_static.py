@@ -1,0 +1,105 @@
+"""Laws of the page's own files: no way for text to become markup or script, nothing from elsewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sparring
+
+STATIC = Path(sparring.__file__).parent / "view/static"
+SCRIPTS = sorted(STATIC.glob("*.js"))
+STYLES = sorted(STATIC.glob("*.css"))
+CLASSIC = {"theme.js"}  # run before the page is painted; all others are modules
+SINKS = {
+    "markup from text": r"innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|setHTML",
+    "a parser": r"DOMParser|document\.write|srcdoc\s*=|\.parseFromString",
+    "an event attribute": r"""\.on[a-z]+\s*=[^=]|["']on[a-z]+["']\s*[:,]|setAttribute\(["']on""",
+    "a style attribute": r"""style=|setAttribute\(["']style|["']?style["']?:\s|cssText""",
+    "script from text": r"\beval\(|new Function|set(Timeout|Interval)\(\s*[\"'`]|javascript:",
+    "a global": r"\b(window|globalThis|self)\.\w+\s*=[^=]",
+    "another address": r"(?<!www\.w3\.org)(https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9-]+\.[a-z]",
+}
+IMPORT = re.compile(r"""\b(?:from|import)\s*\(?\s*["']([^"']+)["']""")
+
+
+def without_comments(source):
+    """Return a script without its comments."""
+    source = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    return re.sub(r"(?m)^\s*//.*$", "", source)
+
+
+def breaches(source):
+    """Return which sinks a script uses."""
+    bare = without_comments(source)
+    return [name for name, pattern in SINKS.items() if re.search(pattern, bare)]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("node.innerHTML = text;", "markup from text"),
+        ("node.insertAdjacentHTML('beforeend', text);", "markup from text"),
+        ("document.write(text);", "a parser"),
+        ("node.onclick = act;", "an event attribute"),
+        ('el("p", { "onclick": act });', "an event attribute"),
+        ('node.setAttribute("style", text);', "a style attribute"),
+        ('el("p", { style: "color: red" });', "a style attribute"),
+        ("eval(text);", "script from text"),
+        ("setTimeout('act()', 5);", "script from text"),
+        ("window.hit = 1;", "a global"),
+        ('fetch("https://example.org/x");', "another address"),
+        ('import x from "//cdn.example.org/x.js";', "another address"),
+    ],
+)
+def test_a_sink_is_seen(line, name):
+    assert name in breaches(line)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_obeys(path):
+    source = path.read_text(encoding="utf-8")
+    assert breaches(source) == []
+    assert "</script" not in source
+    outside = [name for name in IMPORT.findall(source) if not re.match(r"\./[\w/.]+\.js$", name)]
+    assert outside == []
+    assert path.name in CLASSIC or re.search(r"(?m)^(import|export) ", source)
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *STYLES], ids=lambda path: path.name)
+def test_a_file_is_short(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 300
+    assert [line for line in lines if len(line) > 100] == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_what_is_exported_says_what_it_is(path):
+    source = path.read_text(encoding="utf-8")
+    for found in re.finditer(r"(?m)^export (?:async )?(?:function|class) (\w+)", source):
+        before = source[: found.start()].rstrip()
+        assert before.endswith("*/"), f"{path.name}: {found[1]} has no comment"
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
+def test_a_style_sheet_fetches_nothing(path):
+    assert re.findall(r"@import|url\(|expression\(", path.read_text(encoding="utf-8")) == []
+
+
+def test_the_shell_has_nothing_inline():
+    shell = (STATIC / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son\w+=", shell) == []
+    for address in re.findall(r'(?:src|href)="([^"]+)"', shell):
+        assert address.startswith(("/static/", "?view=", "data:,"))
+
+
+def test_the_mailed_page_is_made_of_files_that_are_here():
+    scripts = (STATIC / "export.list").read_text().split()
+    styles = (STATIC / "export_css.list").read_text().split()
+    for name in [*scripts, *styles]:
+        assert (STATIC / name).is_file()
+    seen = set()
+    for name in scripts:  # what a file imports comes before it, or its names are not there
+        wanted = IMPORT.findall((STATIC / name).read_text(encoding="utf-8"))
+        assert {part.removeprefix("./") for part in wanted} <= seen
+        seen.add(name)

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 import sparring
 from sparring.cli import app
-from sparring.cli.show import _finite
 from sparring.credit.base import check_output
 from sparring.credit.grpo import grpo
 from sparring.credit.rae import rae
 from sparring.errors import PluginError, RunError, SparringError
 from sparring.registry import bind
+from sparring.report.episode_record import finite
 from sparring.report.shown import episode_lines
 from sparring.rollout.credit_store import COLUMNS, CreditStore, Learned, credit_rows
 from sparring.rollout.table import turn_table
@@ -224,7 +224,7 @@ def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
 def test_json_is_json(run):
     found = json.loads(shown(run.path, "--json"), parse_constant=lambda name: pytest.fail(name))
     assert {"step", "episode", "credit"} == set(found)
-    assert _finite({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
+    assert finite({"a": (float("nan"), 1.0), "b": {2, 1}}) == {"a": [None, 1.0], "b": [1, 2]}
 
 
 def test_a_forged_play_is_one_line(run):

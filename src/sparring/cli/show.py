@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,10 +13,10 @@ from sparring.cli.text import say
 from sparring.environments.drawing.canvas import Theme
 from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.refs import MAIN, ref
+from sparring.report.episode_record import episode_record, finite
 from sparring.report.league_shown import league_rows, standings_of
 from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
 from sparring.rollout.pictures import picture, sentences
-from sparring.rollout.turn_record import turn_record
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
 from sparring.system.files import write_bytes_atomic
@@ -71,13 +69,8 @@ def show(
     found = stored.episode(number, episode)
     credit = stored.credit(number, found)
     if as_json:
-        rows_of_credit = list(credit.values())
-        record = {
-            "step": number,
-            "episode": asdict(found) | {"turns": [turn_record(turn) for turn in found.turns]},
-            "credit": rows_of_credit,
-        }
-        print(json.dumps(_finite(record), allow_nan=False))
+        record = episode_record(number, found, credit)
+        print(json.dumps(finite(record), allow_nan=False))
         return
     if svg is not None:
         _write_picture(found, svg, turn, seat, "dark" if dark else "light")
@@ -119,7 +112,7 @@ def _show_league(run: Path, step: int | None, as_json: bool) -> None:
     standings = standings_of(RunState(owners=found.state).payoffs)
     if as_json:
         rows = [standing._asdict() for standing in standings]
-        print(json.dumps(_finite({"step": found.step, "standings": rows}), allow_nan=False))
+        print(json.dumps(finite({"step": found.step, "standings": rows}), allow_nan=False))
         return
     if not standings:
         say(f"No plays count yet at step {found.step}.")
@@ -149,18 +142,6 @@ def _decoder(run: Path) -> Decode | None:
         say(f"Tokens are shown as ids: {error}\n")
         return None
     return lambda agent, index: str(tokenizers[ref(agent).name or MAIN].decode([index]))
-
-
-def _finite(value: Any) -> Any:
-    """Return a value as JSON may hold it: numbers that are not finite as null, sets as lists."""
-    if isinstance(value, dict):
-        return {str(key): _finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [
-            _finite(part)
-            for part in (sorted(value) if isinstance(value, set | frozenset) else value)
-        ]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _several(steps: list[int]) -> str:

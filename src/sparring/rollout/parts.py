@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +25,8 @@ from sparring.system.files import TEMPORARY, disk_errors, machine_bytes, write_b
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 BYTES = 8  # that a value takes in memory, strings apart
+# what the reader of a torn or foreign file may raise
+DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError)
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
 
@@ -59,10 +61,17 @@ class Columns:
         data: bytes = sink.getvalue().to_pybytes()
         return data
 
-    def read(self, file: pq.ParquetFile, name: str) -> pa.Table:
+    def read(
+        self, file: pq.ParquetFile, name: str, only: Collection[str] | None = None
+    ) -> pa.Table:
         """Return the rows of a file of this version or an older one.
 
         They have the columns of this version.
+
+        Args:
+            file: that is open.
+            name: what errors call it.
+            only: names of the columns that are read; None reads all.
 
         Raises:
             RunError: it is of a newer version.
@@ -78,23 +87,31 @@ class Columns:
                 f"{name} has version {version} of the columns of {self.kind}, and this Sparring "
                 f"reads up to {self.version}. Install the newer Sparring that wrote it."
             )
-        return self._completed(_read_fitting(file))
+        schema = self.schema
+        if only is not None:
+            schema = pa.schema([column for column in schema if column.name in only])
+        return self._completed(_read_fitting(file, self._stored(file, schema)), schema)
 
-    def _completed(self, table: pa.Table) -> pa.Table:
+    def _stored(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+        """Return which of a file's columns hold those of a schema."""
+        names = file.schema_arrow.names
+        return [name for name in names if self.renamed.get(name, name) in schema.names]
+
+    def _completed(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return rows of an older version in the columns of now."""
         table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
         columns = []
-        for column in self.schema:
+        for column in schema:
             if column.name in table.column_names:
                 columns.append(table[column.name].cast(column.type))
             elif column.name in self.added:
                 columns.append(pa.array([self.added[column.name]] * len(table), column.type))
             else:
                 raise ValueError(f"there is no column {column.name!r}")
-        return pa.Table.from_arrays(columns, schema=self.schema)
+        return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _read_fitting(file: pq.ParquetFile) -> pa.Table:
+def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
     """Return the rows of a file whose values fit into memory once they are unpacked.
 
     It may be small and hold very many.
@@ -108,7 +125,7 @@ def _read_fitting(file: pq.ParquetFile) -> pa.Table:
     )
     if values * BYTES > machine_bytes():
         raise ValueError(f"{values} values are more than this machine's memory holds")
-    table = file.read()
+    table = file.read(columns=names)
     table.validate(full=True)  # a page's header has no checksum of its own
     return table
 
@@ -127,7 +144,7 @@ class Parts:
         """
         with disk_errors(self.folder):
             self.folder.mkdir(exist_ok=True)
-        path = self.folder / f"part-{step:06d}.parquet"
+        path = self.path(step)
         write_bytes_atomic(path, data)
         return path
 
@@ -171,11 +188,10 @@ class Parts:
             if not wanted(step):
                 continue
             try:
-                with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                    found = of(self.columns.read(file, str(path)))
+                found = of(self.load(path))
             except RunError:
                 raise
-            except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError):
+            except DAMAGED:
                 bad.append(path.name)
             else:
                 whole += 1
@@ -188,6 +204,24 @@ class Parts:
                 self.folder,
                 bad,
             )
+
+    def load(self, path: Path, only: Collection[str] | None = None) -> pa.Table:
+        """Return the rows of a part, in the columns of this version.
+
+        Args:
+            path: of the part.
+            only: names of the columns that are read; None reads all.
+
+        Raises:
+            RunError: it is of a newer version.
+            DAMAGED: one of these: it cannot be read.
+        """
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            return self.columns.read(file, str(path), only)
+
+    def path(self, step: int) -> Path:
+        """Return where the part of a step is, if there is one."""
+        return self.folder / f"part-{step:06d}.parquet"
 
     def steps(self) -> list[int]:
         """Return the steps that have a part, in order."""

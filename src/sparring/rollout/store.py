@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparring.rollout.episode_columns import COLUMNS, SCHEMA
@@ -42,6 +43,17 @@ class EpisodeStore(Parts):
         """
         for part in self.each(lambda table: list(episodes_in(table)), wanted):
             yield from part
+
+    def one(self, step: int, number: int) -> Episode | None:
+        """Return an episode of a step; None where the step has none of this number.
+
+        Raises:
+            RunError: the part is of a newer version.
+            DAMAGED: one of these (of ``rollout.parts``): the part is gone or cannot be read.
+        """
+        table = self.load(self.path(step))
+        found = list(episodes_in(table.filter(pc.equal(table["episode_id"], number))))
+        return found[0][1] if found else None
 
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:

@@ -23,7 +23,7 @@ from sparring.models.memory import (
     training_bytes,
 )
 from sparring.models.pretrained import DTYPES, known_size
-from sparring.models.tiny import SPECIAL
+from sparring.models.words import SPECIAL
 from sparring.refs import MAIN
 from sparring.registry import Bound, asks
 

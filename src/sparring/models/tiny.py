@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from sparring.models.words import ASK, BEGIN, END, PAD, UNKNOWN, word_tokenizer
 from sparring.rng import Stream
-
-PAD, BEGIN, END, ASK, UNKNOWN = "<pad>", "<begin>", "<end>", "<ask>", "<unknown>"
-SPECIAL = (PAD, BEGIN, END, ASK, UNKNOWN)
 
 
 def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
@@ -25,13 +22,8 @@ def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
         words: whitespace-free words; duplicates are dropped and the rest sorted, so equal sets give
             equal ids.
     """
-    vocabulary = {
-        word: index for index, word in enumerate([*SPECIAL, *sorted(set(words) - set(SPECIAL))])
-    }
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+        tokenizer_object=word_tokenizer(words),
         pad_token=PAD,
         bos_token=BEGIN,
         eos_token=END,

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models scale demo test test-slow scale-test sinks-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup models scale view demo test test-slow scale-test view-test sinks-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
 setup: $(STAMP)
 
@@ -29,20 +29,45 @@ scale: .venv/.scale
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,scale]'
 	touch $@
 
+# The viewer: its packages come with the extra dev; the script that draws curves comes from npm, checked, and is not committed.
+VENDOR := src/sparring/view/static/vendor
+UPLOT := uplot-1.6.32
+UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
+
+view: setup $(VENDOR)/uPlot.esm.js
+
+$(VENDOR)/uPlot.esm.js:
+	rm -rf build/uplot && mkdir -p build/uplot $(VENDOR)
+	cd build/uplot && npm pack --silent --ignore-scripts uplot@$(UPLOT:uplot-%=%)
+	test "$$(openssl dgst -sha512 -binary build/uplot/$(UPLOT).tgz | openssl base64 -A)" = "$(UPLOT_SHA512)"
+	tar -xzf build/uplot/$(UPLOT).tgz -C build/uplot
+	cp build/uplot/package/LICENSE $(VENDOR)/uPlot-LICENSE
+	cp build/uplot/package/dist/uPlot.min.css build/uplot/package/dist/uPlot.esm.js $(VENDOR)/
+	touch $@
+
+# a browser, and what drives it; it downloads none of its own
+.venv/.browser: $(STAMP)
+	command -v chromium >/dev/null || { apt-get update && apt-get install --yes chromium; }
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
+	touch $@
+
 demo: setup
 	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
 
 # What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
-# Those of Ray need it: make scale-test.
+# Those of Ray need it: make scale-test. Those of the viewer's pages need a browser: make view-test.
 ALONE := OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
-	--ignore=tests/engine/fleet/test_ray.py
+	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser
 
 test: setup
 	$(PYTEST) -m "not slow"
 
 scale-test: scale
 	$(ALONE) tests/engine/fleet/test_ray.py
+
+view-test: view .venv/.browser
+	$(ALONE) tests/view/browser
 
 # W&B and trackio themselves, in an environment of their own, without an account and without a network
 SINKS := .venv-sinks
@@ -85,7 +110,7 @@ commands: models
 WHEEL := .venv-wheel
 
 # the wheel, installed without extras into an empty environment
-wheel: setup
+wheel: setup view
 	rm -rf $(WHEEL) build
 	$(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) .
@@ -94,8 +119,8 @@ wheel: setup
 
 check: lint types test test-slow fuzz examples docs-check commands wheel interop
 
-# besides, the fleet ray, the sinks W&B and trackio, and every command as the pages have it: hours
-check-all: check scale-test sinks-test
+# besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, and every command as the pages have it: hours
+check-all: check scale-test view-test sinks-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 
 PEERS := .venv-peers

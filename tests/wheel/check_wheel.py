@@ -8,12 +8,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BIN = ROOT / ".venv-wheel" / "bin"
-OPTIONAL = ("peft", "gguf", "openai", "z3", "duckdb", "pytest", "verl", "trl")
+OPTIONAL = ("peft", "gguf", "openai", "z3", "duckdb", "starlette", "uvicorn", "pytest", "verl", "trl")
 IMPORT_ALL = """
 import importlib, pkgutil, sparring
 for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
     if module.name not in (
-        "sparring.engine.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl"  # of extras
+        "sparring.engine.fleet.ray_driver", "sparring.interop.trl", "sparring.interop.verl",
+        "sparring.view.app",  # of extras
     ):
         importlib.import_module(module.name)
 print(sparring.__file__)
@@ -78,6 +79,16 @@ def test_every_module_imports_and_none_is_of_the_checkout(run):
     assert place.is_relative_to(BIN.parent / "lib")
 
 
+def test_the_page_of_the_viewer_is_whole(run):
+    package = Path(run("python", "-c", "import sparring; print(sparring.__file__)").strip()).parent
+    there = {str(path.relative_to(package)) for path in (package / "view" / "static").rglob("*")}
+    source = ROOT / "src" / "sparring"
+    wanted = {str(path.relative_to(source)) for path in (source / "view" / "static").rglob("*")}
+    assert wanted <= there
+    vendor = {"uPlot.esm.js", "uPlot.min.css", "uPlot-LICENSE"}
+    assert {f"view/static/vendor/{name}" for name in vendor} <= there
+
+
 def test_list_and_explain(run):
     assert "kuhn_poker" in run("sparring", "list", "environments")
     assert "demo" in run("sparring", "list", "recipes")
@@ -123,6 +134,7 @@ SUDOKU = ("evaluate", "--agent", "random", "--environment", "sudoku", "--games",
         ),
         ("oracles", (*SUDOKU, "--oracle", "constraint solver=z3")),
         ("gemma", ("train", "kuhn-tiny", "model.name=gemma3-270m", "--run", "runs/gemma")),
+        ("view", ("view", "runs", "--no-browser")),
         ("smollm2", ("train", "mars/kuhn-smol", "steps=1", "--run", "runs/smol")),
     ],
 )

@@ -29,6 +29,7 @@ VERBS = {  # verb -> its line in the help
     ),
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
     "report": "Write report.html, the curves of a run on one page.",
+    "view": "Look at runs in a browser: curves, replays, league and workers, live.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
     "replay-unit": "Play a unit of a run's step again in this process, where errors show.",

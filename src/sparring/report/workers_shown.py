@@ -55,6 +55,24 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     )
 
 
+def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> str:
+    """Return who waited in the latest steps, and what to do about it.
+
+    Args:
+        told: lines of timing.jsonl in which workers played, at least one.
+        lag: steps that the players are behind; None where they play with the newest weights.
+    """
+    latest = told[-LATEST:]
+    players = median(line["workers_idle"] for line in latest)
+    learner = median(learner_idle(line) for line in latest)
+    behind = "" if lag is None else f", {lag:.0f} steps ahead of the learner"
+    return (
+        f"{latest[-1]['workers']:.0f} workers played{behind}. In the last {len(latest)} steps the "
+        f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
+        f"its (medians): {limit(players, learner)[1]}."
+    )
+
+
 def workers_section(
     timing: Sequence[Mapping[str, Any]], metrics: Sequence[Mapping[str, Any]]
 ) -> str:
@@ -68,16 +86,8 @@ def workers_section(
     told = [line for line in timing if all(line.get(name) is not None for name in needed)]
     if not told:
         return ""
-    latest = told[-LATEST:]
-    players = median(line["workers_idle"] for line in latest)
-    learner = median(learner_idle(line) for line in latest)
     lags = [line["lag"] for line in metrics if line.get("lag") is not None]
-    behind = f", {lags[-1]:.0f} steps ahead of the learner" if lags else ""
-    sentence = (
-        f"{latest[-1]['workers']:.0f} workers played{behind}. In the last {len(latest)} steps the "
-        f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
-        f"its (medians): {limit(players, learner)[1]}."
-    )
+    sentence = workers_sentence(told, lags[-1] if lags else None)
     series = [
         Series(name="players", points=[(line["step"], line["workers_idle"]) for line in told]),
         Series(name="learner", points=[(line["step"], learner_idle(line)) for line in told]),

@@ -1,0 +1,1 @@
+"""The viewer: a local web application that reads run folders and never writes into them."""

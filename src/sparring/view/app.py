@@ -1,0 +1,128 @@
+"""The web application: addresses, and what answers them, behind the guard. It needs Starlette."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sparring.errors import SparringError
+from sparring.view.answers import Refused, json_bytes, one_line
+from sparring.view.export import STATIC
+from sparring.view.guard import PICTURE_POLICY, Guard
+from sparring.view.pages import Pages
+from sparring.view.plain_files import read_from
+
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+EPISODE = "/api/runs/{run}/episodes/{step}/{episode}"
+_NAME = re.compile(r"(?:vendor/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def application(
+    pages: Pages, token: str, hosts: Collection[str] = (), addresses: bool = False
+) -> Guard:
+    """Return the application behind its guard.
+
+    Args:
+        pages: what answers.
+        token: that requests for data must carry.
+        hosts: names of this server besides those of loopback.
+        addresses: whether ``Host`` may be any IP address.
+    """
+    told: dict[str, Callable[..., Any]] = {
+        "/api/runs": pages.runs,
+        "/api/runs/{run}": pages.run,
+        "/api/runs/{run}/series": pages.series,
+        "/api/runs/{run}/league": pages.league,
+        "/api/runs/{run}/workers": pages.workers,
+        "/api/runs/{run}/groups/{step}/{group}": pages.group,
+        EPISODE: pages.episode,
+        "/api/differences": pages.differences,
+        "/api/sparks": pages.sparks,
+        "/api/episodes": pages.episodes,
+        "/api/changes": pages.changes,
+    }
+    routes = [
+        Route("/", _file),
+        Route("/static/{name:path}", _file),
+        *(Route(path, _answering(function, _json)) for path, function in told.items()),
+        Route(EPISODE + "/board/{turn}.svg", _answering(pages.board, _picture)),
+        Route("/export/{run}/{step}/{episode}.html", _answering(pages.exported, _page)),
+    ]
+    handlers = {404: _unknown, 405: _unknown}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(app=app, token=token, hosts=hosts, addresses=addresses)
+
+
+def _answering(
+    told: Callable[..., Any], shown: Callable[[Any], Response]
+) -> Callable[[Request], Response]:
+    """Return an endpoint that runs in a thread and answers errors by a line."""
+
+    def endpoint(request: Request) -> Response:
+        asked = {**dict(request.query_params), **request.path_params}
+        try:
+            return shown(told(asked))
+        except Refused as refused:
+            return _error(refused.status, str(refused))
+        except FileNotFoundError:
+            return _error(404, "it was there a moment ago, and is gone now")
+        except (SparringError, OSError) as error:
+            return _error(400, one_line(error))
+
+    return endpoint
+
+
+def _json(answer: Any) -> Response:
+    """Return an answer of data; nothing new is 304."""
+    if answer is None:
+        return Response(status_code=304)
+    return Response(json_bytes(answer), media_type="application/json")
+
+
+def _picture(svg: str) -> Response:
+    """Return a picture, in which nothing may run."""
+    headers = {"content-security-policy": PICTURE_POLICY}
+    return Response(svg.encode("utf-8", "replace"), media_type="image/svg+xml", headers=headers)
+
+
+def _page(page: bytes) -> Response:
+    """Return a page to be saved."""
+    headers = {"content-disposition": 'attachment; filename="replay.html"'}
+    return Response(page, media_type=KINDS[".html"], headers=headers)
+
+
+def _file(request: Request) -> Response:
+    """Return a file of the page: one of the package's, by its plain name."""
+    name = request.path_params.get("name", "index.html")
+    kind = KINDS.get(Path(name).suffix)
+    if kind is None or _NAME.fullmatch(name) is None:
+        return _error(404, "there is no such file")
+    try:
+        return Response(read_from(STATIC / name, 0)[0], headers={"content-type": kind})
+    except OSError:
+        return _error(404, "there is no such file")
+
+
+def _error(status: int, message: str) -> Response:
+    """Return an error of one line."""
+    body = json_bytes({"error": message})
+    return Response(body, status_code=status, media_type="application/json")
+
+
+def _unknown(request: Request, error: Any) -> Response:
+    """Return the error of an address or a method that there is not."""
+    said = {404: "there is nothing at this address", 405: "this address is only read"}
+    return _error(error.status_code, said[error.status_code])

@@ -1,0 +1,226 @@
+"""Who may ask the viewer for anything: checked before every route.
+
+Pages of other sites must not use it, and neither must other users of this machine. So each request
+needs the right ``Host`` (against DNS rebinding), no foreign ``Origin`` or ``Sec-Fetch-Site``, and
+for data the token. There is no cookie, as all ports of a host share cookies.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparring.view.answers import Refused, json_bytes
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LARGEST_BODY = 64 * 1024  # bytes
+OWN_HEADER = b"x-sparring"  # a form of another page cannot send it
+PAGE_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob: data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def new_token() -> str:
+    """Return a token of 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is this machine's own, which others cannot reach."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """An ASGI application in front of another one; what it refuses never reaches that one.
+
+    Args:
+        app: what is guarded.
+        token: that requests for data carry in ``Authorization: Bearer``.
+        hosts: names that ``Host`` may have besides those of loopback; a port may follow.
+        addresses: whether ``Host`` may also be any IP address, which no rebinding can forge.
+    """
+
+    app: App
+    token: str
+    hosts: Collection[str] = field(default=())
+    addresses: bool = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no web socket is ever accepted
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        send = _with_headers(send)
+        try:
+            self._check(scope)
+            await self.app(scope, _limited(receive), send)
+        except Refused as refused:
+            await _refuse(send, refused)
+
+    def _check(self, scope: Scope) -> None:
+        """Refuse what must not pass.
+
+        Raises:
+            Refused: with the status of the answer.
+        """
+        headers = _single(scope["headers"])
+        path: str = scope["path"]
+        if not self._is_own(headers.get(b"host", "")):
+            raise Refused(403, "this Host is not the viewer's; open the address that it printed")
+        origin = headers.get(b"origin")
+        if origin is not None and origin != f"http://{headers[b'host']}":
+            raise Refused(403, "requests of other pages are refused (Origin)")
+        site, mode = headers.get(b"sec-fetch-site", "none"), headers.get(b"sec-fetch-mode")
+        link = path == "/" and mode == "navigate" and scope["method"] == "GET"  # holds no data
+        if site not in ("same-origin", "none") and not link:
+            raise Refused(403, "requests of other pages are refused (Sec-Fetch-Site)")
+        _check_body(scope["method"], headers)
+        if not _is_open(path) and not self._has_token(headers.get(b"authorization", "")):
+            raise Refused(401, "the token is missing or wrong; open the address that was printed")
+
+    def _is_own(self, host: str) -> bool:
+        """Return whether a value of ``Host`` names this server."""
+        name, port = _split(host)
+        if port and not (port.isascii() and port.isdigit()):
+            return False
+        if name in LOOPBACK or name in self.hosts:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return self.addresses
+
+    def _has_token(self, said: str) -> bool:
+        """Return whether ``Authorization`` holds the token, in a time that does not tell."""
+        return secrets.compare_digest(said.encode("latin-1"), f"Bearer {self.token}".encode())
+
+
+def _is_open(path: str) -> bool:
+    """Return whether a path holds no data of runs: the page and its files."""
+    return path == "/" or path.startswith("/static/")
+
+
+def _split(host: str) -> tuple[str, str]:
+    """Return the name and the port of a value of ``Host``, in lower case."""
+    host = host.lower()
+    if host.startswith("["):
+        name, bracket, rest = host.partition("]")
+        return name + bracket, rest[1:] if rest.startswith(":") else rest and "?"
+    name, _, port = host.partition(":")
+    return name, port
+
+
+def _single(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
+    """Return headers by name.
+
+    Raises:
+        Refused: one that decides comes twice, or there is no ``Host``.
+    """
+    found: dict[bytes, str] = {}
+    decisive = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
+    for name, value in headers:
+        if name in found and name in decisive:
+            raise Refused(400, f"the header {name.decode('latin-1')} comes twice")
+        found[name] = value.decode("latin-1")
+    if b"host" not in found:
+        raise Refused(403, "there is no Host")
+    return found
+
+
+def _check_body(method: str, headers: dict[bytes, str]) -> None:
+    """Refuse writes that a form could send, and bodies that are too large.
+
+    Raises:
+        Refused: with the status of the answer.
+    """
+    length = headers.get(b"content-length", "0")
+    if not (length.isascii() and length.isdigit()):
+        raise Refused(400, "content-length is no number")
+    if int(length[:20]) > LARGEST_BODY:
+        raise Refused(413, f"a body has at most {LARGEST_BODY} bytes")
+    if method in ("GET", "HEAD"):
+        return
+    if method != "POST":
+        raise Refused(405, "only GET, HEAD and POST are known")
+    kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" or OWN_HEADER not in headers:
+        raise Refused(415, "a body is application/json, with the header X-Sparring")
+
+
+def _limited(receive: Receive) -> Receive:
+    """Return a receiver that counts what comes, whatever its length was said to be."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > LARGEST_BODY:
+            raise Refused(413, f"a body has at most {LARGEST_BODY} bytes")
+        return message
+
+    return counted
+
+
+def _with_headers(send: Send) -> Send:
+    """Return a sender that adds the headers of every answer; a policy of its own stays."""
+
+    async def added(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = [(name.lower(), value) for name, value in message.get("headers", [])]
+            given = {name for name, _ in own}
+            wanted = {**HEADERS, b"content-security-policy": PAGE_POLICY.encode()}
+            kept = [pair for pair in own if pair[0] not in HEADERS]
+            more = [pair for pair in wanted.items() if pair[0] in HEADERS or pair[0] not in given]
+            message = {**message, "headers": kept + more}
+        await send(message)
+
+    return added
+
+
+async def _refuse(send: Send, refused: Refused) -> None:
+    """Answer with an error of one line."""
+    body = json_bytes({"error": str(refused)})
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

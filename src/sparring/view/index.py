@@ -1,0 +1,272 @@
+"""The episode index: one row per episode and one per seat, in memory, built part by part.
+
+Parts are read by the store's own reader, which checks pages and versions. Nothing is written to
+the disk. A part that is torn, of a newer version, or gone is left out and named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sparring.errors import RunError, SparringError
+from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.parts import DAMAGED, Parts
+from sparring.rollout.store import EpisodeStore
+from sparring.view.answers import one_line
+from sparring.view.plain_files import Signature, is_own, signature
+
+BATCH = 20  # parts that are indexed at once
+EPISODES, CREDIT = "episodes", "credit"
+READ = (
+    *("step", "episode_id", "group_id", "game", "seat", "turn_index", "candidate", "committed"),
+    *("legal_actions", "action", "event", "logprobs", "oracle_values", "forfeited_by", "returns"),
+    *("roles", "agents", "cut"),
+)
+READ_CREDIT = ("step", "episode_id", "seat", "turn_index", "candidate", "advantage")
+SEATS = 1024  # a seat in a cast has the number cast * SEATS + seat
+TABLES = """
+CREATE SEQUENCE numbers;
+CREATE TABLE casts (id INTEGER, game VARCHAR, roles VARCHAR[], agents VARCHAR[]);
+CREATE TABLE episodes (id BIGINT, run INTEGER, step BIGINT, episode BIGINT, group_id BIGINT,
+    cast_id INTEGER, returns DOUBLE[], turns INTEGER, tokens BIGINT, illegal INTEGER,
+    forfeited_by INTEGER, cut BOOLEAN, advantage DOUBLE, regret DOUBLE, logprob DOUBLE,
+    wrong BOOLEAN);
+CREATE TABLE seats (id BIGINT, run INTEGER, step BIGINT, place INTEGER, gained DOUBLE,
+    illegal INTEGER, advantage DOUBLE, regret DOUBLE, wrong BOOLEAN);
+"""
+TURNS = """
+CREATE OR REPLACE TEMP TABLE judged AS
+SELECT own.*, abs(advantage) AS size, event IN ('illegal', 'unparsable') AS bad,
+    regret > 1e-9 AND advantage > 0 OR regret <= 1e-9 AND advantage < 0 AS wrong
+FROM (SELECT turns.*, CASE WHEN isfinite(credit.advantage) THEN credit.advantage END AS advantage,
+        list_max(values) - CASE WHEN event = 'ok' AND action IS NOT NULL
+            THEN values[list_position(legal_actions, action)] ELSE list_min(values) END AS regret
+      FROM (SELECT *, list_avg(logprobs) AS said, len(logprobs) AS tokens,
+              CASE WHEN isfinite(list_sum(oracle_values)) THEN oracle_values END AS values
+            FROM turns) AS turns
+      LEFT JOIN credit USING (run, step, episode_id, seat, turn_index, candidate)
+      WHERE committed AND event <> 'memory') AS own
+"""
+ADD_CASTS = """
+INSERT INTO casts SELECT (SELECT count(*) FROM casts) + row_number() OVER () - 1, *
+FROM (SELECT DISTINCT game, roles, agents FROM judged) AS own
+ANTI JOIN casts USING (game, roles, agents)
+"""
+ADD_EPISODES = """
+INSERT INTO episodes SELECT nextval('numbers'), run, step, episode_id, group_id, casts.id, returns,
+    turns, tokens, bad, forfeited_by, cut, size, regret, said, wrong
+FROM (SELECT run, step, episode_id, any_value(group_id) AS group_id, any_value(game) AS game,
+        any_value(roles) AS roles, any_value(agents) AS agents, any_value(returns) AS returns,
+        count(*) AS turns, sum(tokens) AS tokens, count(*) FILTER (bad) AS bad,
+        any_value(forfeited_by) AS forfeited_by, any_value(cut) AS cut, max(size) AS size,
+        max(regret) AS regret, min(CASE WHEN isfinite(said) THEN said END) AS said,
+        coalesce(bool_or(wrong), false) AS wrong
+      FROM judged GROUP BY run, step, episode_id) AS own
+JOIN casts USING (game, roles, agents)
+"""
+ADD_SEATS = f"""
+INSERT INTO seats SELECT id, run, step, cast_id * {SEATS} + seat, returns[seat + 1],
+    coalesce(bad, 0), size, regret, coalesce(wrong, false)
+FROM (SELECT id, run, step, episode AS episode_id, cast_id, returns,
+        unnest(range(len(returns))) AS seat FROM episodes WHERE id >= ?) AS every
+LEFT JOIN (SELECT run, step, episode_id, seat, count(*) FILTER (bad) AS bad, max(size) AS size,
+        max(regret) AS regret, bool_or(wrong) AS wrong
+      FROM judged GROUP BY run, step, episode_id, seat) AS own USING (run, step, episode_id, seat)
+"""
+
+
+class Key(NamedTuple):
+    """What changes when a stored step does."""
+
+    episodes: Signature
+    credit: Signature | None
+
+
+class Place(NamedTuple):
+    """A stored step of a run."""
+
+    run: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A part that cannot be read.
+
+    Args:
+        part: its name below the run folder.
+        why: in a few words.
+    """
+
+    part: str
+    why: str
+
+
+class EpisodeIndex:
+    """The tables ``episodes`` and ``seats``; every caller takes a ``cursor`` of its own.
+
+    Raises:
+        ImportError: the extra ``view`` is not installed.
+    """
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self._connection = duckdb.connect(":memory:", config={"threads": 1})
+        self._connection.execute(TABLES)
+        self._lock = threading.Lock()
+        self.known: dict[Place, Key] = {}
+        self.rows: dict[Place, int] = {}  # episodes of each step
+        self.left_out: dict[tuple[Place, str], LeftOut] = {}
+        self.wanted: dict[int, int] = {}  # stored steps of each run, indexed or not
+
+    def cursor(self) -> Any:
+        """Return a connection to the tables for one thread."""
+        return self._connection.cursor()
+
+    def update(self, folders: Mapping[int, Path], changed: Callable[[set[int]], None]) -> None:
+        """Bring the tables to what the folders hold, newest steps first.
+
+        Args:
+            folders: of the runs that are looked at, by number.
+            changed: called with the runs whose rows are others now, after each batch.
+        """
+        by_run = {run: stored(run, path) for run, path in folders.items()}
+        found = {place: key for keys in by_run.values() for place, key in keys.items()}
+        known = {place: key for place, key in self.known.items() if place.run in folders}
+        gone = [place for place, key in known.items() if found.get(place) != key]
+        fresh = [place for place, key in found.items() if known.get(place) != key]
+        self.wanted.update({run: len(keys) for run, keys in by_run.items()})
+        self._drop(gone)
+        if gone:
+            changed({place.run for place in gone})
+        newest = sorted(fresh, key=lambda place: found[place].episodes[1], reverse=True)
+        for begin in range(0, len(newest), BATCH):
+            batch = newest[begin : begin + BATCH]
+            self._add_all(folders, {place: found[place] for place in batch})
+            changed({place.run for place in batch})
+        pa.default_memory_pool().release_unused()
+
+    def close(self) -> None:
+        """Drop the tables."""
+        self._connection.close()
+
+    def _add_all(self, folders: Mapping[int, Path], places: Mapping[Place, Key]) -> None:
+        """Index steps; one by one where they cannot be taken together."""
+        import duckdb
+
+        try:
+            self._add(folders, places)
+        except (duckdb.Error, pa.ArrowException) as error:
+            if len(places) > 1:
+                for place, key in places.items():
+                    self._add_all(folders, {place: key})
+                return
+            (place,) = places
+            name = EpisodeStore(Path()).path(place.step).name
+            self.left_out[place, EPISODES] = LeftOut(f"{EPISODES}/{name}", one_line(error))
+            self.known.update(places)
+
+    def _drop(self, places: Iterable[Place]) -> None:
+        """Remove the rows of steps."""
+        cursor = self.cursor()
+        for place in places:
+            with self._lock:
+                for table in ("episodes", "seats"):
+                    cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", place)
+                self.known.pop(place, None)
+                self.rows.pop(place, None)
+                for kind in (EPISODES, CREDIT):
+                    self.left_out.pop((place, kind), None)
+
+    def _add(self, folders: Mapping[int, Path], places: Mapping[Place, Key]) -> None:
+        """Index steps, all of them at once."""
+        turns, credit = [], []
+        for place, key in places.items():
+            folder = folders[place.run]
+            table = self._load(EpisodeStore(folder / EPISODES), place, READ, EPISODES)
+            if table is None:
+                continue
+            turns.append(table)
+            if key.credit is not None:
+                own = self._load(CreditStore(folder / CREDIT), place, READ_CREDIT, CREDIT)
+                credit += [] if own is None else [own]
+        if turns:
+            self._insert(pa.concat_tables(turns), _joined(credit))
+        self.known.update(places)
+
+    def _load(self, store: Parts, place: Place, only: Sequence[str], kind: str) -> pa.Table | None:
+        """Return the rows of a part whose step is its own; one that cannot be read is named."""
+        path = store.path(place.step)
+        try:
+            if not is_own(store.folder.parent, path):
+                raise ValueError("it leads out of the run folder")
+            table = store.load(path, only)
+            if set(table["step"].to_pylist()) - {place.step, None}:
+                raise ValueError("it holds other steps")
+        except FileNotFoundError:
+            return None
+        except (SparringError, *DAMAGED) as error:
+            self.left_out[place, kind] = LeftOut(f"{kind}/{path.name}", why_left_out(error, path))
+            return None
+        return _of_run(table, place.run)
+
+    def _insert(self, turns: pa.Table, credit: pa.Table) -> None:
+        """Add the rows of turns to all tables."""
+        cursor = self.cursor()
+        cursor.register("turns", turns)
+        cursor.register("credit", credit)
+        cursor.execute(TURNS)
+        with self._lock:
+            (first,) = cursor.execute("SELECT nextval('numbers')").fetchall()[0]
+            cursor.execute("BEGIN")
+            cursor.execute(ADD_CASTS)
+            cursor.execute(ADD_EPISODES)
+            cursor.execute(ADD_SEATS, [first])
+            cursor.execute("COMMIT")
+        counts = cursor.execute(
+            "SELECT run, step, count(*) FROM episodes WHERE id >= ? GROUP BY run, step", [first]
+        ).fetchall()
+        self.rows.update({Place(run, step): rows for run, step, rows in counts})
+        cursor.close()
+
+
+def stored(run: int, folder: Path) -> dict[Place, Key]:
+    """Return the stored steps of a run folder, by what changes when their parts do."""
+    if not all(is_own(folder, folder / kind) for kind in (EPISODES, CREDIT)):
+        return {}
+    episodes, credit = EpisodeStore(folder / EPISODES), CreditStore(folder / CREDIT)
+    found = {}
+    for step in episodes.steps():
+        own = signature(episodes.path(step))
+        if own is not None:
+            found[Place(run, step)] = Key(own, signature(credit.path(step)))
+    return found
+
+
+def why_left_out(error: Exception, path: Path) -> str:
+    """Return why a part is left out, in words that name no folder."""
+    if isinstance(error, RunError):
+        return one_line(error).replace(str(path), path.name)
+    if type(error) is ValueError:
+        return f"it is damaged: {one_line(error)}"
+    return "it is torn or damaged"
+
+
+def _joined(credit: Sequence[pa.Table]) -> pa.Table:
+    """Return the credit of steps as one table."""
+    if credit:
+        return pa.concat_tables(credit)
+    own = CreditStore(Path()).columns.schema
+    return _of_run(pa.schema([own.field(name) for name in READ_CREDIT]).empty_table(), 0)
+
+
+def _of_run(table: pa.Table, run: int) -> pa.Table:
+    """Return rows with the number of their run."""
+    return table.append_column("run", pa.array([run] * len(table), pa.int32()))

@@ -1,0 +1,233 @@
+"""What each address answers: functions of the watch and the parameters, without a server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sparring.view import export, standings
+from sparring.view.answers import Refused
+from sparring.view.boards import board
+from sparring.view.conditions import whole
+from sparring.view.curves import POINTS, differences, series, spark
+from sparring.view.finder import find
+from sparring.view.provenance import starts
+from sparring.view.replay import Replays
+from sparring.view.runs import Run
+from sparring.view.siblings import siblings
+from sparring.view.watch import Watch
+
+BUSY = 20.0  # seconds that a search waits for the one before it
+SPARKS = 60  # points of a small curve
+WARMED = 8  # runs whose tokenizers are made at the start
+NAMES = 64  # figures of one request
+Asked = Mapping[str, str]
+Answer = dict[str, Any]
+
+
+class Pages:
+    """The answers to requests; threads may share it.
+
+    Args:
+        watch: of the runs.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.replays = Replays()
+        self._heavy = threading.Lock()  # one search at a time
+
+    def warm(self) -> None:
+        """Make ready what the first replay would wait for: the tokenizers of a few runs."""
+        self.watch.idle.wait()
+        for run in self.watch.runs[:WARMED]:
+            self.replays.decoder(self._read_run(run))
+
+    def runs(self, asked: Asked) -> Answer:
+        """Return the table of runs."""
+        self.watch.look()
+        return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
+
+    def _summary(self, run: Run) -> Answer:
+        """Return a run's row of the table."""
+        with run.lock:
+            row = run.refresh().summary()
+        index = self.watch.index
+        steps = [place for place in list(index.known) if place.run == run.number]
+        row["episodes"] = {
+            "parts": index.wanted.get(run.number, 0),
+            "indexed": len(steps),
+            "rows": sum(index.rows.get(place, 0) for place in steps),
+            "left_out": sum(place.run == run.number for place, _ in list(index.left_out)),
+        }
+        return row
+
+    def run(self, asked: Asked) -> Answer:
+        """Return all that is known of a run."""
+        run = self.watch.run(asked["run"])
+
+        def told() -> Answer:
+            with run.lock:
+                run.refresh()
+                return {
+                    "run": run.number,
+                    "name": run.name,
+                    "state": run.state,
+                    "config": run.flat,
+                    "provenance": starts(run),
+                    "checkpoints": run.checkpoints(),
+                    "stored": sorted(
+                        place.step
+                        for place in list(self.watch.index.known)
+                        if place.run == run.number
+                    ),
+                    "metrics": sorted(run.metrics.curves),
+                    "timing": sorted(run.timing.curves),
+                    "notes": run.notes(),
+                }
+
+        return self._of(told)
+
+    def differences(self, asked: Asked) -> Answer:
+        """Return in what the configurations of runs differ."""
+        runs = self.watch.several(asked.get("runs", ""))
+        for run in runs:
+            with run.lock:
+                run.refresh()
+        return self._of(lambda: {"runs": [run.number for run in runs], "rows": differences(runs)})
+
+    def series(self, asked: Asked) -> Answer:
+        """Return curves of a run."""
+        run = self.watch.run(asked["run"])
+        points = max(2, whole(asked, "points", POINTS, POINTS))
+
+        def told() -> Answer:
+            with run.lock:
+                run.refresh()
+                x, since = asked.get("x", "step"), asked.get("since", "")
+                return series(run, _names(asked), x, since, points)
+
+        return self._of(told)
+
+    def sparks(self, asked: Asked) -> Answer:
+        """Return small curves of several runs."""
+        runs = self.watch.several(asked.get("runs", ""))
+        points = max(2, whole(asked, "points", SPARKS, 200))
+
+        def told() -> Answer:
+            found: dict[int, Answer] = {}
+            for run in runs:
+                with run.lock:
+                    run.refresh()
+                    curves = {name: spark(run, name, points) for name in _names(asked)}
+                found[run.number] = {name: own for name, own in curves.items() if own is not None}
+            return {"runs": found}
+
+        return self._of(told)
+
+    def league(self, asked: Asked) -> Answer:
+        """Return how the players of a run have done against each other."""
+        return self._of_run(asked, standings.league)
+
+    def workers(self, asked: Asked) -> Answer:
+        """Return who played, waited and was lost."""
+        return self._of_run(asked, standings.workers)
+
+    def episodes(self, asked: Asked) -> Answer:
+        """Return a page of the episodes that meet all conditions."""
+        watch = self.watch
+
+        def told() -> Answer:
+            if not self._heavy.acquire(timeout=BUSY):
+                raise Refused(503, "another search is going on; try again")
+            try:
+                found = find(watch.index, asked, {run.number: run.path for run in watch.runs})
+            finally:
+                self._heavy.release()
+            left_out = [
+                {"run": place.run, "part": one.part, "why": one.why}
+                for (place, _), one in sorted(watch.index.left_out.copy().items())
+            ]
+            return {**found, "indexed": watch.indexed(), "left_out": left_out}
+
+        return self._of(told)
+
+    def episode(self, asked: Asked) -> Answer:
+        """Return one episode."""
+        run, step, number, seat = self._place(asked)
+        return self._of(lambda: self.replays.show(run, step, number, seat))
+
+    def group(self, asked: Asked) -> Answer:
+        """Return the episodes that share a start."""
+        run = self.watch.run(asked["run"])
+        step, group = whole(asked, "step", 0, 1 << 53), whole(asked, "group", 0, 1 << 62)
+        return self._of(lambda: {"run": run.number, **siblings(run, step, group, _seat(asked))})
+
+    def board(self, asked: Asked) -> str:
+        """Return a picture of the position before a turn.
+
+        Raises:
+            Refused: the environment draws none.
+        """
+        run, step, number, seat = self._place(asked)
+        episode = self.replays.find(run, step, number).episode
+        turn, theme = whole(asked, "turn", 0, 10**6), asked.get("theme", "light")
+        if turn >= len(episode.turns):
+            raise Refused(404, "there is no such turn")
+        drawn = board(episode, turn, seat, theme if theme == "dark" else "light")
+        if drawn is None:
+            raise Refused(404, "no picture")
+        return drawn
+
+    def exported(self, asked: Asked) -> bytes:
+        """Return a replay as one HTML file."""
+        run, step, number, seat = self._place(asked)
+        shown = self.replays.show(run, step, number, seat)
+        episode = self.replays.find(run, step, number).episode if shown["pictures"] else None
+        drawn = {
+            turn: board(episode, turn, seat, "light")
+            for turn in range(0 if episode is None else len(episode.turns))
+            if episode is not None
+        }
+        return export.page(shown, {turn: svg for turn, svg in drawn.items() if svg is not None})
+
+    def changes(self, asked: Asked) -> Answer | None:
+        """Return what has changed since a version; None where nothing has."""
+        return self.watch.changes(whole(asked, "since", 0, 1 << 53))
+
+    def _of(self, told: Callable[[], Answer]) -> Answer:
+        """Return an answer with the version from before it was read."""
+        version = self.watch.version
+        return {"version": version, **told()}
+
+    def _of_run(self, asked: Asked, told: Callable[[Run], Answer]) -> Answer:
+        """Return an answer about a run that has been read."""
+        run = self.watch.run(asked["run"])
+
+        def locked() -> Answer:
+            with run.lock:
+                return told(run.refresh())
+
+        return self._of(locked)
+
+    def _place(self, asked: Asked) -> tuple[Run, int, int, int | None]:
+        """Return the run, step, episode and seat of a request."""
+        run = self._read_run(self.watch.run(asked["run"]))
+        step, number = whole(asked, "step", 0, 1 << 53), whole(asked, "episode", 0, 1 << 62)
+        return run, step, number, _seat(asked)
+
+    def _read_run(self, run: Run) -> Run:
+        """Return a run whose configuration has been read."""
+        with run.lock:
+            return run.refresh()
+
+
+def _names(asked: Asked) -> list[str]:
+    """Return the figures that are asked for."""
+    return [name for name in asked.get("names", "").split(",") if name][:NAMES]
+
+
+def _seat(asked: Asked) -> int | None:
+    """Return the seat that looks; None for all."""
+    return whole(asked, "seat", 0, 10**6) if asked.get("seat") else None

@@ -1,0 +1,244 @@
+"""Run folders as the viewer knows them: by number, read and never written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparring.errors import SparringError
+from sparring.report.progress import is_key_figure
+from sparring.run import checkpoint
+from sparring.run.events import HEALTH, METRICS, TIMING
+from sparring.run.folder import CONFIG, HOLDER, MARKER
+from sparring.system.files import parse_json
+from sparring.view.answers import one_line
+from sparring.view.figures import Events, Figures
+from sparring.view.plain_files import Signature, is_own, read_from, signature
+from sparring.yaml_text import parse_yaml
+
+FRESH = 60.0  # seconds after a figure in which a run of another machine counts as going on
+LATEST = 20  # steps that a rate is of
+SUBFOLDERS = ("episodes", "credit", "checkpoints")
+WATCHED = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, *SUBFOLDERS)
+DEPTH = 3  # folders below one that is named, in which runs are looked for
+
+
+class Run:
+    """A run folder.
+
+    Args:
+        number: by which requests name it.
+        path: of the folder.
+        name: that pages show.
+    """
+
+    def __init__(self, number: int, path: Path, name: str) -> None:
+        self.number, self.path, self.name = number, path, name
+        self.changed = 0  # version of the last change
+        self.metrics = Figures(path=path / METRICS)
+        self.timing = Figures(path=path / TIMING)
+        self.health = Events(path=path / HEALTH)
+        self.config: Mapping[str, Any] = {}
+        self.flat: dict[str, Any] = {}  # the configuration by dotted names
+        self.trouble: str | None = None  # why it cannot be read
+        self.lock = threading.Lock()
+        self._config: Signature | None = None
+        self._seen: tuple[Signature | None, ...] | None = None
+
+    def changes(self) -> set[str]:
+        """Return which of ``WATCHED`` are not as at the last call."""
+        seen = tuple(signature(self.path / name) for name in WATCHED)
+        before, self._seen = self._seen or (None,) * len(seen), seen
+        pairs = zip(WATCHED, before, seen, strict=True)
+        return {name for name, old, new in pairs if old != new}
+
+    def refresh(self) -> Run:
+        """Read what is new; the caller holds ``lock``."""
+        for lines in (self.metrics, self.timing, self.health):
+            lines.update()
+        found = signature(self.path / CONFIG)
+        if found != self._config or found is None:
+            self._config = found
+            self._read_config()
+        return self
+
+    def _read_config(self) -> None:
+        """Read config.yaml; what is wrong with it becomes ``trouble``."""
+        self.config, self.flat, self.trouble = {}, {}, None
+        try:
+            version = parse_json(read_from(self.path / MARKER, 0)[0])["format"]
+            if version != 1:
+                self.trouble = f"it has run format {version}, and this version reads format 1"
+                return
+            text = read_from(self.path / CONFIG, 0)[0].decode("utf-8")
+            config = parse_yaml(text, CONFIG)
+            if not isinstance(config, dict):
+                raise ValueError("it must be a mapping")
+            self.config, self.flat = config, dict(_flat(config))
+        except (OSError, ValueError, LookupError, TypeError, SparringError) as error:
+            cause = error.strerror if isinstance(error, OSError) else None
+            self.trouble = f"{CONFIG} or {MARKER} cannot be read: {cause or one_line(error)}"
+
+    @property
+    def step(self) -> int | None:
+        """Steps done."""
+        return self.metrics.steps[-1] if self.metrics.steps else None
+
+    @property
+    def steps(self) -> int | None:
+        """Steps that the configuration asks for."""
+        steps = self.config.get("steps")
+        return steps if type(steps) is int else None
+
+    @property
+    def state(self) -> str:
+        """What the run's own files say of it: see docs/view.md."""
+        if not self.path.is_dir():
+            return "gone"
+        if self.trouble is not None:
+            return "unreadable"
+        if self._is_held():
+            return "training"
+        if self.step is None:
+            return "empty"
+        return "finished" if self.steps is not None and self.step >= self.steps else "stopped"
+
+    def _is_held(self) -> bool:
+        """Return whether a process works on the run: one of this machine, or one that just did."""
+        try:
+            holder = int(read_from(self.path / HOLDER, 0)[0])
+            os.kill(holder, 0)
+        except ProcessLookupError:
+            found = signature(self.path / METRICS)
+            return found is not None and time.time() - found[1] / 1e9 < FRESH and self._is_short()
+        except PermissionError:
+            return True
+        except (OSError, ValueError, OverflowError):
+            return False
+        return True
+
+    def _is_short(self) -> bool:
+        """Return whether steps are left."""
+        return self.steps is None or self.step is None or self.step < self.steps
+
+    def family(self) -> str:
+        """Return what runs have in common whose configurations differ in the seed alone."""
+        kept = {name: value for name, value in self.flat.items() if name not in ("seed", "threads")}
+        text = json.dumps(kept, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def notes(self) -> list[str]:
+        """Return what a page should say of the folder's state."""
+        found = [] if self.trouble is None else [self.trouble]
+        for lines in (self.metrics, self.timing, self.health):
+            if lines.damaged:
+                found.append(f"{lines.path.name}: {lines.damaged} damaged lines are left out")
+        outside = [name for name in SUBFOLDERS if not is_own(self.path, self.path / name)]
+        found += [f"{name} leads out of the run folder and is not read" for name in outside]
+        return found
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a subfolder is one of the run's own."""
+        return is_own(self.path, self.path / name)
+
+    def checkpoints(self) -> list[int]:
+        """Return the steps that have a checkpoint, in order."""
+        return checkpoint.steps(self.path) if self.keeps("checkpoints") else []
+
+    def summary(self) -> dict[str, Any]:
+        """Return the run's row in the table of runs."""
+        state = self.state
+        rate, seconds = self._rates()
+        left = None
+        if state == "training" and None not in (self.steps, self.step, seconds):
+            left = (self.steps - self.step) * seconds  # type: ignore[operator]
+        newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
+        plays = self.config.get("rollout", {})
+        each = plays.get("games_per_step") if isinstance(plays, dict) else None
+        written = signature(self.path / METRICS)
+        return {
+            "run": self.number,
+            "name": self.name,
+            "recipe": _text(self.config.get("name")),
+            "seed": self.config.get("seed") if type(self.config.get("seed")) is int else None,
+            "family": self.family(),
+            "state": state,
+            "step": self.step,
+            "steps": self.steps,
+            "plays": self.step * each if self.step is not None and type(each) is int else None,
+            "plays_per_second": rate,
+            "seconds_per_step": seconds,
+            "seconds_left": left,
+            "written": None if written is None else written[1] / 1e9,
+            "environments": _environments(self.config),
+            "newest": {
+                name: {"step": found[0], "value": found[1]}
+                for name, found in newest.items()
+                if found is not None
+            },
+            "key": sorted(filter(is_key_figure, newest)),
+            "events": len(self.health.events),
+            "event": self.health.events[-1] if self.health.events else None,
+            "notes": self.notes(),
+        }
+
+    def _rates(self) -> tuple[float | None, float | None]:
+        """Return plays per second and seconds per step, over the latest steps."""
+        found = []
+        for name in ("games_per_second", "seconds/round"):
+            curve = self.timing.curves.get(name)
+            values = (
+                [] if curve is None else [value for value in curve.values[-LATEST:] if value > 0]
+            )
+            found.append(sorted(values)[len(values) // 2] if values else None)
+        return found[0], found[1]
+
+
+def _text(value: Any) -> str | None:
+    """Return a text, or None for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def _environments(config: Mapping[str, Any]) -> list[str]:
+    """Return the labels of a configuration's environments."""
+    found = config.get("environments")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    return [str(row.get("label") or row.get("name")) for row in rows]
+
+
+def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Return the values of a configuration by dotted names."""
+    if isinstance(value, dict | list) and value:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        below = (_flat(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
+        return [pair for pairs in below for pair in pairs]
+    return [(name, value)]
+
+
+def found_in(folder: Path, depth: int = DEPTH) -> list[Path]:
+    """Return the run folders in a folder, or itself if it is one, sorted by name."""
+    if (folder / MARKER).is_file():
+        return [folder]
+    if depth == 0:
+        return []
+    try:
+        below = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError:
+        return []
+    inside = (path for path in below if path.is_dir() and not path.is_symlink())
+    return [run for path in inside for run in found_in(path, depth - 1)]
+
+
+def named(path: Path, root: Path, taken: Sequence[str]) -> str:
+    """Return a name for a run that no other has: below the folder that was named, or with it."""
+    short = path.name if path == root else str(path.relative_to(root))
+    for name in (short, f"{root.name}/{short}" if path != root else f"{path.parent.name}/{short}"):
+        if name not in taken:
+            return name
+    return str(path)

@@ -1,0 +1,84 @@
+"""Who beats whom, and who plays, waits and is lost: from a run's records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparring.errors import SparringError
+from sparring.report.league_shown import standings_of
+from sparring.report.workers_shown import FAULTS, learner_idle, workers_sentence
+from sparring.run.state import STATE, RunState
+from sparring.system.files import parse_json
+from sparring.view.answers import one_line
+from sparring.view.plain_files import read_from
+from sparring.view.runs import Run
+
+STEPS = 2000  # newest ones whose workers are shown
+
+
+def league(run: Run) -> dict[str, Any]:
+    """Return the payoff book of the newest checkpoint that can be read."""
+    notes: list[str] = []
+    step, standings = None, []
+    for step in reversed(run.checkpoints()):
+        path = run.path / "checkpoints" / f"step_{step:06d}" / STATE
+        try:
+            state = RunState(owners=parse_json(read_from(path, 0)[0]))
+            standings = standings_of(state.payoffs)
+        except (OSError, ValueError, TypeError, LookupError, SparringError) as error:
+            notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
+        else:
+            break
+    players = {one.player for one in standings} | {one.opponent for one in standings}
+    return {
+        "run": run.number,
+        "step": step,
+        "players": sorted(players),
+        "standings": [one._asdict() for one in standings],
+        "exploitability": sorted(name for name in run.metrics.curves if _is_nash(name)),
+        "notes": notes,
+    }
+
+
+def _is_nash(name: str) -> bool:
+    """Return whether a figure says how far from an equilibrium the policy is."""
+    return name.startswith("nash_conv/")
+
+
+def workers(run: Run) -> dict[str, Any]:
+    """Return what timing.jsonl says of a run's workers, step by step."""
+    timing, metrics = run.timing, run.metrics
+    names = [*timing.curves]
+    lines = [
+        {"step": step, **dict(zip(names, values, strict=True))}
+        for step, *values in zip(
+            timing.steps[-STEPS:],
+            *(timing.column(name)[-STEPS:].tolist() for name in names),
+            strict=True,
+        )
+    ]
+    told = [line for line in lines if _has_workers(line)]
+    lag = dict(zip(metrics.steps, metrics.column("lag").tolist(), strict=True))
+    newest = metrics.newest("lag")
+    return {
+        "run": run.number,
+        "workers": bool(told),
+        "sentence": workers_sentence(told, None if newest is None else newest[1]) if told else "",
+        "step": [line["step"] for line in told],
+        "ready": [line["workers"] for line in told],
+        "players_idle": [line["workers_idle"] for line in told],
+        "learner_idle": [learner_idle(line) for line in told],
+        "lag": [lag.get(line["step"]) for line in told],
+        "faults": [_fault(name, text, told) for name, text in FAULTS.items()],
+    }
+
+
+def _has_workers(line: dict[str, Any]) -> bool:
+    """Return whether workers played in a step."""
+    return all(line.get(name, float("nan")) >= 0 for name in ("workers", "workers_idle"))
+
+
+def _fault(name: str, text: str, told: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return how often something went wrong, and when."""
+    steps = [[line["step"], line[name]] for line in told if line.get(name, 0.0) > 0]
+    return {"name": name, "text": text, "total": sum(count for _, count in steps), "steps": steps}

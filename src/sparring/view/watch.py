@@ -1,0 +1,155 @@
+"""What the viewer knows: its runs, the index, and a version that grows with each change.
+
+Run folders are looked at when somebody asks, at most twice a second. A thread of its own builds the
+index.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sparring.view.answers import Refused
+from sparring.view.index import CREDIT, EPISODES, EpisodeIndex
+from sparring.view.runs import Run, found_in, named
+
+LOOK_EVERY = 0.5  # seconds between two looks at known runs
+SEARCH_EVERY = 5.0  # seconds between two searches for new runs
+
+
+class Watch:
+    """The runs below some folders, and the index of their episodes.
+
+    Args:
+        roots: run folders, or folders that hold some.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.roots = [root.absolute() for root in roots]
+        self.runs: list[Run] = []
+        self.index = EpisodeIndex()
+        self.version = 1
+        self._lock = threading.Lock()
+        self._looked = self._searched = -SEARCH_EVERY
+        self._due: set[int] = set()  # runs whose stored steps are to be looked at
+        self._wake = threading.Event()
+        self._ends = False
+        self._thread = threading.Thread(target=self._indexing, name="index", daemon=True)
+        self.idle = threading.Event()  # set while nothing is to be indexed
+        self.idle.set()
+        self.look()
+
+    def start(self) -> None:
+        """Begin to build the index."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread that builds the index, after the parts at hand."""
+        self._ends = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+        self.index.close()
+
+    def look(self) -> None:
+        """See what has changed in the run folders, unless that was seen just now."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked < LOOK_EVERY:
+                return
+            self._looked = now
+            if now - self._searched >= SEARCH_EVERY:
+                self._searched = now
+                self._search()
+            for run in self.runs:
+                changes = run.changes()
+                if changes:
+                    self._raise({run.number})
+                if changes & {EPISODES, CREDIT}:
+                    self._due.add(run.number)
+            if self._due:
+                self.idle.clear()
+                self._wake.set()
+
+    def _search(self) -> None:
+        """Give numbers to runs that are not known yet."""
+        known = {run.path for run in self.runs}
+        for root in self.roots:
+            for path in found_in(root):
+                if path not in known:
+                    known.add(path)
+                    name = named(path, root, [run.name for run in self.runs])
+                    self.runs.append(Run(len(self.runs), path, name))
+                    self._raise({len(self.runs) - 1})
+
+    def _raise(self, runs: set[int]) -> None:
+        """Count a change; the caller holds the lock."""
+        self.version += 1
+        for number in runs:
+            self.runs[number].changed = self.version
+
+    def _indexing(self) -> None:
+        """Index what is due, for as long as the viewer runs."""
+        while not self._ends:
+            if not self._wake.wait(timeout=1.0):
+                continue
+            self._wake.clear()
+            with self._lock:
+                due, self._due = self._due, set()
+            folders = {number: self.runs[number].path for number in due}
+            with suppress(OSError):  # a folder that goes is seen again at the next look
+                self.index.update(folders, self._indexed)
+            with self._lock:
+                if not self._due:
+                    self.idle.set()
+                self._raise(due)
+
+    def _indexed(self, runs: set[int]) -> None:
+        """Take note of rows that are others now."""
+        with self._lock:
+            self._raise(runs)
+
+    def run(self, text: str) -> Run:
+        """Return the run of a number.
+
+        Raises:
+            Refused: there is none.
+        """
+        if text.isascii() and text.isdigit() and len(text) < 9 and int(text) < len(self.runs):
+            return self.runs[int(text)]
+        raise Refused(404, "there is no such run")
+
+    def several(self, text: str) -> list[Run]:
+        """Return the runs of numbers with commas between them; all of them for none.
+
+        Raises:
+            Refused: there is no such run.
+        """
+        return [self.run(part) for part in text.split(",")] if text else list(self.runs)
+
+    def indexed(self) -> dict[str, int]:
+        """Return how much of the stored steps is indexed."""
+        index = self.index
+        return {
+            "parts": len(index.known),
+            "of": sum(index.wanted.values()),
+            "rows": sum(list(index.rows.values())),
+        }
+
+    def changes(self, since: int) -> dict[str, Any] | None:
+        """Return which runs have changed since a version; None where nothing has."""
+        self.look()
+        if since >= self.version:
+            return None
+        whole = self.indexed()
+        return {
+            "version": self.version,
+            "runs": [run.number for run in self.runs if run.changed > since],
+            "indexing": None
+            if self.idle.is_set()
+            else {"parts": whole["parts"], "of": whole["of"]},
+        }

@@ -1,0 +1,45 @@
+"""Small run folders, written as runs write them, and the viewer over them without a network."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from sparring.view.app import application
+from sparring.view.pages import Pages
+from sparring.view.watch import Watch
+
+SPEC = importlib.util.spec_from_file_location("run_made", Path(__file__).parent / "run_made.py")
+made = importlib.util.module_from_spec(SPEC)
+sys.modules["run_made"] = made
+SPEC.loader.exec_module(made)
+
+TOKEN = "right-token"
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """Return a run of three stored steps, in a folder of runs."""
+    return made.write_run(tmp_path / "runs" / "kuhn")
+
+
+@pytest.fixture(scope="module")
+def opened():
+    """Return a function that gives a client of the viewer over folders, its index built."""
+    watches = []
+
+    def function(*folders, **options):
+        watch = Watch(folders)
+        watches.append(watch)
+        watch.start()
+        assert watch.idle.wait(20)
+        client = TestClient(application(Pages(watch), TOKEN, **options), base_url="http://127.0.0.1:7460")
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        client.watch = watch
+        return client
+
+    yield function
+    for watch in watches:
+        watch.close()

@@ -1,0 +1,98 @@
+"""A small run folder, written by hand as a run writes it: Kuhn poker by two seats, each turn with every column."""
+
+import json
+
+import pyarrow as pa
+
+from sparring.rollout.credit_store import COLUMNS as CREDIT
+from sparring.rollout.credit_store import SCHEMA, CreditStore
+from sparring.rollout.store import EpisodeStore
+from sparring.types import EnvironmentSpec, Episode, Segment, Turn, Verdict
+
+CARDS = ("J", "Q", "K")
+CONFIG = "name: made\nseed: {seed}\nsteps: 30\nthreads: 1\nenvironments:\n- name: kuhn_poker\nrollout:\n  games_per_step: 4\n"
+
+
+def turn(seat, reply, *, card="K", event="ok", said="", values=(0.5, -1.0), regretted=True, **more):
+    """Return a turn: two tokens, and a verdict on pass and bet."""
+    verdict = Verdict(actions=("pass", "bet"), values=values, best=frozenset({"pass"})) if regretted else None
+    made = Turn(
+        seat=seat,
+        turn_index=0,
+        agent="learner",
+        state_key=f"{card}-key",
+        legal_actions=("pass", "bet"),
+        reply=reply,
+        action=reply if event == "ok" else None,
+        event=event,
+        rewards={"game": 1.0 if seat else -1.0},
+        segments=(Segment(kind="prompt", ids=(1, 5, 6)), Segment(kind="sampled", ids=(13, 2), logprobs=(-0.5, -0.25), weights_version=3)),
+        view=f"{card}-view",
+        told=said or f"you hold the secret card {card}",
+        moment=seat,
+        verdict=verdict,
+    )
+    return made._replace(**more)
+
+
+def episode(number, *turns, group=None, agents=("learner", "past-000010"), returns=(-1.0, 1.0), **more):
+    """Return an episode of two seats."""
+    return Episode(
+        episode_id=number,
+        group_id=number if group is None else group,
+        game="kuhn_poker",
+        seed=7,
+        roles=("first", "second"),
+        agents=agents,
+        trained=(True, False),
+        turns=turns or (turn(0, "pass", card="K"), turn(1, "bet", card="J")),
+        returns=returns,
+        environment=EnvironmentSpec(name="kuhn_poker", options={"start": "K J"}, illegal={"rule": "forfeit"}, label="kuhn_poker", version=1),
+        **more,
+    )
+
+
+def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
+    """Return the rows of credit of every turn, as bytes."""
+    rows = {field.name: [] for field in SCHEMA}
+    for one in episodes:
+        for played in one.turns:
+            for own in (played, *played.candidates):
+                value = advantage(one.episode_id, own.seat)
+                known = dict(step=step, episode_id=one.episode_id, seat=own.seat, turn_index=own.turn_index, candidate=own.candidate, selected=True, replayed=False, reward=1.0)
+                for name, cell in {**known, "advantage": value, "token_advantages": None, "baseline": 0.25, "value": None, "value_target": None, "entropies": [0.6, 0.1]}.items():
+                    rows[name].append(cell)
+    return CREDIT.written(pa.table([pa.array(rows[field.name], field.type) for field in SCHEMA], schema=SCHEMA))
+
+
+def write_step(folder, step, episodes, **options):
+    """Write the parts of a step."""
+    EpisodeStore(folder / "episodes").append(step, episodes)
+    CreditStore(folder / "credit").put(step, credit(step, episodes, **options))
+
+
+def append(path, *lines):
+    """Append lines of JSON to a file."""
+    with open(path, "a", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def write_figures(folder, steps):
+    """Append what a run writes of steps."""
+    append(folder / "metrics.jsonl", *({"step": step, "loss": 1 / step, "legal_rate": None if step == 2 else 0.5} for step in steps))
+    rates = {"games_per_second": 8.0, "tokens_per_second": 40.0, "seconds/round": 0.5, "seconds/play": 0.25}
+    append(folder / "timing.jsonl", *({"step": step, **rates} for step in steps))
+
+
+def write_run(folder, *, steps=(10, 20, 30), seed=0):
+    """Write a run of 30 steps of which some are stored, four episodes each."""
+    folder.mkdir(parents=True)
+    (folder / "sparring-run.json").write_text('{"format": 1}')
+    (folder / "config.yaml").write_text(CONFIG.format(seed=seed))
+    write_figures(folder, range(1, 31))
+    append(folder / "health.jsonl", {"step": 5, "metric": "loss", "message": "loss is large", "value": 0.2, "stops": False})
+    for step in steps:
+        bad = turn(0, "fold", event="illegal")
+        made = [episode(step * 4), episode(step * 4 + 1, bad, forfeited_by=0), episode(step * 4 + 2, group=step * 4), episode(step * 4 + 3, agents=("learner", "learner"), returns=(0.0, 0.0))]
+        write_step(folder, step, made)
+    return folder

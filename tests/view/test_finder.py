@@ -1,0 +1,205 @@
+"""The search for episodes, and stores that are torn, newer, vanished or replaced."""
+
+import os
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_made import credit, episode, turn, write_run, write_step
+
+from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.store import EpisodeStore
+from sparring.view.index import EpisodeIndex
+
+
+def found(client, query=""):
+    answer = client.get(f"/api/episodes?{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def numbers(client, query):
+    return sorted(row["episode"] for row in found(client, query)["rows"])
+
+
+@pytest.fixture(scope="module")
+def client(opened, tmp_path_factory):
+    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+
+
+def test_the_newest_step_comes_first_with_all_columns(client):
+    answer = found(client)
+    assert answer["total"] == 12 and answer["left_out"] == []
+    assert answer["indexed"] == {"parts": 3, "of": 3, "rows": 12}
+    row = answer["rows"][0]
+    assert row.pop("logprob") == pytest.approx(-0.375)
+    assert row == {
+        "run": 0, "step": 30, "episode": 120, "group": 120, "game": "kuhn_poker", "roles": ["first", "second"],
+        "agents": ["learner", "past-000010"], "returns": [-1.0, 1.0], "turns": 2, "tokens": 4, "illegal": 0,
+        "forfeited_by": None, "cut": False, "advantage": 0.5, "regret": 1.5, "wrong": False,
+    }  # fmt: skip
+    assert answer["facets"] == {
+        "run": [[0, 12]],
+        "game": [["kuhn_poker", 12]],
+        "seat": [["first", 12], ["second", 12]],
+        "player": [["learner", 12], ["past-000010", 9]],
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("step=10", [40, 41, 42, 43]),
+        ("step=10-20&illegal=1", [41, 81]),
+        ("step=30&illegal=0", [120, 122, 123]),
+        ("illegal=1&seat=first", [41, 81, 121]),
+        ("illegal=1&seat=second", []),
+        ("illegal=1&player=past-000010", []),
+        ("step=30&player=learner&seat=second", [123]),
+        ("step=30&outcome=win", [120, 121, 122]),
+        ("step=30&outcome=win&seat=first", []),
+        ("step=30&outcome=loss&seat=first", [120, 121, 122]),
+        ("step=30&outcome=draw", [123]),
+        ("step=30&turns=1", [121]),
+        ("step=30&turns=2-", [120, 122, 123]),
+        ("step=30&turns=-1", [121]),
+        ("step=30&forfeited=1", [121]),
+        ("step=30&forfeited=0", [120, 122, 123]),
+        ("step=30&advantage=0.4-0.6", [120, 121, 122, 123]),
+        ("step=30&advantage=0.6-", []),
+        ("step=30&regret=1.5&seat=second", [120, 122, 123]),
+        ("step=30&regret=-0&seat=first", [120, 122, 123]),
+        ("step=30&wrong=1", [121]),  # an illegal reply lost 1.5, and its advantage is +0.5
+        ("step=30&wrong=1&seat=second", []),  # a bet lost 1.5, and its advantage is -0.5
+        ("step=30&wrong=0", [120, 122, 123]),
+        ("group=120", [120, 122]),
+        ("step=30&game=kuhn_poker&run=0", [120, 121, 122, 123]),
+        ("game=chess", []),
+        ("run=7", []),
+        ("seat=third", []),
+        ("step=30&text=SECRET card j", [120, 122, 123]),
+        ("step=30&text=fold", [121]),
+        ("text=nowhere", []),
+        ("step=30&text=fold&illegal=0", []),
+    ],
+)
+def test_conditions(client, query, wanted):
+    assert numbers(client, query) == wanted
+
+
+def test_facets_keep_the_other_values_of_a_chosen_one(client):
+    facets = found(client, "step=30&seat=first&illegal=1")["facets"]
+    assert facets["seat"] == [["first", 1], ["second", 1]]
+    assert facets["player"] == [["learner", 1], ["past-000010", 1]]
+
+
+@pytest.mark.parametrize("sort", ["step", "episode", "game", "turns", "tokens", "illegal", "advantage", "regret", "logprob", "return"])
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_every_column_sorts_and_pages_join_without_a_gap(client, sort, order):
+    rows = found(client, f"sort={sort}&order={order}&limit=200")["rows"]
+    if sort != "return":
+        values = [row[sort] for row in rows]
+        assert values == sorted(values, reverse=order == "desc")
+    paged = [row for offset in range(0, 12, 5) for row in found(client, f"sort={sort}&order={order}&limit=5&offset={offset}")["rows"]]
+    assert paged == rows
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["sort=1;drop table episodes", "order=up", "offset=-1", "limit=x", "turns=a", "turns=5--", "advantage=nan", "illegal=yes", "outcome=all", "run=a", "wrong=2", "turns=-", "forfeited=x", "step=1-2-3"],
+)
+def test_what_is_no_condition_is_refused_by_a_line(client, query):
+    answer = client.get(f"/api/episodes?{query}")
+    assert answer.status_code == 400
+    assert "\n" not in answer.json()["error"]
+
+
+@given(st.text(max_size=30), st.sampled_from(["game", "seat", "player", "text", "turns", "outcome", "advantage", "run", "sort", "limit"]))
+@settings(max_examples=25)
+def test_any_text_in_any_parameter_is_answered(client, text, name):
+    assert client.get("/api/episodes", params={name: text}).status_code in (200, 400)
+
+
+def test_numbers_that_are_none_do_not_come_first(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    made = [episode(number, turn(0, "pass")) for number in range(4)]
+    write_step(folder, 1, made, advantage=lambda number, seat: (float("nan"), float("inf"), 3.0, None)[number])
+    rows = found(opened(folder), "sort=advantage")["rows"]
+    assert [row["advantage"] for row in rows] == [3.0, None, None, None]
+
+
+def test_candidates_that_were_not_played_do_not_count(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    other = turn(0, "fold", event="illegal", candidate=1)
+    write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(0, "note", event="memory", turn_index=1))])
+    (row,) = found(opened(folder))["rows"]
+    assert (row["turns"], row["illegal"], row["tokens"]) == (1, 0, 2)
+
+
+def flip(path, offset=200):
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0xFF
+    path.write_bytes(data)
+
+
+def test_parts_that_cannot_be_read_are_left_out_and_named(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=range(1, 7))
+    parts = {step: folder / "episodes" / f"part-{step:06d}.parquet" for step in range(1, 7)}
+    parts[1].write_bytes(parts[1].read_bytes()[:-50])
+    flip(parts[2])
+    table = pq.read_table(parts[3])
+    pq.write_table(table.replace_schema_metadata({b"sparring.episodes.version": b"99"}), parts[3])
+    parts[4].write_text("no part")
+    CreditStore(folder / "credit").path(5).write_text("torn")
+    answer = found(opened(folder.parent))
+    assert answer["total"] == 8
+    why = {one["part"]: one["why"] for one in answer["left_out"]}
+    assert set(why) == {*(f"episodes/part-{step:06d}.parquet" for step in range(1, 5)), "credit/part-000005.parquet"}
+    assert "version 99" in why["episodes/part-000003.parquet"] and str(tmp_path) not in str(why)
+    assert {row["step"]: row["advantage"] for row in answer["rows"]} == {5: None, 6: 0.5}
+
+
+def test_parts_are_keyed_by_what_they_are(tmp_path):
+    folder = write_run(tmp_path / "kuhn")
+    index, told = EpisodeIndex(), []
+    index.update({0: folder}, told.append)
+    index.update({0: folder}, told.append)
+    assert told == [{0}] and len(index.known) == 3
+    write_step(folder, 20, [episode(99)])
+    (folder / "episodes" / "part-000030.parquet").unlink()
+    index.update({0: folder}, told.append)
+    rows = index.cursor().execute("SELECT episode FROM episodes ORDER BY 1").fetchall()
+    assert [number for (number,) in rows] == [40, 41, 42, 43, 99]
+    assert len(index.cursor().execute("SELECT * FROM seats").fetchall()) == 10
+    index.close()
+
+
+def test_a_step_of_another_number_is_not_taken(tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    os.rename(folder / "episodes" / "part-000010.parquet", folder / "episodes" / "part-000011.parquet")
+    index = EpisodeIndex()
+    index.update({0: folder}, lambda runs: None)
+    (one,) = index.left_out.values()
+    assert one.part == "episodes/part-000011.parquet" and "other steps" in one.why
+    index.close()
+
+
+def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    client = opened(tmp_path)
+    version = found(client)["version"]
+    assert client.get(f"/api/changes?since={version}").status_code == 304
+    EpisodeStore(folder / "episodes").append(20, [episode(80)])
+    CreditStore(folder / "credit").put(20, credit(20, [episode(80)]))
+    client.watch._looked = -1.0
+    told = client.get(f"/api/changes?since={version}").json()
+    assert told["runs"] == [0] and told["version"] > version
+    assert client.watch.idle.wait(10)
+    assert found(client)["total"] == 5
+    for path in (folder / "episodes").iterdir():
+        path.unlink()
+    client.watch._looked = -1.0
+    assert client.get(f"/api/changes?since={told['version']}").status_code == 200
+    assert client.watch.idle.wait(10)
+    assert found(client)["total"] == 0

@@ -1,0 +1,134 @@
+"""Who is refused before any route: attacks of other sites, other users and other names."""
+
+import pytest
+from run_made import write_run
+
+OWN = {"Host": "127.0.0.1:7460"}
+DATA = "/api/runs"
+FORGED = {
+    "a name that was bound anew": {"Host": "evil.example:7460"},
+    "a name that begins as ours": {"Host": "localhost.evil.example"},
+    "a name that ends as ours": {"Host": "evil.localhost"},
+    "another address": {"Host": "192.168.1.5:7460"},
+    "no host": {"Host": ""},
+    "a port that is none": {"Host": "127.0.0.1:80@evil.example"},
+    "a bracket": {"Host": "[::1]evil.example"},
+    "another site": {"Origin": "http://evil.example"},
+    "another port of this machine": {"Origin": "http://127.0.0.1:8888"},
+    "another name of this machine": {"Origin": "http://localhost:7460"},
+    "https": {"Origin": "https://127.0.0.1:7460"},
+    "a sandbox": {"Origin": "null"},
+    "no origin's text": {"Origin": ""},
+    "a cross-site fetch": {"Sec-Fetch-Site": "cross-site"},
+    "a fetch of another port": {"Sec-Fetch-Site": "same-site"},
+    "a link to data": {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+}
+HONEST = {
+    "loopback": OWN,
+    "by name": {"Host": "localhost:7460"},
+    "IPv6": {"Host": "[::1]:7460"},
+    "a tunnel's port": {"Host": "127.0.0.1:9000"},
+    "no port": {"Host": "LocalHost"},
+    "the page itself": {**OWN, "Origin": "http://127.0.0.1:7460", "Sec-Fetch-Site": "same-origin"},
+    "typed in": {**OWN, "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+}
+
+
+@pytest.fixture(scope="module")
+def client(opened, tmp_path_factory):
+    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+
+
+@pytest.mark.parametrize("headers", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("path", [DATA, "/static/main.js", "/export/0/10/40.html"])
+def test_forged_requests_are_refused(client, headers, path):
+    answer = client.get(path, headers=headers)
+    assert answer.status_code == 403
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize("headers", HONEST.values(), ids=HONEST)
+def test_honest_requests_pass(client, headers):
+    assert client.get(DATA, headers=headers).status_code == 200
+
+
+def test_a_link_from_elsewhere_may_lead_to_the_page_and_to_nothing_else(client):
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert client.get("/?view=replay&run=0", headers=link).status_code == 200
+    assert client.get("/", headers={**link, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    assert client.get("/static/main.js", headers=link).status_code == 403
+
+
+@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
+@pytest.mark.parametrize("path", [DATA, "/api/changes?since=0", "/export/0/10/40.html", "/API/runs", "/static"])
+def test_without_the_token_there_is_no_data(client, said, path):
+    answer = client.get(path, headers={"Authorization": said})
+    assert answer.status_code == 401
+    assert "token" in answer.json()["error"]
+
+
+def test_the_token_is_in_the_header_alone(client):
+    del client.headers["Authorization"]
+    assert client.get(f"{DATA}?token=right-token").status_code == 401
+    assert client.get(DATA, headers={"Cookie": "token=right-token"}).status_code == 401
+    client.headers["Authorization"] = "Bearer right-token"
+    answer = client.get("/")
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+
+
+def test_every_answer_has_the_headers(client):
+    answers = [client.get(path) for path in ("/", "/static/main.js", DATA, "/nothing", "/api/runs/99")]
+    answers += [client.get(DATA, headers={"Host": "evil"}), client.get(DATA, headers={"Authorization": ""})]
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert answer.headers["cache-control"] == "no-store"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "trusted-types 'none'" in policy
+        assert "unsafe" not in policy and "http" not in policy
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(client, method):
+    assert client.request(method, DATA).status_code == 405
+
+
+def test_a_write_needs_json_and_a_header_that_forms_cannot_send(client):
+    own = {"Content-Type": "application/json", "X-Sparring": "1"}
+    assert client.post(DATA, headers=own).status_code == 405  # nothing is written to yet
+    assert client.post(DATA, headers={**own, "Content-Type": "text/plain"}).status_code == 415
+    assert client.post(DATA, headers={"Content-Type": "application/json"}).status_code == 415
+    assert client.post(DATA, data={"a": "b"}).status_code == 415
+    assert client.post(DATA, headers={**own, "Origin": "http://evil.example"}).status_code == 403
+
+
+def test_a_body_has_a_limit(client):
+    own = {"Content-Type": "application/json", "X-Sparring": "1"}
+    assert client.post(DATA, headers=own, content=b"x" * 65_537).status_code == 413
+    assert client.post(DATA, headers={**own, "Content-Length": "9" * 40}).status_code == 413
+    assert client.post(DATA, headers={**own, "Content-Length": "-1"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/vendor/../../guard.py", "/static//etc/passwd", "/static/%00", "/static/.hidden.js", "/static/export.list", "/static/vendor"],
+)
+def test_files_outside_the_page_are_not_found(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize("path", ["/api/runs/../../etc", "/api/runs/-1", "/api/runs/1e3", "/api/runs/%2e%2e", "/api/runs/kuhn", "/api/runs/1", "/api/runs/٣"])
+def test_runs_are_named_by_numbers_alone(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_beyond_loopback_addresses_and_own_names_pass(opened, run_folder):
+    client = opened(run_folder, hosts=["box.lan"], addresses=True)
+    for host in ("box.lan:7460", "192.168.1.5:7460", "[fe80::1]:7460", "localhost"):
+        assert client.get(DATA, headers={"Host": host}).status_code == 200
+    assert client.get(DATA, headers={"Host": "evil.example"}).status_code == 403

@@ -1,0 +1,180 @@
+"""One episode: all that is recorded, one seat's private view, siblings, text of tokens, the mailed file."""
+
+import json
+import re
+
+import pytest
+from run_made import episode, turn, write_run, write_step
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from sparring.view.decode import Piece, pieces, text_of
+from sparring.view.export import embedded
+
+PLACE = "/api/runs/0/episodes/10/40"
+HOSTILE = "</script><script>hit()</script><!-- & \u202e\u2028 \ud7ff"
+
+
+@pytest.fixture(scope="module")
+def client(opened, tmp_path_factory):
+    return opened(write_run(tmp_path_factory.mktemp("runs") / "kuhn"))
+
+
+def test_an_episode_has_all_that_is_recorded(client):
+    found = client.get(PLACE).json()
+    assert (found["run"], found["step"], found["episode"], found["group"], found["seat"]) == (0, 10, 40, 40, None)
+    assert found["environment"]["options"] == {"start": "K J"}
+    assert found["seats"][1] == {"seat": 1, "role": "second", "agent": "past-000010", "kind": "snapshot", "trained": False, "return": 1.0}
+    assert (found["previous"], found["next"], found["siblings"]) == (None, 41, 2)
+    assert found["missing"] == [] and found["pictures"] is False
+    assert found["scale"]["advantage"] == 0.5 and found["scale"]["entropy"] == pytest.approx(0.6)
+    first, second = found["turns"]
+    assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (0, 0, False, "you hold the secret card K", ["pass", "bet"])
+    assert first["credit"] == {"selected": True, "replayed": False, "reward": 1.0, "advantage": 0.5, "baseline": 0.25, "value": None, "value_target": None}
+    assert second["oracle"]["values"] == [0.5, -1.0] and second["oracle"]["best"] == ["pass"] and second["oracle"]["regret"] == 1.5
+    prompt, said = first["segments"]
+    assert (prompt["kind"], prompt["length"], prompt["tokens"]) == ("prompt", 3, None)
+    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in said["tokens"]] == [(13, -0.5, 0.6, 0.5), (2, -0.25, 0.1, 0.5)]
+    assert found["decoded"] is True and prompt["text"].startswith("<begin> ") and said["text"].endswith(" <end>")
+    assert "".join(token["text"] for token in said["tokens"]) == said["text"]
+
+
+def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
+    from typer.testing import CliRunner
+
+    from sparring import cli
+
+    path = client.watch.runs[0].path
+    shown = json.loads(CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout)
+    found = client.get(PLACE).json()
+    for own, recorded in zip(found["turns"], shown["episode"]["turns"], strict=True):
+        for name in ("told", "reply", "action", "event", "rewards", "view", "state_key", "weights_version"):
+            assert own[name] == recorded[name]
+        assert own["legal"] == recorded["legal_actions"]
+        assert [part["length"] for part in own["segments"]] == [len(part["ids"]) for part in recorded["segments"]]
+    assert [own["credit"]["advantage"] for own in found["turns"]] == [row["advantage"] for row in shown["credit"]]
+
+
+@pytest.mark.parametrize("place", [PLACE, "/export/0/10/40.html", "/api/runs/0/groups/10/40"])
+def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
+    own, other = (client.get(f"{place}?seat={seat}").text for seat in (0, 1))
+    for card, text in (("J", own), ("K", other)):
+        for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
+            assert secret not in text
+    assert "bet" not in [action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]]
+
+
+def test_a_covered_turn_has_no_more_than_its_place(client):
+    found = client.get(f"{PLACE}?seat=0").json()
+    assert found["turns"][1] == {"index": 1, "seat": 1, "moment": 1, "attempt": 0, "hidden": True}
+    assert found["turns"][0] == client.get(PLACE).json()["turns"][0]
+    assert found["environment"]["options"] is None
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/api/runs/0/episodes/10/999", "/api/runs/0/episodes/11/40", "/api/runs/5/episodes/10/40", f"{PLACE}?seat=2", "/api/runs/0/groups/10/999", "/api/runs/0/groups/99/40", f"{PLACE}/board/0.svg", f"{PLACE}/board/9.svg", "/export/0/10/999.html"],
+)
+def test_what_is_not_there_is_said(client, place):
+    answer = client.get(place)
+    assert answer.status_code == 404
+    assert "\n" not in answer.json()["error"]
+
+
+@pytest.mark.parametrize("place", [f"{PLACE}?seat=-1", "/api/runs/0/episodes/x/40", "/api/runs/0/episodes/10/4e1"])
+def test_what_is_no_number_is_refused(client, place):
+    assert client.get(place).status_code == 400
+
+
+def test_siblings_say_where_they_part(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    same = [episode(0, group=0), episode(1, group=0)]
+    other = episode(2, turn(0, "pass"), turn(1, "pass", moment=1), group=0)
+    short = episode(4, turn(0, "pass"), group=3)
+    write_step(folder, 1, [*same, other, episode(3, group=3), short])
+    client = opened(folder)
+    assert client.get("/api/runs/0/groups/1/0").json()["part"] == 1
+    assert client.get("/api/runs/0/groups/1/3").json()["part"] == 1
+    members = client.get("/api/runs/0/groups/1/0").json()["members"]
+    assert [member["actions"] for member in members] == [["pass", "bet"], ["pass", "bet"], ["pass", "pass"]]
+    hidden = client.get("/api/runs/0/groups/1/0?seat=0").json()
+    assert hidden["part"] is None and hidden["members"][2]["actions"] == ["pass", None]
+
+
+def test_candidates_come_with_their_turn(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    other = turn(0, "fold", event="illegal", candidate=1, score=-1.0)
+    write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(1, "bet"))])
+    first = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
+    (candidate,) = first["candidates"]
+    assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == ("fold", "illegal", 1, -1.0)
+    assert candidate["credit"]["advantage"] == 0.5 and len(candidate["segments"]) == 2
+
+
+def test_what_was_not_recorded_is_named(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
+    (folder / "credit" / "part-000001.parquet").unlink()
+    found = opened(folder).get("/api/runs/0/episodes/1/0").json()
+    assert found["missing"] == ["advantages", "entropies", "oracle values"]
+    assert found["turns"][0]["credit"] is None and found["scale"] == {"advantage": None, "entropy": None}
+
+
+def test_without_its_tokenizer_ids_are_shown_and_it_is_said(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn")
+    with open(folder / "config.yaml", "a") as stream:
+        stream.write("model:\n  name: nobody/has-this\n")
+    found = opened(folder).get(PLACE).json()
+    assert found["decoded"] is False and "nobody/has-this" in found["notes"][0]
+    assert found["turns"][0]["segments"][1]["tokens"][0] == {"id": 13, "text": "", "whole": True, "logprob": -0.5, "entropy": 0.6, "advantage": 0.5}
+
+
+def test_a_token_that_completes_no_character_waits_for_one_that_does():
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(letters)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    ids = tokenizer.encode("aé€b").ids
+    assert pieces(tokenizer, ids) == [Piece("a", True), Piece("", False), Piece("é", True), Piece("", False), Piece("", False), Piece("€", True), Piece("b", True)]
+    assert text_of(tokenizer, ids) == "aé€b"
+    assert pieces(tokenizer, [1 << 40, -1]) == [Piece("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
+
+
+def test_hostile_text_comes_as_data(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    write_step(folder, 1, [episode(0, turn(0, HOSTILE, said=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))])
+    client = opened(folder)
+    answer = client.get("/api/runs/0/episodes/1/0")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["turns"][0]["reply"] == HOSTILE
+    page = client.get("/export/0/1/0.html").text
+    assert "hit()" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
+    assert page.lower().count("<script") == 2 and page.lower().count("</script") == 2
+    data = json.loads(re.search(r'id="replay">(.*?)</script>', page, re.DOTALL)[1])
+    assert data["episode"]["turns"][0]["reply"] == HOSTILE
+
+
+def test_embedded_data_cannot_end_its_element():
+    text = embedded({"a": HOSTILE, "b": float("nan")})
+    assert not set("<>&") & set(text) and text.isascii()
+    assert json.loads(text) == {"a": HOSTILE, "b": None}
+
+
+def test_a_mailed_page_allows_its_own_script_alone(client):
+    page = client.get("/export/0/10/40.html").text
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and policy.count("sha256-") == 2
+    assert not re.search(r"""(?:src|href)=["']?http""", page)
+    script = page.rpartition("<script>")[2]
+    assert not re.search(r"^(?:import|export) ", script, re.MULTILINE)
+
+
+def test_a_part_that_breaks_while_it_is_open_is_said(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn")
+    client = opened(folder)
+    part = folder / "episodes" / "part-000010.parquet"
+    part.write_bytes(part.read_bytes()[:100])
+    answer = client.get(PLACE)
+    assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
+    assert str(tmp_path) not in answer.text
+    part.unlink()
+    assert "no longer" in client.get(PLACE).json()["error"]

@@ -1,0 +1,232 @@
+"""The table of runs, curves, configurations, league and workers, from folders as they are on the disk."""
+
+import json
+import math
+import os
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from run_made import append, write_figures, write_run
+
+from sparring.view.figures import Figures, thinned
+from sparring.view.runs import found_in
+
+
+def only(client):
+    (run,) = client.get("/api/runs").json()["runs"]
+    return run
+
+
+def test_a_row_of_the_table_says_where_a_run_is(opened, run_folder):
+    row = only(opened(run_folder.parent))
+    assert (row["run"], row["name"], row["recipe"], row["seed"], row["state"]) == (0, "kuhn", "made", 0, "finished")
+    assert (row["step"], row["steps"], row["plays"]) == (30, 30, 120)
+    assert (row["plays_per_second"], row["seconds_per_step"], row["seconds_left"]) == (8.0, 0.5, None)
+    assert row["environments"] == ["kuhn_poker"]
+    assert row["newest"]["loss"] == {"step": 30, "value": 1 / 30}
+    assert row["key"] == ["legal_rate"]
+    assert row["events"] == 1 and row["event"]["metric"] == "loss"
+    assert row["episodes"] == {"parts": 3, "indexed": 3, "rows": 12, "left_out": 0}
+    assert row["notes"] == []
+
+
+def test_the_state_is_read_from_the_folder(opened, tmp_path):
+    whole = write_run(tmp_path / "whole")
+    empty = write_run(tmp_path / "empty", steps=())
+    for name in ("metrics.jsonl", "timing.jsonl", "health.jsonl"):
+        (empty / name).unlink()
+    stopped = write_run(tmp_path / "stopped")
+    (stopped / "config.yaml").write_text((stopped / "config.yaml").read_text().replace("steps: 30", "steps: 40"))
+    held = write_run(tmp_path / "held")
+    (held / ".lock-holder").write_text(str(os.getpid()))
+    broken = write_run(tmp_path / "broken")
+    (broken / "config.yaml").write_text("a: [")
+    newer = write_run(tmp_path / "newer")
+    (newer / "sparring-run.json").write_text('{"format": 2}')
+    client = opened(tmp_path)
+    states = {row["name"]: row["state"] for row in client.get("/api/runs").json()["runs"]}
+    assert states == {"whole": "finished", "empty": "empty", "stopped": "stopped", "held": "training", "broken": "unreadable", "newer": "unreadable"}
+    shutil.rmtree(whole)
+    client.watch._looked = -1.0
+    rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
+    assert rows["whole"]["state"] == "gone"
+    assert "config.yaml" in rows["broken"]["notes"][0] and "format 2" in rows["newer"]["notes"][0]
+
+
+def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):
+    for seed in (0, 1):
+        write_run(tmp_path / f"seed{seed}", seed=seed)
+    other = write_run(tmp_path / "other")
+    (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("games_per_step: 4", "games_per_step: 8"))
+    client = opened(tmp_path)
+    families = {row["name"]: row["family"] for row in client.get("/api/runs").json()["runs"]}
+    assert families["seed0"] == families["seed1"] != families["other"]
+    found = client.get("/api/differences?runs=0,1,2").json()["rows"]
+    assert {row["key"]: row["values"] for row in found} == {"seed": [0, 0, 1], "rollout.games_per_step": [8, 4, 4]}
+
+
+def test_curves_have_four_axes(opened, run_folder):
+    client = opened(run_folder)
+    ends = {}
+    for x in ("step", "plays", "tokens", "seconds"):
+        curve = client.get(f"/api/runs/0/series?names=loss,seconds/round&x={x}").json()["series"]["loss"]
+        assert curve["step"] == list(range(1, 31)) and curve["y"][1] == 0.5 and not curve["thinned"]
+        ends[x] = curve["x"][-1]
+    assert ends == {"step": 30, "plays": 120, "tokens": 600, "seconds": 15}
+    assert client.get("/api/runs/0/series?names=loss&x=inches").status_code == 400
+    assert client.get("/api/runs/0/series?names=none").json()["series"] == {}
+    legal = client.get("/api/runs/0/series?names=legal_rate").json()["series"]["legal_rate"]
+    assert legal["y"][1] is None
+
+
+def test_only_what_is_new_is_sent_and_whole_lines_alone(opened, run_folder):
+    client = opened(run_folder)
+    first = client.get("/api/runs/0/series?names=loss").json()
+    assert first["from_start"] and len(first["events"]) == 1
+    with open(run_folder / "metrics.jsonl", "a") as stream:
+        stream.write('{"step": 31, "loss": 0.')
+    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert not again["from_start"] and again["series"]["loss"]["y"] == [] and again["events"] == []
+    with open(run_folder / "metrics.jsonl", "a") as stream:
+        stream.write("5}\n")
+    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert again["series"]["loss"] == {"step": [31], "x": [31.0], "y": [0.5], "thinned": False}
+
+
+def test_a_figure_whose_time_is_not_written_yet_waits_for_it(opened, run_folder):
+    client = opened(run_folder)
+    first = client.get("/api/runs/0/series?names=loss&x=plays").json()
+    append(run_folder / "metrics.jsonl", {"step": 31, "loss": 0.5})
+    again = client.get(f"/api/runs/0/series?names=loss&x=plays&since={first['cursor']}").json()
+    assert again["series"]["loss"]["y"] == []
+    append(run_folder / "timing.jsonl", {"step": 31, "games_per_second": 8.0, "seconds/round": 0.5})
+    again = client.get(f"/api/runs/0/series?names=loss&x=plays&since={again['cursor']}").json()
+    assert again["series"]["loss"]["x"] == [124.0]
+
+
+def test_a_run_that_went_back_is_sent_from_the_start(opened, run_folder):
+    client = opened(run_folder)
+    first = client.get("/api/runs/0/series?names=loss").json()
+    lines = (run_folder / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 30)
+    os.replace(run_folder / "new", run_folder / "metrics.jsonl")  # as a resumed run does
+    again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
+    assert again["from_start"] and again["series"]["loss"]["y"][10] == 9.0
+    for cursor in ("0.0.0.999.0.0", "a.b", "0.0.0.0.0.-1"):
+        assert client.get(f"/api/runs/0/series?names=loss&since={cursor}").json()["from_start"]
+
+
+def test_damaged_lines_are_left_out_and_counted(opened, run_folder):
+    with open(run_folder / "metrics.jsonl", "a") as stream:
+        stream.write('no json\n[1]\n{"step": -1}\n{"step": 31, "loss": "high", "legal_rate": 1e999}\n')
+    row = only(opened(run_folder))
+    assert row["notes"] == ["metrics.jsonl: 3 damaged lines are left out"]
+    assert row["step"] == 31 and row["newest"]["loss"]["step"] == 30
+
+
+def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    append(secret / "metrics.jsonl", {"step": 1, "loss": 42.0})
+    run = write_run(tmp_path / "runs" / "kuhn")
+    (run / "metrics.jsonl").unlink()
+    (run / "metrics.jsonl").symlink_to(secret / "metrics.jsonl")
+    shutil.move(run / "episodes", secret / "episodes")
+    (run / "episodes").symlink_to(secret / "episodes")
+    (tmp_path / "runs" / "linked").symlink_to(secret)
+    client = opened(tmp_path / "runs")
+    row = only(client)
+    assert row["newest"] == {} and row["episodes"]["rows"] == 0
+    assert row["notes"] == ["episodes leads out of the run folder and is not read"]
+    assert client.get("/api/runs/0/episodes/10/40").status_code == 404
+
+
+def test_runs_are_found_below_folders_and_named_apart(tmp_path, opened):
+    for name in ("a/x", "b/x", "a/x/inner"):
+        write_run(tmp_path / name, steps=())
+    assert found_in(tmp_path) == [tmp_path / "a/x", tmp_path / "b/x"]
+    client = opened(tmp_path / "a" / "x", tmp_path / "b" / "x", tmp_path)
+    assert [row["name"] for row in client.get("/api/runs").json()["runs"]] == ["x", "b/x"]
+
+
+def test_a_new_run_is_seen(opened, tmp_path):
+    client = opened(tmp_path)
+    assert client.get("/api/runs").json()["runs"] == []
+    write_run(tmp_path / "kuhn")
+    client.watch._looked = client.watch._searched = -10.0
+    assert only(client)["name"] == "kuhn"
+
+
+def test_a_run_tells_its_configuration_and_origin(opened, run_folder):
+    (run_folder / "provenance.json").write_text(json.dumps({"starts": [{"command": "sparring train made"}]}))
+    found = opened(run_folder).get("/api/runs/0").json()
+    assert found["config"]["environments.0.name"] == "kuhn_poker"
+    assert found["provenance"] == [{"command": "sparring train made"}]
+    assert found["stored"] == [10, 20, 30] and found["metrics"] == ["legal_rate", "loss"]
+
+
+def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_folder):
+    client = opened(run_folder)
+    assert client.get("/api/runs/0/league").json()["standings"] == []
+    row = dict(environment="kuhn_poker", seat=0, player={"kind": "learner"}, opponent={"kind": "snapshot", "step": 10})
+    for step, text in ((10, json.dumps({"payoffs": _book(row)})), (20, "{")):
+        folder = run_folder / "checkpoints" / f"step_{step:06d}"
+        folder.mkdir(parents=True)
+        (folder / "state.json").write_text(text)
+        (folder / "manifest.json").write_text("{}")
+    found = client.get("/api/runs/0/league").json()
+    assert found["step"] == 10 and "step 20" in found["notes"][0]
+    (one,) = found["standings"]
+    assert (one["player"], one["opponent"], one["games"], one["win_rate"]) == ("learner", "past-000010", 4, 0.75)
+    assert found["players"] == ["learner", "past-000010"]
+
+
+def _book(row):
+    from sparring.league.payoffs import Payoffs, Results, Row
+    from sparring.refs import PlayerRef
+
+    own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))
+    return Payoffs({own: Results(games=4, wins=3, losses=1, returns=2.0)}).to_json()
+
+
+def test_workers_are_shown_where_there_are_any(opened, run_folder):
+    client = opened(run_folder)
+    assert client.get("/api/runs/0/workers").json()["workers"] is False
+    append(run_folder / "metrics.jsonl", {"step": 31, "lag": 1.0})
+    append(run_folder / "timing.jsonl", {"step": 31, "workers": 2.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0, "lost_workers": 1.0})
+    found = client.get("/api/runs/0/workers").json()
+    assert (found["step"], found["ready"], found["players_idle"], found["learner_idle"], found["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
+    assert found["sentence"].startswith("2 workers played, 1 steps ahead")
+    assert found["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
+
+
+@given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
+def test_thinning_keeps_extremes_order_and_size(values, points):
+    y = np.array(values)
+    kept = thinned(np.arange(len(y), dtype=float), y, points)
+    assert len(kept) <= max(points, 2) and list(kept) == sorted(set(kept))
+    if not np.isnan(y).all():
+        assert np.nanmax(y[kept]) == np.nanmax(y) and np.nanmin(y[kept]) == np.nanmin(y)
+
+
+def test_figures_read_in_pieces_are_those_of_the_whole(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.touch()
+    figures, whole = Figures(path=path), Figures(path=path)
+    folder = tmp_path
+    for begin in range(1, 10, 3):
+        write_figures(folder, range(begin, begin + 3))
+        assert figures.update() and not figures.update()
+    whole.update()
+    assert figures.steps == whole.steps and str(figures.curves) == str(whole.curves)  # not-a-number is not equal to itself
+
+
+@pytest.mark.parametrize("points", ["1", "0", "", "99999"])
+def test_points_are_kept_in_bounds(opened, run_folder, points):
+    client = opened(run_folder)
+    assert client.get(f"/api/runs/0/series?names=loss&points={points}").status_code == 200
+    assert client.get("/api/runs/0/series?names=loss&points=-2").status_code == 400
+    assert client.get("/api/sparks?names=loss&points=5").json()["runs"]["0"]["loss"][-1] == 1 / 30

@@ -46,14 +46,15 @@ function facts(turn) {
   return el("p", { class: "facts" }, spaced);
 }
 
+/** Return the tokens of a reply, and its text by itself where the tokens do not spell it. */
 function reply(turn, options) {
   const runs = turn.segments.filter((segment) => segment.kind === "sampled" && segment.tokens);
-  if (!runs.length || options.colouring === "none") return passage(turn.reply ?? "", "reply");
-  return el(
-    "div",
-    { class: "reply" },
-    runs.map((segment) => tokenRow(segment.tokens, options)),
-  );
+  const text = turn.reply ?? "";
+  if (!runs.length || options.colouring === "none") return passage(text, "reply");
+  const rows = runs.map((segment) => tokenRow(segment.tokens, options));
+  const spelled = runs.flatMap((segment) => segment.tokens.map((token) => token.text)).join("");
+  if (options.decoded && spelled.includes(text.trim())) return el("div", { class: "reply" }, rows);
+  return el("div", { class: "reply" }, passage(text), el("div", { class: "ids" }, rows));
 }
 
 function candidates(turn, options) {

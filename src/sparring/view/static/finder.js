@@ -176,7 +176,7 @@ class Finder {
 
   async show(now) {
     this.runs ??= (await this.get("/api/runs")).runs;
-    const asked = { ...filters(now), run: now.run, limit: PAGE };
+    const asked = { order: "desc", ...filters(now), run: now.run, limit: PAGE };
     let answer;
     try {
       answer = await this.get("/api/episodes", asked);

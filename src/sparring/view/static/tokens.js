@@ -47,7 +47,7 @@ export function numbers(token) {
 }
 
 function tokenText(token, decoded) {
-  if (!decoded) return [String(token.id)];
+  if (!decoded) return [`${token.id} `];
   if (token.whole === false || token.text === "") return ["·"];
   return pieces(token.text);
 }

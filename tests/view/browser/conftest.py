@@ -1,0 +1,131 @@
+"""One Chromium for all tests, one server for each, and pages whose errors fail the test."""
+
+import contextlib
+import shutil
+import socket
+import threading
+import time
+
+import pytest
+
+uvicorn = pytest.importorskip("uvicorn")
+playwright = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed", allow_module_level=True)
+
+from sparring.view.app import application  # noqa: E402
+from sparring.view.pages import Pages  # noqa: E402
+from sparring.view.watch import Watch  # noqa: E402
+
+TOKEN = "right-token"
+# what leaves the machine meets a proxy that is not there, and is seen to fail
+ARGUMENTS = ["--no-sandbox", "--proxy-server=http://127.0.0.1:9"]
+LISTEN = """
+window.seen = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.seen.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Return a running browser."""
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Served:
+    """The viewer over a folder of runs, at a free port of this machine."""
+
+    def __init__(self, folder):
+        self.watch = Watch([folder])
+        self.watch.start()
+        assert self.watch.idle.wait(20)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.base = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        app = application(Pages(self.watch), TOKEN)
+        config = uvicorn.Config(app, log_level="error", access_log=False, ws="none", lifespan="off")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, args=([listening],), daemon=True)
+        self.thread.start()
+        while not self.server.started:
+            time.sleep(0.01)
+
+    def close(self):
+        self.server.should_exit = True
+        self.thread.join(10)
+        self.watch.close()
+
+
+@contextlib.contextmanager
+def serving(folder):
+    """Serve a folder of runs for as long as the block lasts."""
+    served = Served(folder)
+    try:
+        yield served
+    finally:
+        served.close()
+
+
+class Visitor:
+    """Opens pages, and holds what went wrong in them."""
+
+    def __init__(self, browser):
+        self.browser = browser
+        self.wrong = []
+        self.allowed = ()
+        self.contexts = []
+
+    def context(self, theme="light", width=1366, height=768):
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=theme
+        )
+        context.add_init_script(LISTEN)
+        context.set_default_timeout(8000)
+        self.contexts.append(context)
+        return context
+
+    def open(self, served, query="", *, context=None, loaded=True, **options):
+        """Open an address of the viewer and wait until it is drawn."""
+        page = (context or self.context(**options)).new_page()
+        page.on("console", self.console)
+        page.on("pageerror", lambda error: self.wrong.append(f"page error: {error}"))
+        page.on("request", lambda request: self.requested(request, served.base))
+        page.goto(f"{served.base}{query}#token={TOKEN}")
+        if loaded:
+            page.wait_for_selector("html[data-loaded]")
+        return page
+
+    def console(self, message):
+        allowed = any(part in message.text for part in self.allowed)
+        if message.type in ("error", "warning") and not allowed:
+            self.wrong.append(f"console: {message.text}")
+
+    def requested(self, request, base):
+        if not request.url.startswith((base, "blob:", "data:")):
+            self.wrong.append(f"request: {request.url}")
+
+    def close(self):
+        for context in self.contexts:
+            for page in context.pages:
+                self.wrong += [f"policy: {one}" for one in page.evaluate("() => window.seen ?? []")]
+            context.close()
+
+
+@pytest.fixture
+def visitor(chromium):
+    """Return what opens pages; the test fails if a page erred, or asked outside."""
+    visitor = Visitor(chromium)
+    yield visitor
+    visitor.close()
+    assert visitor.wrong == []
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """Return what serves a folder of runs for as long as a block lasts."""
+    return serving

@@ -1,0 +1,133 @@
+"""A run whose every text tries to be script or markup, and texts that lie about what they say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import run_made as made
+
+MARKUP = (
+    "<script>window.hit=1</script><img src=x onerror=window.hit=1>"
+    "<svg onload=window.hit=1><a href='javascript:window.hit=1'>go</a>"
+    "<iframe srcdoc='<script>parent.hit=1</script>'></iframe></script></style></title>"
+    '" onmouseover="window.hit=1" {{7*7}} data:text/html,<script>window.hit=1</script>'
+)
+LYING = "safe\u202egnp.exe\u202c \u200bzero \u2066isolate\u2069 \x07bell \x1b[31mred \ufeff"
+POISON = f"{MARKUP} {LYING}"
+NAME = "<img src=x onerror=window.hit=1>\u202egnp"
+METRIC = "<img src=x onerror=window.hit=1>"
+HUGE = 10_000_000
+
+
+def episode_of(text):
+    """Return a play that holds a text wherever a play can hold one."""
+    other = made.turn(0, text, said=text, candidate=1, regretted=False)
+    legal = {"legal_actions": (text, "bet"), "view": text, "candidates": (other,)}
+    first = made.turn(0, text, said=text, regretted=False, **legal)
+    second = made.turn(1, text, event="illegal", said=text)
+    play = made.episode(40, first, second, agents=(text, "learner"))
+    return replace(play, roles=(text, "second"), game=text)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    hostile = made.write_run(folder / NAME, steps=())
+    made.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
+    made.append(
+        hostile / "health.jsonl",
+        {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True},
+    )
+    plays = [episode_of(POISON), made.episode(41, made.turn(0, "x" * HUGE, regretted=False))]
+    made.write_step(hostile, 10, plays)
+    with serve(folder) as served:
+        yield served
+
+
+VIEWS = {
+    "runs": "?view=runs",
+    "curves": "?view=curves&metrics=" + METRIC.replace(" ", "%20") + ",loss",
+    "finder": "?view=replay&f.text=" + "%3Cscript%3E",
+    "replay": "?view=replay&run=0&step=10&episode=40&siblings=1",
+    "without colour": "?view=replay&run=0&step=10&episode=40&colour=none",
+    "one seat": "?view=replay&run=0&step=10&episode=40&seat=0&turn=1",
+    "league": "?view=league",
+    "workers": "?view=workers",
+}
+ALIVE = (
+    "script, iframe, object, embed, svg [onload], img:not(.board), a[href^=javascript], [onerror]"
+)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_nothing_of_a_run_is_script_or_markup(visitor, served, name):
+    page = visitor.open(served, VIEWS[name])
+    page.wait_for_timeout(150)
+    assert page.evaluate("() => window.hit") is None
+    assert "Sparring" in page.title()
+    alive = page.evaluate(
+        "(kinds) => document.querySelectorAll(`#view :is(${kinds})`).length", ALIVE
+    )
+    assert alive == 0
+    if name not in ("league", "workers"):
+        assert "onerror=window.hit=1>" in page.inner_text("#view")
+
+
+def test_what_cannot_be_seen_is_shown(visitor, served):
+    page = visitor.open(served, VIEWS["replay"])
+    chips = set(page.locator(".reply .chip").all_inner_texts())
+    assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
+    assert "\u202e" not in page.inner_text("#view")
+    isolated = page.evaluate(
+        "() => [...document.querySelectorAll('.text')].every((one) =>"
+        " getComputedStyle(one).unicodeBidi === 'isolate')"
+    )
+    assert isolated
+
+
+def test_a_reply_of_10_mb_is_cut_until_it_is_asked_for(visitor, served):
+    page = visitor.open(served, "?view=replay&run=0&step=10&episode=41")
+    text = "() => document.querySelector('article.turn .reply').textContent.length"
+    assert page.evaluate(text) < 21_000
+    page.click("text=show all 10.0 M characters")
+    assert page.evaluate(text) >= HUGE
+
+
+def test_the_mailed_page_runs_nothing_either(visitor, served, tmp_path):
+    page = visitor.open(served, VIEWS["replay"])
+    with page.expect_download() as waited:
+        page.keyboard.press("e")
+    file = tmp_path / "replay.html"
+    waited.value.save_as(file)
+    mailed = visitor.context().new_page()
+    mailed.on("console", visitor.console)
+    mailed.goto(file.as_uri())
+    mailed.wait_for_selector("article.turn")
+    assert mailed.evaluate("() => window.hit") is None
+    assert "<script>window.hit=1</script>" in mailed.inner_text("#main")
+    assert "U+202E" in mailed.inner_text("#main")
+    alive = mailed.evaluate(
+        "(kinds) => document.querySelectorAll(`#main :is(${kinds})`).length", ALIVE
+    )
+    assert alive == 0
+
+
+def test_text_of_an_address_is_text(visitor, served):
+    visitor.allowed = ("400", "404")
+    page = visitor.open(served, "?view=replay&f.turns=%3Cimg%20src=x%20onerror=window.hit=1%3E")
+    page.wait_for_selector("[role=alert]")
+    page.goto(
+        f"{served.base}?view=replay&run=0&step=10&episode=%3Cscript%3Ewindow.hit=1%3C/script%3E"
+    )
+    page.wait_for_selector("[role=alert]")
+    assert page.evaluate("() => window.hit") is None
+
+
+def test_texts_of_the_run_reach_the_page_whole(visitor, served):
+    page = visitor.open(served, VIEWS["without colour"])
+    shown = page.evaluate("() => document.querySelector('article.turn .reply').textContent")
+    hidden = {
+        character: f"U+{ord(character):04X}" for character in LYING if not character.isprintable()
+    }
+    expected = "".join(hidden.get(character, character) for character in POISON)
+    assert json.dumps(shown) == json.dumps(expected)

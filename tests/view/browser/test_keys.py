@@ -1,0 +1,168 @@
+"""The keyboard, the address, back and forward, and the file that is mailed."""
+
+import json
+import re
+
+import pytest
+import run_made as made
+
+PLAY = "?view=replay&run=0&step=30&episode={}"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    made.write_run(folder / "kuhn")
+    with serve(folder) as served:
+        yield served
+
+
+def turn(page):
+    """Return what the page says of the turn it shows."""
+    return page.inner_text(".steps [role=status]")
+
+
+def press(page, key, selector):
+    """Press a key and wait for what it brings."""
+    page.keyboard.press(key)
+    page.wait_for_selector(selector)
+
+
+def test_arrows_step_through_the_turns(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    assert turn(page) == "turn 2 of 2"
+    press(page, "Home", ".steps :text('turn 1 of 2')")
+    assert page.locator("article.turn").count() == 1  # turns to come are not drawn
+    press(page, "ArrowRight", ".steps :text('turn 2 of 2')")
+    press(page, "ArrowRight", "article.turn.current[data-turn='1']")
+    press(page, "ArrowLeft", "article.turn.current[data-turn='0']")
+    press(page, "End", "article.turn.current[data-turn='1']")
+    assert page.locator("article.turn").count() == 2
+
+
+def test_keys_colour_the_tokens_by_the_next_kind(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    for kind in ("probability", "entropy", "none", "advantage"):
+        press(page, "c", f".colours [aria-pressed=true]:has-text('{kind}')")
+    assert page.locator(".token[class*=pos-]").count() > 0
+    assert page.locator(".token[class*=neg-]").count() > 0
+
+
+def test_a_token_says_its_numbers_on_focus(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    page.focus("article.turn .token")
+    said = page.inner_text(".token-told")
+    assert "p 0.607" in said and "entropy 0.6" in said and "advantage +0.5" in said
+
+
+def test_digits_show_what_a_seat_sees_and_o_shows_all(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    assert "secret card K" in page.inner_text("#view")
+    press(page, "1", ".seat-buttons [aria-pressed=true]:has-text('second')")
+    assert "secret card K" not in page.content()
+    assert "hidden from this seat" in page.inner_text("article.turn >> nth=0")
+    press(page, "o", ".seat-buttons [aria-pressed=true]:has-text('all seats')")
+    press(page, "0", ".seat-buttons [aria-pressed=true]:has-text('first')")
+    assert "secret card J" not in page.content()
+
+
+def test_j_and_k_go_through_the_plays(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    press(page, "j", "h1:has-text('play 121')")
+    press(page, "k", "h1:has-text('play 120')")
+    page.keyboard.press("k")
+    page.wait_for_selector("#live:has-text('first play')")
+
+
+def test_j_goes_through_the_list_that_was_found(visitor, served):
+    page = visitor.open(served, "?view=replay&f.illegal=1")
+    press(page, "j", "h1:has-text('play 121')")
+    press(page, "j", "h1:has-text('play 81')")
+    press(page, "/", ".found-count:has-text('of 3 plays')")
+
+
+def test_s_shows_the_siblings_and_where_they_part(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    press(page, "s", ".siblings")
+    assert "122" in page.inner_text(".siblings")
+    page.click(".siblings button:has-text('beside')")
+    page.wait_for_selector("table.pair")
+    page.keyboard.press("s")
+    page.wait_for_selector(".siblings", state="detached")
+
+
+def test_help_lists_the_keys_and_shortcuts_change_the_view(visitor, served):
+    page = visitor.open(served, PLAY.format(120))
+    press(page, "?", "dialog[open]")
+    assert "export as one page" in page.inner_text("dialog")
+    page.keyboard.press("Escape")
+    for key, heading in (("c", "Curves"), ("p", "Replays"), ("l", "League"), ("r", "Runs")):
+        page.keyboard.press("g")
+        press(page, key, f"h1:has-text('{heading}')")
+    press(page, "t", "html[data-theme=dark]")
+
+
+def test_letters_typed_into_a_box_are_no_keys(visitor, served):
+    page = visitor.open(served, "?view=replay")
+    press(page, "/", "input[type=search]:focus")
+    page.keyboard.type("tj?")
+    assert page.input_value("input[type=search]") == "tj?"
+    assert page.get_attribute("html", "data-theme") == "light"
+
+
+def test_an_address_leads_to_a_turn_and_a_seat(visitor, served):
+    page = visitor.open(served, PLAY.format(120) + "&turn=1&seat=0")
+    assert turn(page) == "turn 1 of 2"
+    page.wait_for_selector(".seat-buttons [aria-pressed=true]:has-text('first')")
+
+
+def test_back_and_forward(visitor, served):
+    page = visitor.open(served, "?view=runs")
+    page.click("nav >> text=Replays")
+    page.click("table.plays tbody a >> nth=0")
+    page.wait_for_selector("article.turn")
+    page.go_back()
+    page.wait_for_selector("table.plays")
+    page.go_back()
+    page.wait_for_selector("table.runs")
+    page.go_forward()
+    page.go_forward()
+    page.wait_for_selector("article.turn")
+
+
+def test_two_tabs_of_one_browser(visitor, served):
+    context = visitor.context()
+    first = visitor.open(served, PLAY.format(120), context=context)
+    second = visitor.open(served, "?view=runs", context=context)
+    press(first, "Home", ".steps :text('turn 1 of 2')")
+    assert second.inner_text("h1") == "Runs"
+
+
+def test_a_play_that_is_not_there_is_said(visitor, served):
+    visitor.allowed = ("404",)
+    page = visitor.open(served, PLAY.format(999))
+    page.wait_for_selector("[role=alert]")
+    page.click("nav >> text=Runs")
+    page.wait_for_selector("table.runs")
+
+
+@pytest.mark.parametrize("seat", [None, 1])
+def test_a_play_is_exported_as_one_page(visitor, served, tmp_path, seat):
+    page = visitor.open(served, PLAY.format(120) + ("" if seat is None else f"&seat={seat}"))
+    with page.expect_download() as waited:
+        page.keyboard.press("e")
+    file = tmp_path / "replay.html"
+    waited.value.save_as(file)
+    text = file.read_text(encoding="utf-8")
+    assert ("secret card K" in text) == (seat is None)
+    data = re.search(r'id="replay">(.*?)</script>', text, re.DOTALL)[1]
+    assert json.loads(data)["episode"]["episode"] == 120
+    mailed = visitor.context().new_page()
+    mailed.on("pageerror", lambda error: visitor.wrong.append(str(error)))
+    mailed.on("console", visitor.console)
+    mailed.goto(file.as_uri())
+    mailed.wait_for_selector("article.turn")
+    press(mailed, "Home", ".steps :text('turn 1 of 2')")
+    press(mailed, "c", ".colours [aria-pressed=true]:has-text('probability')")
+    outside = mailed.evaluate("() => performance.getEntriesByType('resource').length")
+    assert outside == 0

@@ -122,6 +122,17 @@ def test_files_outside_the_page_are_not_found(client, path):
     assert set(answer.json()) == {"error"}
 
 
+def test_a_file_beside_the_page_is_not_found_either(client, tmp_path, monkeypatch):
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "own.js").write_text("own")
+    (tmp_path / "secret.js").write_text("secret")
+    (tmp_path / "static" / "link.js").symlink_to(tmp_path / "secret.js")
+    monkeypatch.setattr("sparring.view.app.STATIC", tmp_path / "static")
+    assert client.get("/static/own.js").text == "own"
+    for name in ("%2e%2e/secret.js", "..%2fsecret.js", "vendor/%2e%2e/%2e%2e/secret.js", f"%2f{tmp_path}/secret.js", "link.js"):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["/api/runs/../../etc", "/api/runs/-1", "/api/runs/1e3", "/api/runs/%2e%2e", "/api/runs/kuhn", "/api/runs/1", "/api/runs/٣"])
 def test_runs_are_named_by_numbers_alone(client, path):
     assert client.get(path).status_code == 404

@@ -111,7 +111,7 @@ def test_a_run_that_went_back_is_sent_from_the_start(opened, run_folder):
     client = opened(run_folder)
     first = client.get("/api/runs/0/series?names=loss").json()
     lines = (run_folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 30)
+    (run_folder / "new").write_text("".join(lines[:10]) + '{"step": 11, "loss": 9.0}\n' * 90)  # longer than it was
     os.replace(run_folder / "new", run_folder / "metrics.jsonl")  # as a resumed run does
     again = client.get(f"/api/runs/0/series?names=loss&since={first['cursor']}").json()
     assert again["from_start"] and again["series"]["loss"]["y"][10] == 9.0

@@ -1,0 +1,110 @@
+"""A store of random plays of Kuhn poker with every column filled, for the viewer's benchmark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from common import self_play_specs
+
+from sparring.environments.catalogue import make_game
+from sparring.players.random import random
+from sparring.rollout.credit_store import COLUMNS, SCHEMA, CreditStore
+from sparring.rollout.play import play
+from sparring.rollout.store import EpisodeStore
+from sparring.types import Episode, Segment, Turn, Verdict
+
+LINES = 2048  # distinct plays; stored ones are these again, under other numbers and figures
+CONFIG = (
+    "name: random-kuhn\nseed: 0\nsteps: {steps}\nenvironments:\n- name: kuhn_poker\n"
+    "rollout:\n  games_per_step: {each}\n"
+)
+GAMES = (
+    "kuhn_poker",
+    "kuhn_short",
+    "kuhn_long",
+)  # labels, so that a filter by environment has a choice
+
+
+def write(folder: Path, episodes: int, each: int) -> None:
+    """Write a run of so many episodes, ``each`` of them a step."""
+    folder.mkdir(parents=True)
+    steps = episodes // each
+    (folder / "sparring-run.json").write_text('{"format": 1}')
+    (folder / "config.yaml").write_text(CONFIG.format(steps=steps, each=each))
+    plays, draws = lines(), np.random.default_rng(0)
+    store, credit = EpisodeStore(folder / "episodes"), CreditStore(folder / "credit")
+    for step in range(1, steps + 1):
+        own = list(numbered(plays, step, each, draws))
+        store.append(step, own)
+        credit.put(step, COLUMNS.written(learned(step, own, draws)))
+        line = {"step": step, "loss": float(draws.normal()), "legal_rate": float(draws.uniform())}
+        with open(folder / "metrics.jsonl", "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def lines() -> list[Episode]:
+    """Return random plays, with tokens and verdicts."""
+    game = make_game("kuhn_poker")
+    specs = self_play_specs(game, LINES, "random")
+    return [filled(episode) for episode in play(specs, {"random": random()})]
+
+
+def filled(episode: Episode) -> Episode:
+    """Return a play whose turns have what a language model's would have."""
+    return replace(episode, turns=tuple(map(_turn, episode.turns)))
+
+
+def _turn(turn: Turn) -> Turn:
+    """Return a turn with tokens and a verdict."""
+    values = tuple(0.5 - place for place in range(len(turn.legal_actions)))
+    prompt = Segment(kind="prompt", ids=(1, 5, 7, 9, 3))
+    said = Segment(kind="sampled", ids=(13, 2), logprobs=(-0.7, -0.1), weights_version=3)
+    verdict = Verdict(
+        actions=turn.legal_actions, values=values, best=frozenset(turn.legal_actions[:1])
+    )
+    return turn._replace(
+        segments=(prompt, said), verdict=verdict, told=f"kuhn {turn.view}", weights_version=3
+    )
+
+
+def numbered(
+    plays: Sequence[Episode], step: int, each: int, draws: np.random.Generator
+) -> Iterator[Episode]:
+    """Yield the episodes of a step: known plays, one in twenty of them with an illegal reply."""
+    for number, place in enumerate(draws.integers(len(plays), size=each).tolist()):
+        found, identity = plays[place], step * each + number
+        turns = found.turns
+        if draws.uniform() < 0.05:
+            turns = (*turns[:-1], turns[-1]._replace(event="illegal", action=None, reply="fold"))
+        yield replace(
+            found, episode_id=identity, group_id=identity, turns=turns, game=GAMES[identity % 3]
+        )
+
+
+def learned(step: int, episodes: Sequence[Episode], draws: np.random.Generator) -> pa.Table:
+    """Return rows of credit for every turn."""
+    turns = [(episode, turn) for episode in episodes for turn in episode.turns]
+    advantages = draws.normal(size=len(turns)).tolist()
+    rows = [
+        {
+            **dict.fromkeys(SCHEMA.names),
+            "step": step,
+            "episode_id": episode.episode_id,
+            "seat": turn.seat,
+            "turn_index": turn.turn_index,
+            "candidate": 0,
+            "selected": True,
+            "replayed": False,
+            "reward": episode.returns[turn.seat],
+            "advantage": advantage,
+            "baseline": 0.1,
+            "entropies": [0.6, 0.1],
+        }
+        for (episode, turn), advantage in zip(turns, advantages, strict=True)
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)

@@ -89,7 +89,7 @@ def test_a_reply_of_10_mb_is_cut_until_it_is_asked_for(visitor, served):
     page = visitor.open(served, "?view=replay&run=0&step=10&episode=41")
     text = "() => document.querySelector('article.turn .reply').textContent.length"
     assert page.evaluate(text) < 21_000
-    page.click("text=show all 10.0 M characters")
+    page.click("text=show all 10.0 M characters", timeout=30_000)  # the browser lays out 10 MB
     assert page.evaluate(text) >= HUGE
 
 

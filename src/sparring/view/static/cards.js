@@ -43,7 +43,7 @@ function facts(turn) {
   if (credit && !credit.selected) parts.push(el("span", { class: "dim" }, "not trained on"));
   if (credit?.replayed) parts.push("replayed");
   const spaced = parts.flatMap((part, index) => (index ? [" · ", part] : [part]));
-  return el("p", { class: "facts" }, spaced);
+  return el("span", { class: "facts" }, spaced);
 }
 
 /** Return the tokens of a reply, and its text by itself where the tokens do not spell it. */
@@ -97,6 +97,26 @@ function told(turn, open) {
   return el("div", {}, text, unfold);
 }
 
+function titleOf(turn, { current, role, choose }) {
+  const event = EVENTS[turn.event];
+  const tag = (text, kind = "") => el("span", { class: `tag ${kind}` }, text);
+  const named = turn.action !== null && turn.action !== undefined;
+  return el(
+    "h3",
+    {},
+    button(`turn ${turn.index + 1}`, () => choose(turn.index), {
+      class: "plain",
+      "aria-current": current ? "step" : null,
+    }),
+    word(role, { class: "role" }),
+    named ? el("span", { class: "move" }, "→ ", word(turn.action)) : null,
+    event ? tag(event, "bad") : null,
+    turn.attempt ? tag(`attempt ${turn.attempt + 1}`) : null,
+    turn.conversation ? tag(`conversation ${turn.conversation + 1}`) : null,
+    turn.hidden ? el("span", { class: "missing" }, "hidden from this seat") : facts(turn),
+  );
+}
+
 /**
  * Return one turn.
  * @param {Object} turn of the answer
@@ -104,43 +124,15 @@ function told(turn, open) {
  *   and those of tokens.js
  */
 export function card(turn, options) {
-  const { current, role, choose } = options;
-  const event = EVENTS[turn.event];
-  const title = el(
-    "h3",
-    {},
-    button(`turn ${turn.index + 1}`, () => choose(turn.index), {
-      class: "plain",
-      "aria-current": current ? "step" : null,
-    }),
-    " ",
-    word(role, { class: "role" }),
-    turn.action !== null && turn.action !== undefined
-      ? el("span", { class: "move" }, "→ ", word(turn.action))
-      : null,
-    event ? el("span", { class: "tag bad" }, event) : null,
-    turn.attempt ? el("span", { class: "tag" }, `attempt ${turn.attempt + 1}`) : null,
-    turn.conversation
-      ? el("span", { class: "tag" }, `conversation ${turn.conversation + 1}`)
-      : null,
-  );
   const tint = diverging(turn.credit?.advantage, options.scale.advantage);
-  const node = el(
-    "article",
-    {
-      class: `turn edge-${tint || "none"} ${current ? "current" : ""} ${event ? "off" : ""}`,
-      "data-turn": turn.index,
-    },
-    title,
-  );
-  if (turn.hidden) {
-    node.append(el("p", { class: "missing" }, "hidden from this seat"));
-    return node;
-  }
-  node.append(told(turn, false), reply(turn, options), facts(turn));
+  const kinds = [options.current ? "current" : "", EVENTS[turn.event] ? "off" : ""].join(" ");
+  const kind = `turn edge-${tint || "none"} ${kinds}`;
+  const node = el("article", { class: kind, "data-turn": turn.index }, titleOf(turn, options));
+  if (turn.hidden) return node;
+  node.append(told(turn, false), reply(turn, options));
   const others = candidates(turn, options);
   if (others) node.append(others);
-  if (current) node.append(exact(turn, options));
+  if (options.current) node.append(exact(turn, options));
   return node;
 }
 

@@ -62,7 +62,7 @@ export function legend(runs, set) {
     box.checked = on;
     const mark = el("span", {
       class: "swatch",
-      vars: { "--c": on ? colourOf(run) : "transparent" },
+      vars: { "--c": on ? colourOf(run) : "var(--line)" },
     });
     return el("label", { class: on ? "on" : "" }, box, mark, word(run.name));
   };

@@ -9,6 +9,9 @@ import { pair, siblings } from "./siblings.js";
 import { stage } from "./stage.js";
 import { COLOURINGS } from "./tokens.js";
 
+// where the seats scroll by themselves: see replay.css
+const wide = matchMedia("(min-width: 901px) and (min-height: 560px)");
+
 function save(file, name) {
   const at = URL.createObjectURL(file);
   el("a", { href: at, download: name }).click();
@@ -110,6 +113,7 @@ class Episode {
       colouring: COLOURINGS.includes(now.colour) ? now.colour : COLOURINGS[0],
       compared: this.compared,
       picture,
+      tools: this.tools(),
       colour,
       choose: (index) => this.choose(index),
       seat: (number) => change({ seat: number ?? "" }),
@@ -118,8 +122,10 @@ class Episode {
         this.paint(state(), picture);
       },
     };
-    this.place.replaceChildren(this.tools(), stage(this.answer, view));
-    if (now.turn) this.place.querySelector(".turn.current")?.scrollIntoView({ block: "nearest" });
+    this.place.replaceChildren(stage(this.answer, view));
+    if (now.turn || wide.matches) {
+      this.place.querySelector(".turn.current")?.scrollIntoView({ block: "nearest" });
+    }
     const cell = this.place.querySelector(".timeline [aria-current]");
     if (within) cell?.focus({ preventScroll: true });
     cell?.scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -70,7 +70,9 @@ function heading(answer, view) {
     el("span", { class: "dim" }, ` play ${answer.episode} · step ${answer.step} · `),
     word(answer.name, { class: "dim" }),
   );
-  return el("header", { class: "play-head" }, title, seats, faults(answer, view.choose));
+  const grow = el("span", { class: "grow" });
+  const marks = faults(answer, view.choose);
+  return el("header", { class: "play-head" }, title, seats, marks, grow, view.tools);
 }
 
 function colours(view) {
@@ -139,7 +141,8 @@ function panel(answer, view) {
 /**
  * Return the whole screen.
  * @param {Object} answer the episode, as the server gives it
- * @param {{turn: number, colouring: string, compared: number, picture: Object, choose: function,
+ * @param {{turn: number, colouring: string, compared: number, picture: Object, tools: Element,
+ *   choose: function,
  *   colour: function, seat: function, compare: function}} view what is chosen, what a choice does
  */
 export function stage(answer, view) {
@@ -186,7 +189,7 @@ export function stage(answer, view) {
       "div",
       { class: "play-grid" },
       panel(answer, view),
-      el("div", { class: "play-main" }, head, seats),
+      el("div", { class: "play-main" }, head, el("div", { class: "seats-box" }, seats)),
     ),
     el("footer", { class: "play-time" }, steps(answer, view), line),
   );

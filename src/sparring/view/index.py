@@ -154,8 +154,9 @@ class EpisodeIndex:
         pa.default_memory_pool().release_unused()
 
     def close(self) -> None:
-        """Drop the tables."""
+        """Drop the tables; nothing can be asked any more."""
         self._connection.close()
+        del self._connection  # DuckDB complains of what is left when the process ends
 
     def _add_all(self, folders: Mapping[int, Path], places: Mapping[Place, Key]) -> None:
         """Index steps; one by one where they cannot be taken together."""

@@ -96,6 +96,7 @@ def bound(host: str, port: int | None) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host.strip("[]"), number))
+            listening.listen(128)  # who asks before the server is ready waits
         except (OSError, OverflowError) as error:
             listening.close()
             if number == wanted[-1]:

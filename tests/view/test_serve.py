@@ -1,0 +1,129 @@
+"""The command: its process, address, token and end, and what it refuses to start with."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from run_made import write_run
+from typer.testing import CliRunner
+
+import sparring
+from sparring import cli
+from sparring.errors import ConfigError, RunError
+from sparring.view import serve as serving
+from sparring.view.guard import is_loopback
+
+SOURCE = str(Path(sparring.__file__).parents[1])
+COMMAND = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "view"]
+
+
+@pytest.mark.slow
+def test_the_command_serves_until_it_is_interrupted(tmp_path):
+    write_run(tmp_path / "runs" / "kuhn")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    process = subprocess.Popen([*COMMAND, "runs", "--no-browser", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE})
+    said = process.stdout.readline()
+    assert process.stdout.readline() == "Ctrl-C ends it.\n"
+    address, _, token = said.split()[-1].partition("#token=")
+    assert said.startswith("1 runs: http://127.0.0.1:") and len(token) >= 43
+    assert "<!doctype html>" in urllib.request.urlopen(address).read().decode()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(f"{address}api/runs")
+    request = urllib.request.Request(f"{address}api/runs", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request) as answer:
+        assert json.load(answer)["runs"][0]["name"] == "kuhn"
+        assert "server" not in answer.headers
+    process.send_signal(signal.SIGINT)
+    assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)
+    assert sorted(path for path in tmp_path.rglob("*")) == before  # nothing was written
+
+
+@pytest.mark.slow
+def test_the_viewer_needs_no_torch():
+    code = (
+        "import sys, sparring.view.app, sparring.view.pages, sparring.view.serve\n"
+        "from sparring.view.decode import Decoder, TINY\n"
+        "assert Decoder({'environments': [{'name': 'kuhn_poker'}], 'model': {'name': TINY}}).of('learner') is not None\n"
+        "print([name for name in ('torch', 'pandas') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def called(*arguments):
+    return CliRunner().invoke(cli.app, ["view", *map(str, arguments), "--no-browser"])
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    error = called(tmp_path / "none").exception
+    assert isinstance(error, ConfigError) and "none" in str(error)
+
+
+def test_a_port_that_is_taken_is_refused_if_it_was_asked_for(tmp_path):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        error = called(tmp_path, "--port", taken).exception
+        assert isinstance(error, RunError) and "--port" in str(error)
+
+
+def test_the_default_port_gives_way_if_it_is_taken(monkeypatch):
+    with serving.bound("127.0.0.1", 0) as first:
+        monkeypatch.setattr(serving, "PORT", first.getsockname()[1])
+        with serving.bound("127.0.0.1", None) as second:
+            assert second.getsockname()[1] != first.getsockname()[1]
+            socket.create_connection(second.getsockname(), timeout=5).close()  # it waits, and is not refused
+
+
+def test_an_address_that_is_not_ours_is_refused(tmp_path):
+    error = called(tmp_path, "--host", "203.0.113.7").exception
+    assert isinstance(error, RunError) and "203.0.113.7" in str(error)
+
+
+def test_without_its_packages_the_extra_is_named(tmp_path, monkeypatch):
+    for name in ("uvicorn", "duckdb"):
+        monkeypatch.setitem(sys.modules, name, None)
+        error = called(tmp_path).exception
+        assert isinstance(error, ConfigError) and "pip install 'sparring[view]'" in str(error)
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("host", "own"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil", False)])
+def test_which_addresses_are_this_machine_alone(host, own):
+    assert is_loopback(host) is own
+
+
+def test_beyond_this_machine_it_says_that_it_is_plain_http(tmp_path, monkeypatch):
+    import uvicorn
+
+    started = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: started.append((self.config.app, sockets)))
+    lines = []
+    serving.serve([tmp_path], "0.0.0.0", 0, lines.append, browser=True)
+    (app, (listening,)) = started[0]
+    listening.close()
+    assert app.addresses and socket.gethostname().lower() in app.hosts and len(app.token) >= 43
+    assert "plain HTTP" in lines[1] and app.token in lines[0]
+    serving.serve([tmp_path], "127.0.0.1", 0, lines.append, browser=False)
+    app, (listening,) = started[1]
+    listening.close()
+    assert not app.addresses and not app.hosts and "plain HTTP" not in " ".join(lines[3:])
+
+
+def test_the_browser_is_sent_by_a_private_file_and_not_by_its_command_line(monkeypatch):
+    opened = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(serving.webbrowser, "open", opened.append)
+    path = serving._opened("http://127.0.0.1:1/#token=secret")
+    try:
+        assert opened == [path.as_uri()] and path.stat().st_mode & 0o777 == 0o600
+        assert "http://127.0.0.1:1/#token=secret" in path.read_text()
+    finally:
+        path.unlink()

@@ -68,21 +68,15 @@ export function legalMoves(turn) {
   if (!all.length) return el("section", {}, title, missing("legal moves"));
   const has = { policy: Boolean(turn.policy), oracle: Boolean(turn.oracle) };
   const highest = Math.max(...all.map(({ value }) => value ?? -Infinity));
+  const column = (text, kind = "") => el("th", { scope: "col", class: kind }, text);
   const titles = [
-    "move",
-    has.policy ? "policy" : null,
-    has.oracle ? "oracle" : null,
-    has.oracle ? "loss" : null,
+    column("move"),
+    has.policy ? column("policy") : null,
+    has.oracle ? [column("oracle", "number"), column("loss", "number")] : null,
   ];
-  const head = titles.filter(Boolean).map((text) => el("th", { scope: "col" }, text));
-  const table = el("table", { class: "moves" }, el("thead", {}, el("tr", {}, head)));
-  table.append(
-    el(
-      "tbody",
-      {},
-      all.map((move) => moveRow(move, highest, has)),
-    ),
-  );
+  const rows = all.map((move) => moveRow(move, highest, has));
+  const head = el("thead", {}, el("tr", {}, titles));
+  const table = el("table", { class: "moves" }, head, el("tbody", {}, rows));
   const notes = [];
   if (turn.policy)
     notes.push(

@@ -6,8 +6,10 @@
 The store is made of random plays of Kuhn poker with every column filled (view_store.py). The filter
 is by environment, seat, illegal reply and advantage together, with facets, sorted, a page of 50.
 pandas reads the same columns of the same parts into memory once (`read`), then filters them. The
-share is that of the server's CPU seconds in the training process's, while a page's requests are
-made once a second (changes, and what the open page asks for when something has changed).
+share is that of the server's CPU seconds in the training process's (the demo, every step stored),
+while a page asks once a second what has changed, and then for what it shows. The first page of each
+server comes before the count. A machine that does other work makes the share larger: a page asks by
+the clock, and the training gets less of it.
 """
 
 import argparse
@@ -39,11 +41,10 @@ QUERY = {
 }
 KEYS = ["step", "episode_id", "seat", "turn_index", "candidate"]
 READ = [*KEYS, "game", "role", "event", "committed"]
-PAGE = (
-    "/api/runs",
-    "/api/runs/0/series?names=loss,legal_rate,nash_conv/kuhn_poker&since=",
-    "/api/episodes?limit=50",
-)
+PAGES = {  # what an open page asks for when something has changed
+    "curves": ("/api/runs/0/series?names=loss,legal_rate,nash_conv/kuhn_poker&since=",),
+    "replays": ("/api/episodes?limit=50",),
+}
 
 
 def milliseconds(work, repeats):
@@ -143,9 +144,9 @@ def version_of(text):
     return int(text.partition('"version":')[2].partition(",")[0])
 
 
-def watched(server, address, token, training):
+def watched(page, server, address, token, training):
     """Return the CPU seconds of the server and of the training while a page watches it."""
-    version = max(version_of(asked(address, token, path)) for path in PAGE)  # the page opens
+    version = max(version_of(asked(address, token, path)) for path in page)  # the page opens
     before, first = seconds_of(server.pid), seconds_of(training.pid)
     last = first
     while training.poll() is None:
@@ -153,14 +154,14 @@ def watched(server, address, token, training):
         told = asked(address, token, f"/api/changes?since={version}")
         if told:
             version = version_of(told)
-            for path in PAGE:
+            for path in page:
                 asked(address, token, path)
         last = seconds_of(training.pid) if training.poll() is None else last
     return seconds_of(server.pid) - before, last - first
 
 
-def share_row(given):
-    """Return the row about the server's CPU beside a training of the demo."""
+def share_row(name, given):
+    """Return the row about the server's CPU beside a training of the demo, with a page open."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         folder.mkdir()
@@ -185,14 +186,14 @@ def share_row(given):
             time.sleep(0.1)
         server, address, token = served(folder)
         try:
-            spent, trained = watched(server, address, token, training)
+            spent, trained = watched(PAGES[name], server, address, token, training)
         finally:
             server.send_signal(signal.SIGINT)
             training.kill()
             server.wait(20)
             training.wait(20)
     return {
-        "what": "server beside a training",
+        "what": f"server beside a training, page of {name}",
         "steps": str(given.steps),
         "value": spent / max(trained, 1e-9),
         "unit": "share",
@@ -211,4 +212,5 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=130, help="of the training; 0: none")
     given = settings(parser)
     found = search_rows(given)
-    record("view", [*found, *([share_row(given)] if given.steps else [])], given)
+    shares = [share_row(name, given) for name in PAGES] if given.steps else []
+    record("view", [*found, *shares], given)

@@ -194,7 +194,7 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
     CreditStore(folder / "credit").put(20, credit(20, [episode(80)]))
     client.watch._looked = -1.0
     told = client.get(f"/api/changes?since={version}").json()
-    assert told["runs"] == [0] and told["version"] > version
+    assert told["runs"] == [0] and told["version"] > version and told["indexing"] == {"parts": 1, "of": 1}
     assert client.watch.idle.wait(10)
     assert found(client)["total"] == 5
     for path in (folder / "episodes").iterdir():

@@ -130,12 +130,20 @@ class EpisodeIndex:
         """Return a connection to the tables for one thread."""
         return self._connection.cursor()
 
-    def update(self, folders: Mapping[int, Path], changed: Callable[[set[int]], None]) -> None:
+    def update(
+        self,
+        folders: Mapping[int, Path],
+        changed: Callable[[set[int]], None],
+        most: int | None = None,
+    ) -> bool:
         """Bring the tables to what the folders hold, newest steps first.
+
+        Return whether they are there.
 
         Args:
             folders: of the runs that are looked at, by number.
             changed: called with the runs whose rows are others now, after each batch.
+            most: steps that are added at most; None adds all.
         """
         by_run = {run: stored(run, path) for run, path in folders.items()}
         found = {place: key for keys in by_run.values() for place, key in keys.items()}
@@ -147,11 +155,13 @@ class EpisodeIndex:
         if gone:
             changed({place.run for place in gone})
         newest = sorted(fresh, key=lambda place: found[place].episodes[1], reverse=True)
-        for begin in range(0, len(newest), BATCH):
-            batch = newest[begin : begin + BATCH]
+        wanted = newest[:most]
+        for begin in range(0, len(wanted), BATCH):
+            batch = wanted[begin : begin + BATCH]
             self._add_all(folders, {place: found[place] for place in batch})
             changed({place.run for place in batch})
         pa.default_memory_pool().release_unused()
+        return len(wanted) == len(newest)
 
     def close(self) -> None:
         """Drop the tables; nothing can be asked any more."""

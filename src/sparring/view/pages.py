@@ -22,6 +22,7 @@ BUSY = 20.0  # seconds that a search waits for the one before it
 SPARKS = 60  # points of a small curve
 WARMED = 8  # runs whose tokenizers are made at the start
 NAMES = 64  # figures of one request
+PLOT = "vendor/uPlot.esm.js"  # draws curves, where it is; the page asks for it only then
 Asked = Mapping[str, str]
 Answer = dict[str, Any]
 
@@ -47,7 +48,10 @@ class Pages:
     def runs(self, asked: Asked) -> Answer:
         """Return the table of runs."""
         self.watch.look()
-        return self._of(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
+        plot = (export.STATIC / PLOT).is_file()
+        return self._of(
+            lambda: {"plot": plot, "runs": [self._summary(run) for run in self.watch.runs]}
+        )
 
     def _summary(self, run: Run) -> Answer:
         """Return a run's row of the table."""
@@ -137,6 +141,7 @@ class Pages:
     def episodes(self, asked: Asked) -> Answer:
         """Return a page of the episodes that meet all conditions."""
         watch = self.watch
+        watch.want()
 
         def told() -> Answer:
             if not self._heavy.acquire(timeout=BUSY):

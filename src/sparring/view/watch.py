@@ -1,7 +1,8 @@
 """What the viewer knows: its runs, the index, and a version that grows with each change.
 
 Run folders are looked at when somebody asks, at most twice a second. A thread of its own builds the
-index.
+index: at the start whole, later only while somebody looks at episodes, and beside a training with a
+small share of its time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from sparring.view.runs import Run, found_in, named
 
 LOOK_EVERY = 0.5  # seconds between two looks at known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
+WANTED = 10.0  # seconds after a look at episodes in which the index is kept up
+PATIENCE = 0.3  # seconds that such a look waits for it
+LIVE_PARTS = 2  # stored steps that are indexed at once beside a training
+LIVE_SHARE = 0.01  # of a core, for the index beside a training
 
 
 class Watch:
@@ -37,7 +42,8 @@ class Watch:
         self._looked = self._searched = -SEARCH_EVERY
         self._due: set[int] = set()  # runs whose stored steps are to be looked at
         self._wake = threading.Event()
-        self._ends = False
+        self._ending = threading.Event()
+        self._asked = -WANTED
         self._thread = threading.Thread(target=self._indexing, name="index", daemon=True)
         self.idle = threading.Event()  # set while nothing is to be indexed
         self.idle.set()
@@ -49,7 +55,7 @@ class Watch:
 
     def close(self) -> None:
         """End the thread that builds the index, after the parts at hand."""
-        self._ends = True
+        self._ending.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
@@ -94,19 +100,50 @@ class Watch:
 
     def _indexing(self) -> None:
         """Index what is due, for as long as the viewer runs."""
-        while not self._ends:
-            if not self._wake.wait(timeout=1.0):
-                continue
+        began = False  # whether all that was there at the start is indexed
+        while not self._ending.is_set():
+            self._wake.wait(timeout=1.0)
             self._wake.clear()
             with self._lock:
-                due, self._due = self._due, set()
-            folders = {number: self.runs[number].path for number in due}
-            with suppress(OSError):  # a folder that goes is seen again at the next look
-                self.index.update(folders, self._indexed)
-            with self._lock:
-                if not self._due:
-                    self.idle.set()
-                self._raise(due)
+                due = set(self._due) if self._is_wanted() or not began else set()
+                self._due -= due
+            if not due:
+                continue
+            live = began and any(self.runs[number].state == "training" for number in due)
+            spent = time.thread_time()
+            if not self._update(due, LIVE_PARTS if live else None):
+                self._again(due)
+            began = True
+            if live:
+                self._ending.wait((time.thread_time() - spent) / LIVE_SHARE)
+
+    def _update(self, due: set[int], most: int | None) -> bool:
+        """Index stored steps of runs; return whether all of them are."""
+        folders, whole = {number: self.runs[number].path for number in due}, True
+        with suppress(OSError):  # a folder that goes is seen again at the next look
+            whole = self.index.update(folders, self._indexed, most)
+        with self._lock:
+            if whole and not self._due:
+                self.idle.set()
+            self._raise(due)
+        return whole
+
+    def _again(self, due: set[int]) -> None:
+        """Take note that runs have more to be indexed."""
+        with self._lock:
+            self._due |= due
+            self._wake.set()
+
+    def _is_wanted(self) -> bool:
+        """Return whether somebody has looked at episodes just now."""
+        return time.monotonic() - self._asked < WANTED
+
+    def want(self) -> None:
+        """Take note that somebody looks at episodes, and give the index a moment to catch up."""
+        self._asked = time.monotonic()
+        if self._due:
+            self._wake.set()
+            self.idle.wait(PATIENCE)
 
     def _indexed(self, runs: set[int]) -> None:
         """Take note of rows that are others now."""
@@ -150,6 +187,6 @@ class Watch:
             "version": self.version,
             "runs": [run.number for run in self.runs if run.changed > since],
             "indexing": None
-            if self.idle.is_set()
+            if self.idle.is_set() or not self._is_wanted()
             else {"parts": whole["parts"], "of": whole["of"]},
         }

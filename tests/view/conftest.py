@@ -35,7 +35,9 @@ def opened():
         watches.append(watch)
         watch.start()
         assert watch.idle.wait(20)
-        client = TestClient(application(Pages(watch), TOKEN, **options), base_url="http://127.0.0.1:7460")
+        pages = Pages(watch)
+        watches.append(pages)
+        client = TestClient(application(pages, TOKEN, **options), base_url="http://127.0.0.1:7460")
         client.headers["Authorization"] = f"Bearer {TOKEN}"
         client.watch = watch
         return client

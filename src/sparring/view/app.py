@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from starlette.routing import Route
 
 from sparring.errors import SparringError
 from sparring.view.answers import Refused, json_bytes, one_line
+from sparring.view.boards import Picture
 from sparring.view.export import STATIC
 from sparring.view.guard import PICTURE_POLICY, Guard
 from sparring.view.pages import Pages
@@ -92,10 +94,11 @@ def _json(answer: Any) -> Response:
     return Response(json_bytes(answer), media_type="application/json")
 
 
-def _picture(svg: str) -> Response:
-    """Return a picture, in which nothing may run."""
-    headers = {"content-security-policy": PICTURE_POLICY}
-    return Response(svg.encode("utf-8", "replace"), media_type="image/svg+xml", headers=headers)
+def _picture(picture: Picture) -> Response:
+    """Return a picture, in which nothing may run, and what it shows in words."""
+    headers = {"content-security-policy": PICTURE_POLICY, "x-said": quote(picture.said, safe=" ")}
+    svg = picture.svg.encode("utf-8", "replace")
+    return Response(svg, media_type="image/svg+xml", headers=headers)
 
 
 def _page(page: bytes) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.view import export, standings
 from sparring.view.answers import Refused
-from sparring.view.boards import board
+from sparring.view.boards import Boards, Picture
 from sparring.view.conditions import whole
 from sparring.view.curves import POINTS, differences, series, spark
 from sparring.view.finder import find
@@ -37,6 +37,7 @@ class Pages:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.replays = Replays()
+        self._boards = Boards()
         self._heavy = threading.Lock()  # one search at a time
 
     def warm(self) -> None:
@@ -169,33 +170,33 @@ class Pages:
         step, group = whole(asked, "step", 0, 1 << 53), whole(asked, "group", 0, 1 << 62)
         return self._of(lambda: {"run": run.number, **siblings(run, step, group, _seat(asked))})
 
-    def board(self, asked: Asked) -> str:
+    def board(self, asked: Asked) -> Picture:
         """Return a picture of the position before a turn.
 
         Raises:
-            Refused: the environment draws none.
+            Refused: it cannot be drawn.
         """
         run, step, number, seat = self._place(asked)
         episode = self.replays.find(run, step, number).episode
-        turn, theme = whole(asked, "turn", 0, 10**6), asked.get("theme", "light")
+        turn, dark = whole(asked, "turn", 0, 10**6), asked.get("theme") == "dark"
         if turn >= len(episode.turns):
             raise Refused(404, "there is no such turn")
-        drawn = board(episode, turn, seat, theme if theme == "dark" else "light")
-        if drawn is None:
-            raise Refused(404, "no picture")
-        return drawn
+        if seat is not None and seat >= len(episode.roles):
+            raise Refused(404, "there is no such seat")
+        return self._boards.draw(run, step, number, turn, seat, "dark" if dark else "light")
 
     def exported(self, asked: Asked) -> bytes:
         """Return a replay as one HTML file."""
         run, step, number, seat = self._place(asked)
         shown = self.replays.show(run, step, number, seat)
-        episode = self.replays.find(run, step, number).episode if shown["pictures"] else None
-        drawn = {
-            turn: board(episode, turn, seat, "light")
-            for turn in range(0 if episode is None else len(episode.turns))
-            if episode is not None
-        }
-        return export.page(shown, {turn: svg for turn, svg in drawn.items() if svg is not None})
+        if not shown["pictures"]:
+            return export.page(shown, {})
+        episode = self.replays.find(run, step, number).episode
+        return export.page(shown, self._boards.all(run, step, episode, seat))
+
+    def close(self) -> None:
+        """End what was started for answers."""
+        self._boards.close()
 
     def changes(self, asked: Asked) -> Answer | None:
         """Return what has changed since a version; None where nothing has."""

@@ -79,6 +79,7 @@ def serve(
         pass
     finally:
         watch.close()
+        pages.close()
         if opened is not None:
             opened.unlink(missing_ok=True)
 

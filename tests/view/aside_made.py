@@ -1,0 +1,15 @@
+"""What a process is asked in tests: it answers, raises, crashes or hangs."""
+
+import os
+import time
+
+
+def answer(question):
+    """Return, raise, crash or hang, as asked."""
+    if question["do"] == "raise":
+        raise ValueError("two\nlines")
+    if question["do"] == "crash":
+        os._exit(3)
+    if question["do"] == "hang":
+        time.sleep(60)
+    return {"process": os.getpid(), **question}

@@ -203,3 +203,33 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
     assert client.get(f"/api/changes?since={told['version']}").status_code == 200
     assert client.watch.idle.wait(10)
     assert found(client)["total"] == 0
+
+
+def grown(client, folder, steps):
+    """Store more steps, and let the viewer see that the folder has changed."""
+    for step in steps:
+        write_step(folder, step, [episode(4 * step)])
+    client.watch._looked = -1.0
+    assert client.get("/api/changes?since=0").json()["indexing"] is None or client.watch._is_wanted()
+
+
+def test_the_index_is_kept_up_only_while_somebody_looks_at_episodes(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    client = opened(tmp_path)
+    grown(client, folder, [20])
+    assert not client.watch.idle.wait(0.2) and len(client.watch.index.known) == 1
+    found(client)
+    assert client.watch.idle.wait(10) and found(client)["total"] == 5
+
+
+def test_beside_a_training_a_few_steps_are_indexed_at_once(opened, tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    (folder / ".lock-holder").write_text(str(os.getpid()))
+    most, update = [], EpisodeIndex.update
+    monkeypatch.setattr(EpisodeIndex, "update", lambda self, *given: most.append(given[2]) or update(self, *given))
+    monkeypatch.setattr("sparring.view.watch.LIVE_SHARE", 100.0)
+    client = opened(tmp_path)
+    found(client)
+    grown(client, folder, range(20, 25))
+    assert client.watch.idle.wait(10)
+    assert found(client)["total"] == 9 and most == [None, 2, 2, 2]

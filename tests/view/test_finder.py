@@ -228,8 +228,24 @@ def test_beside_a_training_a_few_steps_are_indexed_at_once(opened, tmp_path, mon
     most, update = [], EpisodeIndex.update
     monkeypatch.setattr(EpisodeIndex, "update", lambda self, *given: most.append(given[2]) or update(self, *given))
     monkeypatch.setattr("sparring.view.watch.LIVE_SHARE", 100.0)
+    monkeypatch.setattr("sparring.view.watch.LIVE_PARTS", 2)
     client = opened(tmp_path)
     found(client)
     grown(client, folder, range(20, 25))
     assert client.watch.idle.wait(10)
     assert found(client)["total"] == 9 and most == [None, 2, 2, 2]
+
+
+def test_the_same_search_of_the_same_index_is_made_once(opened, tmp_path, monkeypatch):
+    from sparring.view import pages
+
+    asked, find = [], pages.find
+    monkeypatch.setattr(pages, "find", lambda *given: asked.append(given) or find(*given))
+    folder = write_run(tmp_path / "kuhn", steps=(10,))
+    client = opened(tmp_path)
+    assert found(client, "illegal=1")["rows"] == found(client, "illegal=1")["rows"] and len(asked) == 1
+    assert found(client, "illegal=0")["rows"] != found(client, "illegal=1")["rows"] and len(asked) == 2
+    grown(client, folder, [20])
+    found(client, "illegal=1")
+    assert client.watch.idle.wait(10) and found(client, "step=20")["total"] == 1
+    assert found(client, "illegal=0")["total"] == 4

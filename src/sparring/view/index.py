@@ -124,6 +124,7 @@ class EpisodeIndex:
         self.known: dict[Place, Key] = {}
         self.rows: dict[Place, int] = {}  # episodes of each step
         self.left_out: dict[tuple[Place, str], LeftOut] = {}
+        self.generation = 0  # counts changes of the tables
         self.wanted: dict[int, int] = {}  # stored steps of each run, indexed or not
 
     def cursor(self) -> Any:
@@ -152,6 +153,7 @@ class EpisodeIndex:
         fresh = [place for place, key in found.items() if known.get(place) != key]
         self.wanted.update({run: len(keys) for run, keys in by_run.items()})
         self._drop(gone)
+        self.generation += 1
         if gone:
             changed({place.run for place in gone})
         newest = sorted(fresh, key=lambda place: found[place].episodes[1], reverse=True)
@@ -159,6 +161,7 @@ class EpisodeIndex:
         for begin in range(0, len(wanted), BATCH):
             batch = wanted[begin : begin + BATCH]
             self._add_all(folders, {place: found[place] for place in batch})
+            self.generation += 1
             changed({place.run for place in batch})
         pa.default_memory_pool().release_unused()
         return len(wanted) == len(newest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from sparring.view.watch import Watch
 BUSY = 20.0  # seconds that a search waits for the one before it
 SPARKS = 60  # points of a small curve
 WARMED = 8  # runs whose tokenizers are made at the start
+SEARCHES = 16  # whose answers are kept
 NAMES = 64  # figures of one request
 PLOT = "vendor/uPlot.esm.js"  # draws curves, where it is; the page asks for it only then
 Asked = Mapping[str, str]
@@ -39,6 +41,7 @@ class Pages:
         self.replays = Replays()
         self._boards = Boards()
         self._heavy = threading.Lock()  # one search at a time
+        self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
 
     def warm(self) -> None:
         """Make ready what the first replay would wait for: the tokenizers of a few runs."""
@@ -148,16 +151,26 @@ class Pages:
             if not self._heavy.acquire(timeout=BUSY):
                 raise Refused(503, "another search is going on; try again")
             try:
-                found = find(watch.index, asked, {run.number: run.path for run in watch.runs})
+                return self._found(asked)
             finally:
                 self._heavy.release()
-            left_out = [
-                {"run": place.run, "part": one.part, "why": one.why}
-                for (place, _), one in sorted(watch.index.left_out.copy().items())
-            ]
-            return {**found, "indexed": watch.indexed(), "left_out": left_out}
 
         return self._of(told)
+
+    def _found(self, asked: Asked) -> Answer:
+        """Return what a search finds; the same search of the same index is not made again."""
+        index = self.watch.index
+        key = (index.generation, *sorted(asked.items()))
+        if key not in self._searches:
+            left_out = [
+                {"run": place.run, "part": one.part, "why": one.why}
+                for (place, _), one in sorted(index.left_out.copy().items())
+            ]
+            found = find(index, asked, {run.number: run.path for run in self.watch.runs})
+            self._searches[key] = {**found, "indexed": self.watch.indexed(), "left_out": left_out}
+            while len(self._searches) > SEARCHES:
+                self._searches.popitem(last=False)
+        return self._searches[key]
 
     def episode(self, asked: Asked) -> Answer:
         """Return one episode."""

@@ -22,8 +22,8 @@ LOOK_EVERY = 0.5  # seconds between two looks at known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
 WANTED = 10.0  # seconds after a look at episodes in which the index is kept up
 PATIENCE = 0.3  # seconds that such a look waits for it
-LIVE_PARTS = 2  # stored steps that are indexed at once beside a training
-LIVE_SHARE = 0.01  # of a core, for the index beside a training
+LIVE_PARTS = 1  # stored steps that are indexed at once beside a training
+LIVE_SHARE = 0.007  # of a core, for the index beside a training
 
 
 class Watch:

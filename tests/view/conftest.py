@@ -39,7 +39,7 @@ def opened():
         watches.append(pages)
         client = TestClient(application(pages, TOKEN, **options), base_url="http://127.0.0.1:7460")
         client.headers["Authorization"] = f"Bearer {TOKEN}"
-        client.watch = watch
+        client.watch, client.pages = watch, pages
         return client
 
     yield function

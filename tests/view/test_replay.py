@@ -25,7 +25,7 @@ def test_an_episode_has_all_that_is_recorded(client):
     assert found["environment"]["options"] == {"start": "K J"}
     assert found["seats"][1] == {"seat": 1, "role": "second", "agent": "past-000010", "kind": "snapshot", "trained": False, "return": 1.0}
     assert (found["previous"], found["next"], found["siblings"]) == (None, 41, 2)
-    assert found["missing"] == [] and found["pictures"] is False
+    assert found["missing"] == [] and found["pictures"] is True
     assert found["scale"]["advantage"] == 0.5 and found["scale"]["entropy"] == pytest.approx(0.6)
     first, second = found["turns"]
     assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (0, 0, False, "you hold the secret card K", ["pass", "bet"])
@@ -72,7 +72,7 @@ def test_a_covered_turn_has_no_more_than_its_place(client):
 
 @pytest.mark.parametrize(
     "place",
-    ["/api/runs/0/episodes/10/999", "/api/runs/0/episodes/11/40", "/api/runs/5/episodes/10/40", f"{PLACE}?seat=2", "/api/runs/0/groups/10/999", "/api/runs/0/groups/99/40", f"{PLACE}/board/0.svg", f"{PLACE}/board/9.svg", "/export/0/10/999.html"],
+    ["/api/runs/0/episodes/10/999", "/api/runs/0/episodes/11/40", "/api/runs/5/episodes/10/40", f"{PLACE}?seat=2", "/api/runs/0/groups/10/999", "/api/runs/0/groups/99/40", f"{PLACE}/board/9", f"{PLACE}/board/0?seat=2", "/export/0/10/999.html"],
 )
 def test_what_is_not_there_is_said(client, place):
     answer = client.get(place)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,9 +14,8 @@ from starlette.routing import Route
 
 from sparring.errors import SparringError
 from sparring.view.answers import Refused, json_bytes, one_line
-from sparring.view.boards import Picture
 from sparring.view.export import STATIC
-from sparring.view.guard import PICTURE_POLICY, Guard
+from sparring.view.guard import Guard
 from sparring.view.pages import Pages
 from sparring.view.plain_files import read_from
 
@@ -51,6 +49,7 @@ def application(
         "/api/runs/{run}/workers": pages.workers,
         "/api/runs/{run}/groups/{step}/{group}": pages.group,
         EPISODE: pages.episode,
+        EPISODE + "/board/{turn}": pages.board,
         "/api/differences": pages.differences,
         "/api/sparks": pages.sparks,
         "/api/episodes": pages.episodes,
@@ -60,7 +59,6 @@ def application(
         Route("/", _file),
         Route("/static/{name:path}", _file),
         *(Route(path, _answering(function, _json)) for path, function in told.items()),
-        Route(EPISODE + "/board/{turn}.svg", _answering(pages.board, _picture)),
         Route("/export/{run}/{step}/{episode}.html", _answering(pages.exported, _page)),
     ]
     handlers = {404: _unknown, 405: _unknown}
@@ -92,13 +90,6 @@ def _json(answer: Any) -> Response:
     if answer is None:
         return Response(status_code=304)
     return Response(json_bytes(answer), media_type="application/json")
-
-
-def _picture(picture: Picture) -> Response:
-    """Return a picture, in which nothing may run, and what it shows in words."""
-    headers = {"content-security-policy": PICTURE_POLICY, "x-said": quote(picture.said, safe=" ")}
-    svg = picture.svg.encode("utf-8", "replace")
-    return Response(svg, media_type="image/svg+xml", headers=headers)
 
 
 def _page(page: bytes) -> Response:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from sparring.types import Episode
 from sparring.view.answers import Refused
 from sparring.view.aside import Aside
-from sparring.view.drawing import can_draw
 from sparring.view.runs import Run
 
 MOST = 200  # pictures of an exported replay
-
-
-class Picture(NamedTuple):
-    """A position.
-
-    Attributes:
-        svg: as it is drawn.
-        said: in words.
-    """
-
-    svg: str
-    said: str
+Picture = Mapping[str, str | None]  # svg; said, the same in words; why there is none
 
 
 class Boards:
@@ -36,31 +24,31 @@ class Boards:
     ) -> Picture:
         """Return the position before a turn of an episode.
 
+        Where it cannot be drawn, ``svg`` and ``said`` are null, and ``why`` says the reason.
+
         Args:
             run: that played it.
             step: it was played in.
             number: of the episode.
-            turn: number of the turn, from 0.
+            turn: number of the turn, from 0; the number of turns stands for the end.
             seat: whose view is drawn; None draws all.
             theme: light or dark.
-
-        Raises:
-            Refused: it cannot be drawn.
         """
-        if not can_draw():
-            raise Refused(404, "no picture")
         asked = {"folder": str(run.path), "step": step, "episode": number, "turn": turn}
-        found = self._aside.ask({**asked, "seat": seat, "theme": theme})
-        return Picture(found["svg"], found["said"])
+        try:
+            found = self._aside.ask({**asked, "seat": seat, "theme": theme})
+        except Refused as refused:
+            return {"svg": None, "said": None, "why": str(refused)}
+        return {"svg": found["svg"], "said": found["said"], "why": None}
 
-    def all(self, run: Run, step: int, episode: Episode, seat: int | None) -> dict[int, str]:
-        """Return the pictures of the turns of an episode, as far as they can be drawn."""
-        found = {}
-        for turn in range(min(len(episode.turns), MOST)):
-            try:
-                found[turn] = self.draw(run, step, episode.episode_id, turn, seat, "light").svg
-            except Refused:
+    def all(self, run: Run, step: int, episode: Episode, seat: int | None) -> dict[int, Picture]:
+        """Return the pictures of an episode's turns and of its end, as far as they can be drawn."""
+        found: dict[int, Picture] = {}
+        for turn in range(min(len(episode.turns) + 1, MOST)):
+            drawn = self.draw(run, step, episode.episode_id, turn, seat, "light")
+            if drawn["svg"] is None:
                 break
+            found[turn] = drawn
         return found
 
     def close(self) -> None:
@@ -69,5 +57,5 @@ class Boards:
 
 
 def has_pictures(episode: Episode) -> bool:
-    """Return whether positions of an episode may be drawn: its environment can be made again."""
-    return episode.environment is not None and can_draw()
+    """Return whether positions of an episode may be drawn: its record names its environment."""
+    return episode.environment is not None

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module, util
 from pathlib import Path
 from typing import Any
 
+from sparring.errors import RolloutError
+from sparring.rollout.pictures import picture
 from sparring.rollout.store import EpisodeStore
-
-PICTURES = "sparring.rollout.pictures"  # plays an episode again up to a turn, and draws it
-
-
-def can_draw() -> bool:
-    """Return whether positions can be drawn."""
-    return util.find_spec(PICTURES) is not None
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,7 +22,7 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     store = EpisodeStore(Path(question["folder"]) / "episodes")
     episode = store.one(question["step"], question["episode"])
-    drawn = import_module(PICTURES).picture(
-        episode, question["turn"], question["seat"], question["theme"]
-    )
+    if episode is None:
+        raise RolloutError(f"Step {question['step']} has no episode {question['episode']}.")
+    drawn = picture(episode, question["turn"], question["seat"], question["theme"])
     return {"svg": drawn.svg, "said": drawn.said}

@@ -12,6 +12,7 @@ from typing import Any
 
 from sparring import __version__
 from sparring.view.answers import Refused, json_bytes
+from sparring.view.boards import Picture
 
 STATIC = Path(__file__).parent / "static"
 SCRIPTS, STYLES = "export.list", "export_css.list"  # names of files of STATIC, in their order
@@ -20,12 +21,12 @@ _EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", re.
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-def page(episode: Mapping[str, Any], boards: Mapping[int, str]) -> bytes:
+def page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> bytes:
     """Return the page of a replay.
 
     Args:
         episode: as the page asks for it; of one seat's view it holds that alone.
-        boards: pictures as SVG by the number of the turn.
+        boards: pictures by the number of the turn.
 
     Raises:
         Refused: the page's script is not here.

@@ -32,7 +32,6 @@ PAGE_POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",

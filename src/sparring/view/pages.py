@@ -184,15 +184,15 @@ class Pages:
         return self._of(lambda: {"run": run.number, **siblings(run, step, group, _seat(asked))})
 
     def board(self, asked: Asked) -> Picture:
-        """Return a picture of the position before a turn.
+        """Return a picture of the position before a turn, or at the end.
 
         Raises:
-            Refused: it cannot be drawn.
+            Refused: there is no such episode, turn or seat.
         """
         run, step, number, seat = self._place(asked)
         episode = self.replays.find(run, step, number).episode
         turn, dark = whole(asked, "turn", 0, 10**6), asked.get("theme") == "dark"
-        if turn >= len(episode.turns):
+        if turn > len(episode.turns):
             raise Refused(404, "there is no such turn")
         if seat is not None and seat >= len(episode.roles):
             raise Refused(404, "there is no such seat")

@@ -92,10 +92,10 @@ class Episode {
     }
     const turn = this.answer.turns[turnOf(now, this.answer)];
     document.title = `${this.answer.game} play ${this.answer.episode} · Sparring`;
-    const picture = turn ? await this.pictures.of(this.answer, turn) : null;
+    const pictures = turn ? await this.pictures.around(this.answer, turn.index) : [];
     if (turn) await this.policy(turn);
     if (asked !== this.drawn) return;
-    this.paint(now, picture);
+    this.paint(now, pictures);
     await this.beneath(now, key);
   }
 
@@ -106,20 +106,20 @@ class Episode {
     turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => null);
   }
 
-  paint(now, picture) {
+  paint(now, pictures) {
     const within = document.activeElement?.closest?.(".timeline, .steps");
     const view = {
       turn: turnOf(now, this.answer),
       colouring: COLOURINGS.includes(now.colour) ? now.colour : COLOURINGS[0],
       compared: this.compared,
-      picture,
+      pictures,
       tools: this.tools(),
       colour,
       choose: (index) => this.choose(index),
       seat: (number) => change({ seat: number ?? "" }),
       compare: (number) => {
         this.compared = number;
-        this.paint(state(), picture);
+        this.paint(state(), pictures);
       },
     };
     this.place.replaceChildren(stage(this.answer, view));

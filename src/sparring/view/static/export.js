@@ -8,20 +8,19 @@ const mailed = JSON.parse(document.querySelector("#replay").textContent);
 const shown = { turn: mailed.episode.turns.length - 1, colouring: COLOURINGS[0], compared: null };
 
 function picture(index) {
-  const drawing = mailed.boards?.[String(index)];
-  if (!drawing) return null;
-  const view = mailed.episode.turns[index]?.view;
-  return {
-    address: `data:image/svg+xml,${encodeURIComponent(drawing)}`,
-    said: view ? `board: ${view}` : "board",
-  };
+  const drawn = mailed.boards?.[String(index)];
+  if (!drawn?.svg) return null;
+  return { address: `data:image/svg+xml,${encodeURIComponent(drawn.svg)}`, said: drawn.said };
 }
 
 function redraw() {
   const answer = mailed.episode;
   const view = {
     ...shown,
-    picture: picture(shown.turn),
+    pictures: [
+      picture(shown.turn),
+      shown.turn === answer.turns.length - 1 ? picture(shown.turn + 1) : null,
+    ],
     choose: (index) => set({ turn: Math.max(0, Math.min(answer.turns.length - 1, index)) }),
     colour: (name) => set({ colouring: name }),
     compare: (seat) => set({ compared: seat }),

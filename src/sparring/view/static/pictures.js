@@ -1,6 +1,6 @@
 /** Pictures of boards: fetched with the token, shown from memory. */
 
-import { blob } from "./api.js";
+import { get } from "./api.js";
 
 const KEPT = 60; // pictures kept
 
@@ -9,39 +9,49 @@ export function addressOf({ run, step, episode }) {
   return `/api/runs/${run}/episodes/${step}/${episode}`;
 }
 
+/** Return an address at which an <img> finds a picture; nothing in it can run there. */
+function shownFrom(svg) {
+  return URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+}
+
 /** The pictures seen last, as addresses that an <img> can show. */
 export class Pictures {
   #held = new Map();
 
   /**
-   * Return the picture of a turn, or null where there is none.
+   * Return the picture of the position before a turn, or null where there is none.
    * @param {Object} answer the episode
-   * @param {Object} turn one of its turns
+   * @param {number} index of the turn; the number of turns stands for the end
    */
-  async of(answer, turn) {
-    if (!answer.pictures || turn.hidden) return null;
+  async at(answer, index) {
+    if (!answer.pictures) return null;
     const theme = document.documentElement.dataset.theme;
-    const path = `${addressOf(answer)}/board/${turn.index}.svg`;
+    const path = `${addressOf(answer)}/board/${index}`;
     const key = `${path} ${answer.seat} ${theme}`;
     if (!this.#held.has(key)) {
-      const file = await blob(path, { seat: answer.seat, theme }).catch(() => null);
-      this.#keep(key, file ? URL.createObjectURL(file) : null);
+      const found = await get(path, { seat: answer.seat, theme }).catch(() => null);
+      this.#keep(key, found && { ...found, address: found.svg && shownFrom(found.svg) });
     }
-    const at = this.#held.get(key);
-    return at ? { address: at, said: turn.view ? `board: ${turn.view}` : "board" } : null;
+    return this.#held.get(key);
   }
 
-  #keep(key, at) {
-    this.#held.set(key, at);
+  /** Return the picture before a turn, and the one at the end where the turn is the last. */
+  async around(answer, index) {
+    const ends = index === answer.turns.length - 1;
+    return [await this.at(answer, index), ends ? await this.at(answer, index + 1) : null];
+  }
+
+  #keep(key, picture) {
+    this.#held.set(key, picture);
     if (this.#held.size <= KEPT) return;
     const [oldest, gone] = this.#held.entries().next().value;
-    if (gone) URL.revokeObjectURL(gone);
+    if (gone?.address) URL.revokeObjectURL(gone.address);
     this.#held.delete(oldest);
   }
 
   /** Forget all. */
   close() {
-    for (const at of this.#held.values()) if (at) URL.revokeObjectURL(at);
+    for (const one of this.#held.values()) if (one?.address) URL.revokeObjectURL(one.address);
     this.#held.clear();
   }
 }

@@ -11,16 +11,21 @@ function bar(share, kind) {
   });
 }
 
-/** Return the picture of the board, or what the seat could see of it in words. */
-export function board(turn, picture) {
-  if (picture)
-    return el("img", {
-      class: "board",
-      src: picture.address,
-      alt: plain(picture.said ?? "board", 400),
-    });
+function image({ address, said }) {
+  return el("img", { class: "board", src: address, alt: plain(said, 400) });
+}
+
+/**
+ * Return the picture of the board, or what the seat could see of it in words.
+ * @param {Object} turn the turn that is looked at
+ * @param {Array} pictures the position before it, and at the end if it is the last; null: none
+ */
+export function board(turn, [before, end]) {
+  if (before?.address && end?.address)
+    return el("div", {}, image(before), el("p", { class: "dim" }, "At the end:"), image(end));
+  if (before?.address) return image(before);
   if (!turn || turn.hidden) return missing("board", "hidden from this seat");
-  if (!turn.view) return missing("board");
+  if (!turn.view) return missing("board", before?.why ?? undefined);
   return el("pre", { class: "board-text" }, passage(turn.view, "mono"));
 }
 

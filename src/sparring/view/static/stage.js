@@ -123,7 +123,7 @@ function panel(answer, view) {
   const box = el(
     "aside",
     { class: "panel", "aria-label": "position" },
-    el("div", { class: "board-box" }, board(turn, view.picture)),
+    el("div", { class: "board-box" }, board(turn, view.pictures)),
   );
   if (turn && !turn.hidden) {
     const whose = el(
@@ -141,7 +141,7 @@ function panel(answer, view) {
 /**
  * Return the whole screen.
  * @param {Object} answer the episode, as the server gives it
- * @param {{turn: number, colouring: string, compared: number, picture: Object, tools: Element,
+ * @param {{turn: number, colouring: string, compared: number, pictures: Array, tools: Element,
  *   choose: function,
  *   colour: function, seat: function, compare: function}} view what is chosen, what a choice does
  */

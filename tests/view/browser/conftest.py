@@ -55,9 +55,13 @@ class Served:
         while not self.server.started:
             time.sleep(0.01)
 
-    def close(self):
+    def end(self):
+        """End the server alone."""
         self.server.should_exit = True
         self.thread.join(10)
+
+    def close(self):
+        self.end()
         self.watch.close()
 
 

@@ -89,5 +89,5 @@ def test_a_server_that_ends_is_said(visitor, live):
     visitor.allowed = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_EMPTY_RESPONSE")
     _, served = live
     page = visitor.open(served, "?view=runs")
-    served.close()
+    served.end()
     page.wait_for_selector("#live:has-text('does not answer')", timeout=3 * SOON)

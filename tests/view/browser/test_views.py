@@ -140,6 +140,7 @@ def test_a_filter_that_is_no_range_is_said(visitor, served):
     page.press("[data-field=turns]", "Enter")
     page.wait_for_selector("[role=alert]")
     assert "turns" in page.inner_text("[role=alert]")
+    assert page.input_value("[data-field=turns]") == "many"  # the form is still there
 
 
 @pytest.mark.skipif(not PLOT.is_file(), reason="uPlot is not here: make view")

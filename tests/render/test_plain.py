@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.errors import ModelError
-from sparring.models.tiny import SPECIAL, tiny_tokenizer
+from sparring.models.tiny import tiny_tokenizer
+from sparring.models.words import SPECIAL
 from sparring.render.plain import plain
 
 TOKENIZER = tiny_tokenizer(["bet", "pass", "K"])

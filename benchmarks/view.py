@@ -13,6 +13,7 @@ the clock, and the training gets less of it.
 """
 
 import argparse
+import json
 import os
 import signal
 import statistics
@@ -32,6 +33,7 @@ from sparring.view.finder import find
 from sparring.view.index import EpisodeIndex
 
 AIM_MS, AIM_SHARE = 300.0, 0.02
+SETTLED = 5.0  # seconds after the first page in which a server has indexed what was there
 QUERY = {
     "game": "kuhn_long",
     "seat": "first",
@@ -147,15 +149,17 @@ def version_of(text):
 def watched(page, server, address, token, training):
     """Return the CPU seconds of the server and of the training while a page watches it."""
     version = max(version_of(asked(address, token, path)) for path in page)  # the page opens
+    time.sleep(SETTLED)
     before, first = seconds_of(server.pid), seconds_of(training.pid)
-    last = first
+    last, cursor = first, ""
     while training.poll() is None:
         time.sleep(1)
         told = asked(address, token, f"/api/changes?since={version}")
         if told:
             version = version_of(told)
             for path in page:
-                asked(address, token, path)
+                answer = json.loads(asked(address, token, path + cursor))
+                cursor = answer.get("cursor", "")
         last = seconds_of(training.pid) if training.poll() is None else last
     return seconds_of(server.pid) - before, last - first
 

@@ -34,7 +34,10 @@ VENDOR := src/sparring/view/static/vendor
 UPLOT := uplot-1.6.32
 UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
 
-view: setup $(VENDOR)/uPlot.esm.js
+# Without npm curves are drawn all the same, without a cursor.
+view: setup
+	@command -v npm >/dev/null && $(MAKE) --no-print-directory $(VENDOR)/uPlot.esm.js || \
+		echo "uPlot could not be fetched by npm: the viewer draws curves by itself, without a cursor."
 
 $(VENDOR)/uPlot.esm.js:
 	rm -rf build/uplot && mkdir -p build/uplot $(VENDOR)

@@ -21,7 +21,7 @@ def aside(monkeypatch):
 @pytest.mark.slow
 def test_a_crash_and_a_hang_are_said_and_the_next_question_is_answered(aside):
     first = aside.ask({"do": "answer"})
-    assert first["process"] != os.getpid()
+    assert first["process"] != os.getpid() and first["offline"] == "1"
     with pytest.raises(Refused, match="two lines") as refused:
         aside.ask({"do": "raise"})
     assert refused.value.status == 404

@@ -119,9 +119,25 @@ class PolicyAgent:
                 ``legal_actions``; see ``measure.policies.Query``.
 
         Raises:
+            GameError: the context strategy lets the model write a memory, and as for
+                ``reply_logprobs``.
+            ModelError: as for ``act``.
+        """
+        prompts = [self._conversation(query) for query in queries]
+        return self.reply_logprobs(prompts, [query.legal_actions for query in queries])
+
+    def reply_logprobs(
+        self, prompts: Sequence[tuple[int, ...]], actions: Sequence[Sequence[str]]
+    ) -> list[FloatArray]:
+        """Return for each conversation the log-probability that the reply is each action.
+
+        Args:
+            prompts: exact ids of conversations in which a reply is due.
+            actions: for each the actions, as the game writes them.
+
+        Raises:
             GameError: the renderer leaves room for thoughts, so that many replies mean one action,
-                the context strategy lets the model write a memory, or the sampler scores no
-                replies.
+                or the sampler scores no replies.
             ModelError: as for ``act``.
         """
         if not self.renderer.scorable:
@@ -136,10 +152,7 @@ class PolicyAgent:
                 f"{type(self.sampler).__name__} has no score. Use matches instead, or "
                 "sampler.name=in_process."
             )
-        prompts = [self._conversation(query) for query in queries]
-        replies = [
-            [self.renderer.reply(action) for action in query.legal_actions] for query in queries
-        ]
+        replies = [[self.renderer.reply(action) for action in own] for own in actions]
         fits = [len(prompt) <= self._longest for prompt in prompts]
         asked = [
             (prompt, reply)

@@ -50,6 +50,7 @@ def application(
         "/api/runs/{run}/groups/{step}/{group}": pages.group,
         EPISODE: pages.episode,
         EPISODE + "/board/{turn}": pages.board,
+        EPISODE + "/policy/{turn}": pages.policy,
         "/api/differences": pages.differences,
         "/api/sparks": pages.sparks,
         "/api/episodes": pages.episodes,

@@ -7,6 +7,7 @@ nothing is unpickled.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Mapping
@@ -89,6 +90,7 @@ class Aside:
 def _answering(pipe: Connection, module: str) -> None:
     """Answer questions until the other side is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the server, which ends this process
+    os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     with Watch():
         while True:
             try:

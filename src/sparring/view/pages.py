@@ -10,6 +10,7 @@ from typing import Any
 from sparring.view import export, standings
 from sparring.view.answers import Refused
 from sparring.view.boards import Boards, Picture
+from sparring.view.chances import Chances
 from sparring.view.conditions import whole
 from sparring.view.curves import POINTS, differences, series, spark
 from sparring.view.finder import find
@@ -39,7 +40,7 @@ class Pages:
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
         self.replays = Replays()
-        self._boards = Boards()
+        self._boards, self._chances = Boards(), Chances()
         self._heavy = threading.Lock()  # one search at a time
         self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
 
@@ -198,6 +199,20 @@ class Pages:
             raise Refused(404, "there is no such seat")
         return self._boards.draw(run, step, number, turn, seat, "dark" if dark else "light")
 
+    def policy(self, asked: Asked) -> Answer:
+        """Return how likely the policy says each legal action at a turn.
+
+        Raises:
+            Refused: there is no such episode or turn, or it is another seat's.
+        """
+        run, step, number, seat = self._place(asked)
+        episode, turn = self.replays.find(run, step, number).episode, whole(asked, "turn", 0, 10**6)
+        if turn >= len(episode.turns):
+            raise Refused(404, "there is no such turn")
+        if seat not in (None, episode.turns[turn].seat):
+            raise Refused(404, "the turn is another seat's")
+        return self._of(lambda: {**self._chances.at(run, step, episode, turn)})
+
     def exported(self, asked: Asked) -> bytes:
         """Return a replay as one HTML file."""
         run, step, number, seat = self._place(asked)
@@ -210,6 +225,7 @@ class Pages:
     def close(self) -> None:
         """End what was started for answers."""
         self._boards.close()
+        self._chances.close()
 
     def changes(self, asked: Asked) -> Answer | None:
         """Return what has changed since a version; None where nothing has."""

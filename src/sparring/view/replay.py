@@ -20,6 +20,7 @@ from sparring.rollout.store import EpisodeStore
 from sparring.types import Episode
 from sparring.view.answers import Refused
 from sparring.view.boards import has_pictures
+from sparring.view.chances import has_chances
 from sparring.view.decode import Decoder, pieces, text_of
 from sparring.view.index import EPISODES, why_left_out
 from sparring.view.learned import Scales, credit_of
@@ -87,6 +88,7 @@ class Replays:
             "forfeited_by": episode.forfeited_by,
             "cut": episode.cut,
             "pictures": has_pictures(episode),
+            "policy": has_chances(run, episode),
             "decoded": _is_decoded(turns),
             "missing": _missing(found),
             "notes": notes,

@@ -4,6 +4,7 @@ import { blob } from "./api.js";
 import { button, el } from "./dom.js";
 import { found } from "./finder.js";
 import { addressOf, Pictures } from "./pictures.js";
+import { legalMoves } from "./position.js";
 import { change, go, state } from "./router.js";
 import { pair, siblings } from "./siblings.js";
 import { stage } from "./stage.js";
@@ -93,17 +94,20 @@ class Episode {
     const turn = this.answer.turns[turnOf(now, this.answer)];
     document.title = `${this.answer.game} play ${this.answer.episode} · Sparring`;
     const pictures = turn ? await this.pictures.around(this.answer, turn.index) : [];
-    if (turn) await this.policy(turn);
     if (asked !== this.drawn) return;
     this.paint(now, pictures);
+    if (turn) this.policy(turn);
     await this.beneath(now, key);
   }
 
-  /** Ask for the policy's probabilities at a turn, where the server has a checkpoint for them. */
+  /** Ask how likely the policy says each move; it is shown when it comes, as a model is loaded. */
   async policy(turn) {
     if (!this.answer.policy || turn.hidden || turn.policy !== undefined) return;
+    turn.policy = null; // asked for
     const path = `${addressOf(this.answer)}/policy/${turn.index}`;
-    turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => null);
+    turn.policy = await this.get(path, { seat: this.answer.seat }).catch(() => undefined);
+    if (!turn.policy || this.answer.turns[turnOf(state(), this.answer)] !== turn) return;
+    this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
   }
 
   paint(now, pictures) {

@@ -33,7 +33,7 @@ function moves(turn) {
   const names = [...new Set([...(turn.legal ?? []), ...(turn.oracle?.actions ?? [])])];
   return names.map((name) => {
     const at = turn.oracle ? turn.oracle.actions.indexOf(name) : -1;
-    const chance = turn.policy ? turn.policy.actions.indexOf(name) : -1;
+    const chance = turn.policy?.actions ? turn.policy.actions.indexOf(name) : -1;
     return {
       name,
       value: at < 0 ? null : turn.oracle.values[at],
@@ -71,7 +71,7 @@ export function legalMoves(turn) {
   if (!turn.legal) return el("section", {}, title, missing("legal moves", "any text is allowed"));
   const all = moves(turn);
   if (!all.length) return el("section", {}, title, missing("legal moves"));
-  const has = { policy: Boolean(turn.policy), oracle: Boolean(turn.oracle) };
+  const has = { policy: Boolean(turn.policy?.actions), oracle: Boolean(turn.oracle) };
   const highest = Math.max(...all.map(({ value }) => value ?? -Infinity));
   const column = (text, kind = "") => el("th", { scope: "col", class: kind }, text);
   const titles = [
@@ -83,9 +83,10 @@ export function legalMoves(turn) {
   const head = el("thead", {}, el("tr", {}, titles));
   const table = el("table", { class: "moves" }, head, el("tbody", {}, rows));
   const notes = [];
-  if (turn.policy)
+  if (turn.policy?.why) notes.push(`policy: ${plain(turn.policy.why, 400)}`);
+  if (has.policy)
     notes.push(
-      `policy: checkpoint of step ${turn.policy.step}; ` +
+      `policy: ${plain(turn.policy.player)}, checkpoint of step ${turn.policy.step}; ` +
         `other replies ${probability(turn.policy.other)}`,
     );
   if (!turn.oracle) notes.push("oracle: no verdict recorded");
@@ -96,7 +97,7 @@ export function legalMoves(turn) {
   if (played !== null && turn.event !== "ok") notes.push("the reply was none of these");
   return el(
     "section",
-    {},
+    { class: "legal-moves" },
     title,
     table,
     notes.map((note) => el("p", { class: "dim" }, note)),

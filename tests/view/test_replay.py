@@ -153,6 +153,13 @@ def test_hostile_text_comes_as_data(opened, tmp_path):
     assert data["episode"]["turns"][0]["reply"] == HOSTILE
 
 
+def test_a_verdict_that_does_not_know_what_was_played_has_no_regret(opened, tmp_path):
+    folder = write_run(tmp_path / "kuhn", steps=())
+    write_step(folder, 1, [episode(0, turn(0, "pass")._replace(action="raise"), turn(1, "bet"))])
+    strange, known = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"]
+    assert strange["oracle"]["regret"] is None and known["oracle"]["regret"] == 1.5
+
+
 def test_embedded_data_cannot_end_its_element():
     text = embedded({"a": HOSTILE, "b": float("nan")})
     assert not set("<>&") & set(text) and text.isascii()

@@ -17,7 +17,7 @@ from sparring.report.episode_record import episode_record
 from sparring.report.shown import Credits
 from sparring.rollout.parts import DAMAGED
 from sparring.rollout.store import EpisodeStore
-from sparring.types import Episode
+from sparring.types import Episode, Turn
 from sparring.view.answers import Refused
 from sparring.view.boards import has_pictures
 from sparring.view.chances import has_chances
@@ -160,9 +160,17 @@ def _reply(own: Mapping[str, Any], turn: Any, credits: Credits, decoder: Decoder
         **{name: own[name] for name in TURN_SHOWN},
         "legal": own["legal_actions"],
         "segments": _segments(own, credit, decoder),
-        "oracle": None if verdict is None else {**verdict, "regret": regret(turn)},
+        "oracle": None if verdict is None else {**verdict, "regret": _regret(turn)},
         "credit": None if credit is None else {name: credit[name] for name in CREDIT_SHOWN},
     }
+
+
+def _regret(turn: Turn) -> float | None:
+    """Return what a reply lost; None where the verdict does not know what was played."""
+    try:
+        return regret(turn)
+    except ValueError:  # a record that no run of ours writes
+        return None
 
 
 def _segments(

@@ -28,7 +28,7 @@ VERBS = {  # verb -> its line in the help
         "Explain a method, game, recipe or metric: what it does, its options and their defaults."
     ),
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
-    "report": "Write report.html, the curves of a run on one page.",
+    "report": "Write report.html: a run on one page, fit to be attached to a paper.",
     "view": "Look at runs in a browser: curves, replays, league and workers, live.",
     "new": "Write a small package with a plug-in of your own, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",

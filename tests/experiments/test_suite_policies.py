@@ -86,6 +86,7 @@ def test_a_game_whose_roles_nobody_plays_says_so_and_is_measured_with_one_policy
     assert "role 'sender' of 'signalling' has no policy" in str(team["signals"]["notes"]) and "--policy leader" in str(team["signals"]["notes"])
 
 
+@pytest.mark.slow
 def test_neither_workers_nor_a_second_time_matter_and_the_results_of_policies_are_kept_apart(run, suite, tmp_path):
     one, two = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
     assert one == two == report(run, suite, tmp_path / "a")
@@ -98,6 +99,7 @@ def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_p
     assert report(run, suite, tmp_path / "c", "helper")["kuhn"] == report(run, suite, tmp_path / "d", "helper", temperature=0.8)["kuhn"]
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_policy_with_and_without_a_suite(run, suite, tmp_path):
     with pytest.raises(UnknownNameError, match="helpr"):
         run_player(run, None, None, "helpr")

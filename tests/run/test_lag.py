@@ -119,6 +119,7 @@ def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
     assert met[4] == {1} and met[5] <= {1, 2} and met[5]
 
 
+@pytest.mark.slow
 def test_lag_0_is_the_run_without_any(tmp_path):
     """A reduction: with nothing ahead, plays go through workers or not, to the byte."""
     plain, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))

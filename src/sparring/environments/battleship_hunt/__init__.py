@@ -14,7 +14,6 @@ from sparring.environments.battleship_hunt.rules import (
     lengths_of,
     word_of,
 )
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
@@ -30,6 +29,7 @@ class BattleshipHunt(Banked):
 
     title = "battleship"
     counted = "layouts"
+    drawing = picture
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         words = tuple(
@@ -64,16 +64,6 @@ class BattleshipHunt(Banked):
                     for end in told[1:]
                 ]
         return out
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the sea as it is seen; with nothing hidden, the ships too."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the last shot, what was hit, and what is left."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return the board as the seat sees it, and what is left."""

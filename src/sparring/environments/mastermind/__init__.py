@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.mastermind import picture
 from sparring.environments.mastermind.rules import (
     COLOURS,
@@ -30,6 +29,7 @@ class Mastermind(Banked):
 
     title = "mastermind"
     counted = "codes"
+    drawing = picture
     others = 0  # all codes there are
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
@@ -76,16 +76,6 @@ class Mastermind(Banked):
             else f" No guess is left; the code was {end[1]}."
         )
         return [f"You guessed {word}: {told[0]} exact, {told[1]} misplaced.{ended}"]
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the guesses with their answers; with nothing hidden, the code too."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the guesses with their answers."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return how many guesses are left."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import comb
 from typing import Any, Literal
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.minesweeper import picture
 from sparring.environments.minesweeper.rules import DEFAULTS, NAME, Minefield, word_of
 from sparring.environments.openspiel.banks import Banked
@@ -21,6 +20,7 @@ class Minesweeper(Banked):
 
     title = "minesweeper"
     counted = "layouts"
+    drawing = picture
 
     def every_start(self) -> int:
         """Return the number of sets of mines.
@@ -82,16 +82,6 @@ class Minesweeper(Banked):
             f"it{f', and {len(found) - 1} more cell(s) opened' if found[1:] else ''}."
         )
         return [shown, *(["All safe cells are open."] if told[-1] == "cleared" else [])]
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the field as it is seen; with nothing hidden, the mines too."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the last move and how many cells are closed."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return the board as the seat sees it."""

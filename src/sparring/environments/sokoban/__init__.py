@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
@@ -34,6 +33,7 @@ class Sokoban(Banked):
 
     title = "sokoban"
     counted = "rooms"
+    drawing = picture
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         super().__init__(
@@ -80,16 +80,6 @@ class Sokoban(Banked):
             return [_end(state.table)] if state.done else []
         told = [f"Your moves so far: {', '.join(moves)}."] if moves else []
         return [*told, _end(state.table)] if state.done else told
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the room."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return where everything is and how many moves are left."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return the picture of the room, the wall around it drawn too."""

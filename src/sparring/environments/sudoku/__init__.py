@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -19,6 +18,7 @@ class Sudoku(Banked):
 
     title = "sudoku"
     counted = "puzzles"
+    drawing = picture
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         size = options["size"]
@@ -63,16 +63,6 @@ class Sudoku(Banked):
         lines = self._lines(state.table.cells)
         marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
         return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the board; with nothing hidden, the solution too."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the last digit and how many cells are empty."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def revealed(self, state: State) -> str:
         """Return the solution."""

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE
@@ -29,6 +28,7 @@ class TwentyQuestions(Banked):
 
     title = "twentyquestions"
     counted = "tables"
+    drawing = picture
     untold = True
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
@@ -82,16 +82,6 @@ class TwentyQuestions(Banked):
             if told[0] == "right"
             else f"You guessed {word}: wrong, it was {told[1]}."
         ]
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the objects and the answers; with nothing hidden, which one it is."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the questions with their answers."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return how many questions are left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.events import CHANCE, recent
@@ -22,6 +21,7 @@ class Urn(Banked):
 
     title = "urn"
     counted = "sets"
+    drawing = picture
     untold = True
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
@@ -68,16 +68,6 @@ class Urn(Banked):
                 return [*out, *([] if since else [name]), *end]
             out.append(f"You declared {name}: {end[0]}{f', it was {end[1]}' if end[1:] else ''}.")
         return out
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the urns and the balls drawn; with nothing hidden, which urn it is."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the urns, the balls drawn and how it ended."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def position(self, state: State, seat: int) -> str:
         """Return what was drawn in all, and how many draws are left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.openspiel.banks import Banked
 from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
@@ -41,6 +40,7 @@ class Zebra(Banked):
 
     title = "zebra"
     counted = "puzzles"
+    drawing = picture
 
     def __init__(self, options: dict[str, Any], style: Style) -> None:
         houses, attributes = options["houses"], options["attributes"]
@@ -78,16 +78,6 @@ class Zebra(Banked):
     def position(self, state: State, seat: int) -> str:
         """Return the board, one line a house."""
         return "\n".join(["The board ('?' is an empty cell):", *self._lines(state.table.cells)])
-
-    def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        """Draw the houses and the clues; with nothing hidden, the solution too."""
-        self.paint_seats(canvas, state, seat)
-        picture.paint(canvas, state.table, seat)
-
-    def describe(self, state: State, seat: int | None) -> str:
-        """Return the houses and how many cells are empty."""
-        said = picture.describe(state.table, seat)
-        return f"{self.whose(state)} {said} {self.paid(state, seat)}".strip()
 
     def revealed(self, state: State) -> str:
         """Return the solution."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from sparring.report.shown import Credits
+from sparring.rollout.credit_store import Credits
 from sparring.rollout.turn_record import turn_record
 from sparring.types import Episode
 

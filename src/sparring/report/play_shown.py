@@ -10,6 +10,7 @@ from sparring.environments.openspiel.people import listed
 from sparring.report.page import marked, quoted_text
 from sparring.report.sample_plays import Sample
 from sparring.report.shown import credit_words, judged
+from sparring.rollout.credit_store import Credits
 from sparring.types import Episode, Turn
 
 FIRST, LAST = 12, 4  # turns shown of a long play, from its beginning and its end
@@ -69,7 +70,7 @@ def _turn(
     number: int,
     episode: Episode,
     turn: Turn,
-    credits: Mapping[tuple[int, int, int], Mapping[str, Any]],
+    credits: Credits,
     decode: Decode | None,
 ) -> str:
     """Return a turn as an item of a list."""

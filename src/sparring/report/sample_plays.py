@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparring.errors import RunError
-from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.credit_store import Credits, CreditStore, credits_of
 from sparring.rollout.store import EpisodeStore, episodes_in
 from sparring.types import Episode
 
@@ -44,7 +44,7 @@ class Sample:
     when: str
     step: int
     episode: Episode
-    credit: Mapping[tuple[int, int, int], Mapping[str, Any]] = field(default_factory=dict)
+    credit: Credits = field(default_factory=dict)
 
 
 def sample_plays(run: Path) -> tuple[list[Sample], list[str]]:
@@ -154,14 +154,11 @@ def _return(row: Mapping[str, Any]) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def _credit(
-    run: Path, step: int, number: int, troubles: list[str]
-) -> dict[tuple[int, int, int], Mapping[str, Any]]:
+def _credit(run: Path, step: int, number: int, troubles: list[str]) -> Credits:
     """Return what was learned from the replies of a play."""
     try:
         table = CreditStore(run / "credit").read(lambda other: other == step)
     except RunError as error:
         troubles.append(str(error))
         return {}
-    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
-    return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
+    return credits_of(table, number)

@@ -14,7 +14,7 @@ from typing import Any
 from sparring.environments.openspiel.people import listed
 from sparring.errors import RunError, quoted
 from sparring.oracles.judge import regret
-from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.credit_store import Credits, CreditStore, credits_of
 from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder
 from sparring.types import Episode, Turn, Verdict
@@ -23,8 +23,6 @@ WIDTH = 100  # of the lines that are printed
 UNSENT = " (not sent: the conversation had outgrown the model)"
 LABEL = 10  # columns of what stands before a line
 Decode = Callable[[str, int], str]  # of a turn's agent and a token id
-# (seat, turn index, candidate) -> its row
-Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
 
 
 class Stored:
@@ -99,9 +97,7 @@ class Stored:
 
         Nothing in runs of before it was recorded.
         """
-        rows = self._credit.read(lambda number: number == step).to_pylist()
-        own = [row for row in rows if row["episode_id"] == episode.episode_id]
-        return {(row["seat"], row["turn_index"], row["candidate"]): row for row in own}
+        return credits_of(self._credit.read(lambda number: number == step), episode.episode_id)
 
 
 def episode_lines(

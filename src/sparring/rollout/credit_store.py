@@ -8,13 +8,14 @@ USING (step, episode_id, seat, turn_index, candidate) GROUP BY role
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparring.rollout.parts import Columns, Parts
 from sparring.rollout.table import ordered_turns
@@ -38,6 +39,8 @@ SCHEMA = pa.schema(
         ("entropies", pa.list_(pa.float64())),
     ]
 )
+# (seat, turn index, candidate) -> its row
+Credits = Mapping[tuple[int, int, int], Mapping[str, Any]]
 KEYS = ("episode_id", "seat", "turn_index", "candidate")
 COLUMNS = Columns(kind="credit", version=2, schema=SCHEMA, added={"candidate": 0})
 
@@ -74,6 +77,17 @@ class CreditStore(Parts):
             RunError: the disk is full or not writable.
         """
         return self.put(step, COLUMNS.written(credit_rows(step, episodes, learned)))
+
+
+def credits_of(table: pa.Table, number: int) -> Credits:
+    """Return what was learned of the replies of an episode.
+
+    Args:
+        table: rows of the episode's step, with all columns.
+        number: of the episode.
+    """
+    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
+    return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
 
 
 def credit_rows(step: int, episodes: Sequence[Episode], learned: Sequence[Learned]) -> pa.Table:

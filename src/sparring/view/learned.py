@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparring.errors import SparringError
-from sparring.report.shown import Credits
-from sparring.rollout.credit_store import CreditStore
+from sparring.rollout.credit_store import Credits, CreditStore, credits_of
 from sparring.rollout.parts import DAMAGED
 from sparring.view.index import CREDIT
 from sparring.view.plain_files import Signature, signature
@@ -47,10 +46,7 @@ class Scales:
 def credit_of(run: Run, step: int, number: int) -> Credits:
     """Return the rows of credit of an episode; nothing where they cannot be read."""
     table = _credit_table(run, step, None)
-    if table is None:
-        return {}
-    rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
-    return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
+    return {} if table is None else credits_of(table, number)
 
 
 def _credit_table(run: Run, step: int, only: tuple[str, ...] | None) -> pa.Table | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sparring.errors import SparringError
 from sparring.oracles.judge import regret
 from sparring.report.episode_record import episode_record
-from sparring.report.shown import Credits
+from sparring.rollout.credit_store import Credits
 from sparring.rollout.parts import DAMAGED
 from sparring.rollout.store import EpisodeStore
 from sparring.types import Episode, Turn

@@ -59,7 +59,7 @@ def serve(
     pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/"
     hosts = [_named(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
-    app = application(Pages(watch), token, () if loopback else hosts, addresses=not loopback)
+    app = application(pages, token, () if loopback else hosts, addresses=not loopback)
     told(f"{len(watch.runs)} runs: {address}#token={token}")
     if not loopback:
         told(

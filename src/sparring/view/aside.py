@@ -47,15 +47,14 @@ class Aside:
             pipe = self._running()
             try:
                 pipe.send_bytes(json_bytes(question))
-                if not pipe.poll(self._seconds):
-                    self._stop()
-                    raise Refused(503, f"no answer came within {self._seconds:.0f} s")
-                found: dict[str, Any] = parse_json(pipe.recv_bytes())
-            except (EOFError, OSError, ValueError) as error:
-                if isinstance(error, Refused):
-                    raise
+                came = pipe.poll(self._seconds)
+                found: dict[str, Any] | None = parse_json(pipe.recv_bytes()) if came else None
+            except (EOFError, OSError, ValueError):
                 self._stop()
                 raise Refused(503, "the process that was asked has crashed") from None
+            if found is None:
+                self._stop()
+                raise Refused(503, f"no answer came within {self._seconds:.0f} s")
         if "error" in found:
             raise Refused(404, found["error"])
         return found

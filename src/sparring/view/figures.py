@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Curve(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Lines:
+class Lines(ABC):
     """The whole lines of a file of JSON objects, each with its step.
 
     Attributes:
@@ -87,13 +88,13 @@ class Lines:
         self.forget()
         return True
 
+    @abstractmethod
     def take(self, step: int, line: dict[str, Any]) -> None:
         """Take the figures of a line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self) -> None:
         """Drop what was taken."""
-        raise NotImplementedError
 
 
 @dataclass(kw_only=True)

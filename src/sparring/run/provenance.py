@@ -16,7 +16,6 @@ them: "compiled", or "torch" and why (``models/compiled.py``).
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -32,7 +31,7 @@ from typing import Any
 import sparring
 from sparring import outside
 from sparring.environments.openspiel import OPENSPIEL
-from sparring.system.files import write_json_atomic
+from sparring.system.files import parse_json, write_json_atomic
 
 PROVENANCE = "provenance.json"
 PACKAGES = (
@@ -92,8 +91,16 @@ def starts(path: Path) -> list[dict[str, Any]]:
     None where it tells nothing.
     """
     try:
-        found = json.loads((path / PROVENANCE).read_bytes())["starts"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return starts_in((path / PROVENANCE).read_bytes())
+    except OSError:
+        return []
+
+
+def starts_in(data: bytes) -> list[dict[str, Any]]:
+    """Return the starts that the content of provenance.json tells of; none where it is damaged."""
+    try:
+        found = parse_json(data)["starts"]
+    except (ValueError, LookupError, TypeError):
         return []
     return [start for start in found if isinstance(start, dict)] if isinstance(found, list) else []
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sparring.run.provenance import PROVENANCE
-from sparring.system.files import parse_json
+from sparring.run.provenance import PROVENANCE, starts_in
 from sparring.view.plain_files import read_from
 from sparring.view.runs import Run
 
@@ -13,7 +12,6 @@ from sparring.view.runs import Run
 def starts(run: Run) -> list[dict[str, Any]]:
     """Return each start of a run: command, commit, machine, versions; nothing if unknown."""
     try:
-        found = parse_json(read_from(run.path / PROVENANCE, 0)[0])["starts"]
-    except (OSError, ValueError, LookupError, TypeError):
+        return starts_in(read_from(run.path / PROVENANCE, 0)[0])
+    except OSError:
         return []
-    return [start for start in found if isinstance(start, dict)] if isinstance(found, list) else []

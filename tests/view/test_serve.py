@@ -11,12 +11,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import uvicorn
 from run_made import write_run
 from typer.testing import CliRunner
 
 import sparring
 from sparring import cli
 from sparring.errors import ConfigError, RunError
+from sparring.view import pages
 from sparring.view import serve as serving
 from sparring.view.guard import is_loopback
 
@@ -43,6 +45,24 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
     process.send_signal(signal.SIGINT)
     assert (*process.communicate(timeout=30), process.returncode) == ("", "", 0)
     assert sorted(path for path in tmp_path.rglob("*")) == before  # nothing was written
+
+
+def test_the_pages_that_answer_are_those_that_are_warmed_and_closed(tmp_path, monkeypatch):
+    made, closed = [], []
+
+    class Counted(pages.Pages):
+        def __init__(self, watch):
+            super().__init__(watch)
+            made.append(self)
+
+        def close(self):
+            super().close()
+            closed.append(self)
+
+    monkeypatch.setattr(pages, "Pages", Counted)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: sockets[0].close())
+    serving.serve([tmp_path], "127.0.0.1", 0, lambda line: None, browser=False)
+    assert len(made) == 1 and closed == made
 
 
 @pytest.mark.slow

@@ -98,6 +98,11 @@ def style() -> str:
     return Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 
 
+def allowed(text: str) -> str:
+    """Return the source by which a content security policy allows an inline style or script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 def document(title: str, body: str) -> bytes:
     """Return a whole page.
 
@@ -105,8 +110,9 @@ def document(title: str, body: str) -> bytes:
         title: of the window, as text.
         body: markup.
     """
-    digest = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src {allowed(style())}; base-uri 'none'; form-action 'none'"
+    )
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import re
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring import __version__
+from sparring.report.page import allowed
 from sparring.view.answers import Refused, json_bytes
 from sparring.view.boards import Picture
 
@@ -34,7 +33,7 @@ def page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> bytes:
     data = {"episode": episode, "boards": boards, "made_by": f"sparring {__version__}"}
     script, style = _script(), _style()
     policy = (
-        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
+        f"default-src 'none'; script-src {allowed(script)}; style-src {allowed(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     title = html.escape(f"{episode['game']}, episode {episode['episode']}")
@@ -90,8 +89,3 @@ def _checked(text: str, element: str) -> str:
     if f"</{element}" in text.lower() or "<!--" in text:
         raise ValueError(f"the exported {element} would end its own element")
     return text
-
-
-def _digest(text: str) -> str:
-    """Return the hash by which a content security policy allows an inline text."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -51,6 +51,8 @@ def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
         seeds_of([first, run(tmp_path / "d", 1, (0.9,))])
     assert len(seeds_of([first, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
+    with pytest.raises(ConfigError, match=r"scale\.lag"):  # where it is played is free, how old its plays are is not
+        seeds_of([first, run(tmp_path / "f", 3, (0.9,), "scale: {lag: 1}\n")])
     with pytest.raises(RunError, match="no run folder"):
         seeds_of([first, tmp_path / "none"])
 

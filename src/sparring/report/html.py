@@ -14,7 +14,7 @@ from sparring.measure.verdicts import run_verdicts
 from sparring.report.catalogue import glossary
 from sparring.report.curves import CHARTS, charts, names_of, points_of, series_of
 from sparring.report.judged_game import judged_games
-from sparring.report.known import RANDOM, Known, best_of, known_values
+from sparring.report.known import RANDOM, Known, best_of, cells_of, known_values
 from sparring.report.page import document, folded, marked, paragraphs, section, table
 from sparring.report.play_shown import play_html
 from sparring.report.ratings import league, matches
@@ -171,18 +171,8 @@ def _results(lines: Sequence[Mapping[str, Any]], known: Known) -> str:
         if not points or not name.startswith(RESULTS):
             continue
         best, (step, value) = best_of(name, points), points[-1]
-        values = list(known.get(name, ()))
-        random = [f"{one.value:.4g}" for one in values if one.label == RANDOM]
-        others = [f"{one.value:.4g} ({one.label})" for one in values if one.label != RANDOM]
-        rows.append(
-            (
-                name,
-                _at(step, value),
-                "-" if best is None else _at(*best),
-                *(random or ["-"]),
-                *(others or ["-"]),
-            )
-        )
+        shown = "-" if best is None else _at(*best)
+        rows.append((name, _at(step, value), shown, *cells_of(known, name)))
     head = ("figure", "last", "best of the run", RANDOM, "best play")
     return table(head, rows, tight=True) if rows else ""
 

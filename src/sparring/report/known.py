@@ -93,6 +93,14 @@ def _place(of: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(shown))
 
 
+def cells_of(known: Known, name: str) -> list[str]:
+    """Return two cells of a table: what random play has of a figure, and what the best play has."""
+    values = known.get(name, ())
+    random = [f"{one.value:.4g}" for one in values if one.label == RANDOM] or ["-"]
+    best = [f"{one.value:.4g} ({one.label})" for one in values if one.label != RANDOM] or ["-"]
+    return [*random, *best]
+
+
 def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
     """Return the best (step, value) of a figure; None where neither end of it is the better."""
     if not points or not name.startswith((*LEAST, *MOST)):

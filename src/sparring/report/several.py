@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from sparring.config.scale import BINDING, ScaleConfig
 from sparring.errors import ConfigError, quoted
 from sparring.ops.statistics import mean_interval
 from sparring.report.curves import CHARTS, drawn, names_of, series_of
-from sparring.report.known import RANDOM, Known
+from sparring.report.known import RANDOM, Known, cells_of
 from sparring.report.page import paragraphs, table
 from sparring.report.svg import Series
-from sparring.run.changes import differences
+from sparring.run.changes import FIXED, differences
 from sparring.run.events import METRICS, read_figures
 from sparring.run.folder import RunFolder
 
@@ -48,7 +49,8 @@ def seeds_of(paths: Sequence[Path]) -> list[Seed]:
     """
     configs = [RunFolder.open(path).config() for path in paths]
     for path, config in zip(paths[1:], configs[1:], strict=True):
-        other = [one for one in differences(configs[0], config) if not _free(one.key)]
+        changes = differences(_with_scale(configs[0]), _with_scale(config))
+        other = [one for one in changes if not _free(one.key)]
         if other:
             raise ConfigError(
                 f"{path} is no other seed of {paths[0]}: {other[0]}. Name runs of one "
@@ -67,7 +69,14 @@ def seeds_of(paths: Sequence[Path]) -> list[Seed]:
 
 def _free(key: str) -> bool:
     """Return whether a setting may differ between the seeds of a configuration."""
-    return key.split(".")[0] in FREE
+    return key.split(".")[0] in FREE and key not in FIXED
+
+
+def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that says how old its plays are, also where it left that out."""
+    own, usual = config.get("scale"), ScaleConfig()
+    told = own if isinstance(own, dict) else {}
+    return {**config, "scale": {**{key: getattr(usual, key) for key in BINDING}, **told}}
 
 
 def over_seeds(name: str, seeds: Sequence[Seed]) -> list[Series]:
@@ -126,11 +135,8 @@ def results_over_seeds(seeds: Sequence[Seed], known: Known, prefixes: tuple[str,
         mean = f"{found.mean:.4g}"
         if len(there) >= BANDED:
             mean += f"\u00a0[{found.low:.4g},\u00a0{found.high:.4g}]"
-        values = known.get(name, ())
-        random = [f"{one.value:.4g}" for one in values if one.label == RANDOM] or ["-"]
-        best = [f"{one.value:.4g} ({one.label})" for one in values if one.label != RANDOM] or ["-"]
         each = ["-" if value is None else f"{value:.4g}" for value in last]
-        rows.append((name, mean, *each, *random, *best))
+        rows.append((name, mean, *each, *cells_of(known, name)))
     head = (
         "figure",
         "mean of the last",

@@ -55,7 +55,7 @@ HARM = Harm(kills=20, chance=0.9, mean=0.1, sigma=1.0, twice=0.3, most=2)
 KILLS = 20  # of the training process
 HARMED = {"kuhn-tiny": LAGS}  # lags at which a recipe's processes are killed; of others lag 1
 LAW = {"mean": 0.8, "sigma": 1.0}  # seconds that the answer to a unit is held back
-STEPS, UNITS = 14, 8
+STEPS, UNITS = 28, 8  # of 14 steps the first ones, which fill the workers, were a tenth of the gain
 GRID = [(workers, lag) for workers in (1, 2, 4, 8) for lag in (0, 1, 2, 4)]
 SEARCH = (100, 1000, 10_000)  # simulations of MCTS, which sits in half of the games
 TIMED = [*(("tictactoe-tiny", count) for count in SEARCH), ("kuhn-tiny", 0)]

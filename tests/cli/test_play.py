@@ -85,3 +85,22 @@ def test_seats_that_are_not_there_are_refused(poker):
     outcome = call("play", poker, "--seat", 2)
     assert isinstance(outcome.exception, SparringError)
     assert "seats 0 to 1" in str(outcome.exception)
+
+
+def test_without_a_run_any_environment_is_played_against_a_bot():
+    shown = told("--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n")
+    assert "tic_tac_toe, against scripted preference=[c3]." in shown
+    assert "The player 'O' chose c3." in shown
+    assert "urn, alone." in told("--environment", "urn", text="q\n")
+
+
+@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
+def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
+    outcome = call("play", *arguments)
+    assert isinstance(outcome.exception, SparringError)
+    assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
+def test_a_checkpoint_and_a_bot_of_a_run(poker):
+    assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
+    assert "against random, of" in told(poker, "--against", "random", text="q\n")

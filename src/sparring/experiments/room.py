@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring import registry
 from sparring.config import RunConfig, resolve
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solve import unfit
 from sparring.environments.own import Asking, no_rules
 from sparring.errors import ConfigError, UnknownNameError
-from sparring.experiments.load import load_run
 from sparring.measure.opponents import parse_agent
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
@@ -23,6 +21,9 @@ from sparring.refs import OWN, PUBLISHED, bot, ref, snapshot
 from sparring.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from sparring.engine.local import LocalEngine
 
 # a reply that is no legal action is asked for again a few times, so that the play goes on
 RETRY = {"rule": "retry", "retries": 5}
@@ -174,6 +175,8 @@ class Room:
         """Return an engine with the weights of a checkpoint, and its step."""
         if step not in self._engines:
             assert self.run is not None, "only a run has policies"
+            from sparring.experiments.load import load_run  # torch: only where a policy plays
+
             _, engine, found = load_run(self.run, step)
             while len(self._engines) >= ENGINES:
                 self._engines.pop(next(iter(self._engines)))

@@ -27,12 +27,12 @@ from sparring.rollout.episode import EpisodeInPlay
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.store import EpisodeStore
 from sparring.rollout.team import renamed, seated
+from sparring.run.folder import PLAYED
 from sparring.system.files import disk_errors
 from sparring.types import Episode, Verdict
 
 YOU = str(PlayerRef("person", "you"))
 LONGEST = 8000  # characters of a person's reply
-PLAYED = "played"  # folder in a run's, of what people have played
 
 
 class Exchange(NamedTuple):
@@ -143,7 +143,7 @@ class Sitting:
         """
         if self.asked is None:
             raise GameError("This play is over; begin the next one.")
-        text = text.strip()
+        text = text.strip().encode("utf-8", "replace").decode("utf-8")  # no half characters
         if not text:
             return "Type a reply."
         if len(text) > LONGEST:
@@ -212,12 +212,13 @@ class Sitting:
         return judge_episodes([self.episode], games, oracles, everyone=True)[0]
 
 
-def keep(run: Path, episode: Episode) -> int:
+def keep(run: Path, episode: Episode, number: int | None = None) -> int:
     """Store a play of a person in a run's folder, beside the run's own; return its number.
 
     Args:
         run: the run folder.
         episode: the record.
+        number: of a play that is stored, to replace it; None takes the next one.
 
     Raises:
         RunError: the disk is full or not writable.
@@ -227,6 +228,7 @@ def keep(run: Path, episode: Episode) -> int:
         folder.mkdir(exist_ok=True)
         with FileLock(str(folder / ".lock"), timeout=30):
             store = EpisodeStore(folder / "episodes")
-            number = max(store.steps(), default=0) + 1 if store.folder.is_dir() else 1
+            if number is None:
+                number = max(store.steps(), default=0) + 1
             store.append(number, [episode])
     return number

@@ -1,12 +1,15 @@
 """A person at the terminal: boards, rules, help, the end of a play and the next one."""
 
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.errors import SparringError
+from sparring.experiments.room import Room
+from sparring.experiments.sitting import Sitting, keep
 
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]
 SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
@@ -104,3 +107,32 @@ def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
 def test_a_checkpoint_and_a_bot_of_a_run(poker):
     assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
     assert "against random, of" in told(poker, "--against", "random", text="q\n")
+
+
+def test_what_people_played_is_shown(poker, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(poker, run)
+    outcome = call("show", run, "--played")
+    assert "Nobody has played in" in str(outcome.exception)
+    room = Room(run)
+    game = room.game(None)
+    for _ in range(2):
+        sitting = Sitting(game, 0, room.opposite(game, "random"), 3)
+        while sitting.asked is not None:
+            sitting.say("bet")
+        keep(run, sitting.episode)
+    shown = call("show", run, "--played", "--ids").output
+    assert "person-you" in shown and "bot-random" in shown and "Stored steps: 1, 2." in shown
+
+
+def test_play_web_serves_the_page_with_what_was_chosen(poker, monkeypatch):
+    found = {}
+    monkeypatch.setattr("sparring.view.serve.serve", lambda roots, *_, **options: found.update(options, roots=roots))
+    arguments = ["play", str(poker), "--web", "--no-browser", "--seat", "1", "--against", "mcts simulations=5", "--seed", "7"]
+    outcome = CliRunner().invoke(cli.app, arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert found["roots"] == [poker] and found["trusted"] == ["mcts simulations=5"] and found["browser"] is False
+    assert found["query"] == "?view=play&run=0&environment=kuhn_poker&seat=1&against=mcts+simulations%3D5&seed=7&begin=1"
+    assert CliRunner().invoke(cli.app, ["play", "--environment", "nim", "--web"]).exit_code == 0
+    assert found["roots"] == [] and found["query"].startswith("?view=play&environment=nim")
+    assert "seats 0 to 1" in str(CliRunner().invoke(cli.app, ["play", str(poker), "--web", "--seat", "9"]).exception)

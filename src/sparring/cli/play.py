@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
@@ -43,12 +45,24 @@ def play(
     checkpoint: Annotated[
         int | None, typer.Option(help="Step of the checkpoint; default the newest.")
     ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Of the page; default 7460, or a free one."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
 ) -> None:
     """Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves."""
     room = Room(run, checkpoint, [against] if against else [])
     rules = room.game(game)
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
+    if web:
+        chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
+        _on_a_page(run, chosen, port, browser, checkpoint)
+        return
     opposite = room.opposite(rules, against)
     say(f"{rules.name}, {_against(opposite, run)}.")
     if is_open(rules):
@@ -69,6 +83,31 @@ def play(
             return
         seat = (seat + 1) % rules.num_seats if answer[:1].lower() == "s" else seat
         number += 1
+
+
+def _on_a_page(
+    run: Path | None,
+    chosen: Mapping[str, Any],
+    port: int | None,
+    browser: bool,
+    checkpoint: int | None,
+) -> None:
+    """Serve the page on which a person plays, until the process is interrupted."""
+    from sparring.view.serve import serve
+
+    asked = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    trusted = [chosen["against"]] if chosen["against"] else []
+    serve(
+        [] if run is None else [run],
+        "127.0.0.1",
+        port,
+        say,
+        browser=browser,
+        query=f"?{query}",
+        trusted=trusted,
+        step=checkpoint,
+    )
 
 
 def _against(opposite: Opposite | None, run: Path | None) -> str:

@@ -1,18 +1,22 @@
 """A person's seat: what it is told and nothing else, its replies, hints, the end, and the record."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from sparring.config import resolve
 from sparring.environments.catalogue import from_spec
-from sparring.errors import ConfigError, GameError, UnknownNameError
+from sparring.errors import ConfigError, GameError, SparringError, UnknownNameError
 from sparring.experiments.room import Opposite, Room, bots_for
 from sparring.experiments.sitting import LONGEST, YOU, Sitting, keep
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.judge import judge_episodes, regret
 from sparring.players.base import Reply
+from sparring.recipe import load_recipe, to_yaml
 from sparring.rollout.replay import replay
 from sparring.rollout.store import EpisodeStore
+from sparring.run.folder import RunFolder
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
@@ -153,8 +157,9 @@ def test_the_seed_decides_the_play(room, name):
 
 def test_players_that_may_be_asked_for(room):
     poker, board = room.game("kuhn_poker"), room.game("tic_tac_toe")
-    assert bots_for(poker) == ["cfr", "random"] and bots_for(board) == ["minimax", "mcts", "random"]
+    assert bots_for(poker) == ["cfr", "random"] and bots_for(board) == ["mcts", "minimax", "random"]
     assert bots_for(room.game("bargain")) == ["house", "random"]
+    assert bots_for(room.game("kuhn_rounds")) == ["random"]  # cfr would take its time, and then refuse
     assert room.others(room.game("urn")) == []
     assert room.opposite(board, "mcts simulations=5").name == "bot-mcts"
     with pytest.raises(UnknownNameError, match="opponent"):
@@ -172,3 +177,30 @@ def test_what_is_asked_of_every_environment_can_be_sat_down_at(room):
         game = room.game(name)
         sitting = Sitting(game, 0, room.opposite(game, "random"), 1)
         assert sitting.told and json.dumps(sitting.legal), name
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder whose checkpoints are names alone."""
+    RunFolder.create(tmp_path / "run", to_yaml(resolve(load_recipe("kuhn-tiny"))))
+    return tmp_path / "run"
+
+
+def test_a_run_without_a_checkpoint_says_so_and_sets_no_bot_in_its_place(run):
+    there = Room(run)
+    with pytest.raises(SparringError, match="checkpoint"):
+        there.opposite(there.game(None), None)
+    assert [name for name, _ in there.others(there.game(None))] == ["cfr", "random"]
+
+
+def test_the_newest_policy_is_that_of_now(run, monkeypatch):
+    loaded, steps = [], [1]
+    monkeypatch.setattr(Room, "steps", lambda _: steps[::-1])
+    engine = SimpleNamespace(agent=lambda _: None)
+    monkeypatch.setattr("sparring.experiments.load.load_run", lambda _, step: loaded.append(step) or (None, engine, steps[-1]))
+    there = Room(run)
+    game = there.game(None)
+    assert [there.opposite(game, "policy").said for _ in range(2)] == ["policy, step 1"] * 2
+    steps.append(2)
+    assert there.opposite(game, "policy").said == "policy, step 2"
+    assert there.opposite(game, "1").name == "past-000002" and loaded == [None, None, 1]

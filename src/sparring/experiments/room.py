@@ -17,6 +17,7 @@ from sparring.measure.opponents import parse_agent
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.players.base import Agent
+from sparring.players.cfr import fits
 from sparring.refs import OWN, PUBLISHED, bot, ref, snapshot
 from sparring.rng import Stream
 from sparring.run import checkpoint
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 RETRY = {"rule": "retry", "retries": 5}
 BOTS = ("minimax", "cfr", "mcts", "house", "random")  # that need nothing from outside
 ENGINES = 2  # checkpoints held at a time
+HISTORIES = 50_000  # of a game tree that cfr solves in seconds
 
 
 class Opposite(NamedTuple):
@@ -59,8 +61,9 @@ class Room:
         self.config: RunConfig | None = None
         if run is not None:
             self.config = resolve(RunFolder.open(run).config())
-        self._engines: dict[int | None, tuple[LocalEngine, int]] = {}
+        self._engines: dict[tuple[int | None, int | None], tuple[LocalEngine, int]] = {}
         self._games: dict[str, Game] = {}
+        self._bots: dict[str, list[str]] = {}
 
     @property
     def environments(self) -> tuple[str, ...]:
@@ -115,12 +118,14 @@ class Room:
         """Return who may sit opposite: as it is written, and in words; the usual one first."""
         if game.num_seats == 1:
             return []
+        if game.name not in self._bots:
+            self._bots[game.name] = bots_for(game)
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
         found = [] if newest is None else [("policy", f"policy, step {newest}")]
         found += [(str(step), f"policy, step {step}") for step in steps if step != newest]
         own = [] if self.config is None else [*self.config.bots]
-        names = dict.fromkeys([*own, *bots_for(game), *sorted(self.trusted)])
+        names = dict.fromkeys([*own, *self._bots[game.name], *sorted(self.trusted)])
         return found + [(name, name) for name in names if not name.isdigit() and name != "policy"]
 
     def opposite(self, game: Game, asked: str | None) -> Opposite | None:
@@ -128,8 +133,8 @@ class Room:
 
         Args:
             game: of this room.
-            asked: a step, a player of the run such as ``past-000100``, or a bot; None: the usual
-                one.
+            asked: a step, a player of the run such as ``past-000100``, or a bot; None: the run's
+                policy, or without a run the usual bot.
 
         Raises:
             UnknownNameError: there is no such player.
@@ -138,6 +143,8 @@ class Room:
         """
         if game.num_seats == 1:
             return None
+        if not asked and self.config is not None:
+            asked = str(PUBLISHED)
         if not asked:
             listed = self.others(game)
             if not listed:
@@ -173,30 +180,32 @@ class Room:
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
         """Return an engine with the weights of a checkpoint, and its step."""
-        if step not in self._engines:
-            assert self.run is not None, "only a run has policies"
+        assert self.run is not None, "only a run has policies"
+        newest = next(iter(self.steps()), None)  # a run may go on while people play
+        key = (step, newest if step is None else None)
+        if key not in self._engines:
             from sparring.experiments.load import load_run  # torch: only where a policy plays
 
             _, engine, found = load_run(self.run, step)
             while len(self._engines) >= ENGINES:
                 self._engines.pop(next(iter(self._engines)))
-            self._engines[step] = engine, found
-        return self._engines[step]
+            self._engines[key] = engine, found
+        return self._engines[key]
 
 
 def bots_for(game: Game) -> list[str]:
-    """Return the bots that can play an environment, the strongest first."""
+    """Return the bots that can play an environment, the first at any size and without a wait."""
     with Asking(game):
         play = game.reset(Stream.from_seed(0))
         legal = play.legal(play.due()[0])
     found = []
     if not no_rules(game):
-        if not unfit(game):
-            found.append("minimax")
-        if not game.perfect_information and game.has_info_states:
-            found.append("cfr")
         if game.perfect_information:
             found.append("mcts")
+        if not unfit(game):
+            found.append("minimax")
+        if not game.perfect_information and game.has_info_states and fits(game, HISTORIES):
+            found.append("cfr")
     if hasattr(play, "house"):
         found.append("house")
     if legal is not None or hasattr(play, "sample"):

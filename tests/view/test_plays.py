@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -9,11 +10,13 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+import sparring.view.play_worker as play_worker
 import sparring.view.plays as plays_module
 from sparring.cli import app
-from sparring.errors import RolloutError
+from sparring.errors import OracleError, RolloutError
 from sparring.experiments.room import Opposite, Room
-from sparring.experiments.sitting import Sitting
+from sparring.experiments.sitting import Sitting, keep
+from sparring.guard import Call
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.judge import regret
 from sparring.players.scripted import scripted
@@ -296,7 +299,7 @@ def test_a_form_without_our_header_is_refused(page):
 def test_choices_of_an_environment(page):
     found = page.client.get("/play", params={"environment": "tic_tac_toe"}).json()
     assert found["roles"] == ["X", "O"] and "kuhn_poker" in found["environments"]
-    assert [one["name"] for one in found["against"]] == ["minimax", "mcts", "random"]
+    assert [one["name"] for one in found["against"]] == ["mcts", "minimax", "random"]
     assert page.client.get("/play", params={"environment": "nothing"}).status_code == 400
 
 
@@ -332,6 +335,79 @@ def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
     over = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
     assert over["phase"] == "over" and over["stored"] == {"number": None, "why": "no space"}
     page.plays.close()
+
+
+def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
+    def endless(*_):
+        with Call("oracle 'endless'"):
+            time.sleep(30)
+
+    monkeypatch.setattr(play_worker, "JUDGES", 0.1)
+    monkeypatch.setattr(play_worker, "chosen_oracle", endless)
+    worker = PlayWorker([], None)
+    worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
+    began = time.monotonic()
+    why = worker(["hint", "a", 1, 0])["hint"]["why"]
+    assert why == "there is no oracle: it takes longer than 0.1 s to judge a position"
+    assert time.monotonic() - began < 10
+    assert worker(["hint", "a", 1, 0])["hint"]["why"] == why
+
+
+def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_it_is_shown(page, run, monkeypatch):
+    def fail(*_):
+        raise OracleError("no")
+
+    mine = Page([run.parent])
+    monkeypatch.setattr("sparring.view.play_worker.show_down", fail)
+    over = mine.to_the_end(mine.settled(mine.begin(None, run=0, against="random")))
+    assert over["phase"] == "over" and over["stored"]["number"] and over["trouble"] == "The end cannot be shown: no"
+    mine.plays.close()
+    monkeypatch.undo()
+    over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
+    monkeypatch.setattr(Sitting, "judged", fail)
+    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
+    assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this play: no"
+
+
+def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
+    path, worker = tmp_path / "run", PlayWorker([], None)
+    shutil.copytree(run, path)
+    room = worker._room(str(path))
+    assert worker._room(str(path)) is room
+    (path / "config.yaml").write_bytes((path / "config.yaml").read_bytes() + b"\n")
+    assert worker._room(str(path)) is not room
+    sat = {"run": str(path), "environment": None, "seat": 0, "against": "random", "seed": 1}
+    state = worker(["begin", "a", sat, []])
+    shutil.rmtree(path)
+    while state["phase"] == "yours":
+        state = worker(["move", "a", 1, state["turn"], "bet"])
+    assert state["end"] and state["stored"]["number"] is None and "cannot be" in state["stored"]["why"]
+    assert "There is no run folder" in worker(["begin", "b", sat, []])["error"]
+    assert not path.exists()
+
+
+@pytest.mark.slow
+def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(play_worker, "JUDGES", 5.0)
+    worker, stream, kept = PlayWorker([], None), Stream.from_seed(1), []
+    for name in Room().environments:
+        for seat in range(len(worker.on_options(None, name)["roles"])):
+            sat = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
+            state = worker(["begin", name, sat, [name]])
+            for turn in range(200):
+                if state["phase"] != "yours":
+                    break
+                draw = stream.child(turn)
+                legal = state["legal"]
+                reply = legal[draw.integer(0, len(legal))] if legal else "<b>hello</b>"
+                state = json.loads(json.dumps(worker(["move", name, 1, turn, reply]), allow_nan=False))
+                assert "error" not in state and not state["trouble"], (name, seat, state)
+            assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
+            end = worker(["judge", name, 1])["end"]
+            assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
+            kept.append(worker._sessions[name].sitting.episode)
+            assert keep(tmp_path, kept[-1]) == len(kept)
+    assert [one for _, one in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == kept
 
 
 @pytest.mark.slow

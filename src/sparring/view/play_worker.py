@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from sparring.environments.own import no_rules
-from sparring.errors import ConfigError, RunError, SparringError
+from sparring.errors import ConfigError, HungError, RunError, SparringError
 from sparring.experiments.room import Room
 from sparring.experiments.sitting import Sitting, keep
+from sparring.guard import Watch
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.base import Oracle
+from sparring.run.folder import CONFIG
 from sparring.system.pool import Job
 from sparring.view.answers import Refused
+from sparring.view.plain_files import Signature, signature
 from sparring.view.play_shown import Answer, judgement, opinion, position, show_down
 
 SEEDS = 1_000_000  # a seed that is drawn is below this
+JUDGES, PLAYS = 60.0, 300.0  # seconds that a call of an oracle may take, and that of anything else
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
@@ -99,8 +103,11 @@ class Session:
         sitting = self.sitting
         if sitting.episode is None or self.end is not None:
             return
-        self.end = {**show_down(sitting, sitting.episode), "judgement": None, "why": None}
-        self._keep(sitting.judged(None))
+        self._keep(sitting.episode)  # first, so that it is kept whatever shows it
+        try:
+            self.end = {**show_down(sitting, sitting.episode), "judgement": None, "why": None}
+        except SparringError as error:
+            self.trouble = f"The end cannot be shown: {error}"
 
     def _keep(self, episode: Any) -> None:
         """Store the play, where there is a run."""
@@ -140,7 +147,11 @@ class Session:
         if oracle is None:
             self.end["why"] = why
             return
-        episode = self.sitting.judged(oracle)
+        try:
+            episode = self.sitting.judged(oracle)
+        except SparringError as error:
+            self.end["why"] = f"the oracle {oracle.name} cannot judge this play: {error}"
+            return
         found = judgement(episode, self.sitting.seat)
         self.end.update(show_down(self.sitting, episode))
         self.end["judgement"] = {**found, "oracle": oracle.name}
@@ -177,15 +188,16 @@ class PlayWorker:
 
     def __init__(self, trusted: list[str], step: int | None) -> None:
         self.trusted, self.step = trusted, step
-        self._rooms: dict[str | None, Room] = {}
+        self._rooms: dict[str | None, tuple[Signature | None, Room]] = {}
         self._sessions: dict[str, Session] = {}
-        self._oracles: dict[tuple[str | None, str], tuple[Oracle | None, str]] = {}
+        self._oracles: dict[tuple[Room, str], tuple[Oracle | None, str]] = {}
 
     def __call__(self, job: Job) -> Answer:
         """Return the answer to a job; an error is one, with its status."""
         kind, *rest = job
         try:
-            found: Answer = getattr(self, f"on_{kind}")(*rest)
+            with Watch(JUDGES if kind in ("hint", "judge") else PLAYS):
+                found: Answer = getattr(self, f"on_{kind}")(*rest)
         except Refused as refused:
             return {"error": str(refused), "status": refused.status}
         except SparringError as error:
@@ -240,11 +252,15 @@ class PlayWorker:
         return session.state()
 
     def _room(self, run: str | None) -> Room:
-        """Return the room of a run, or that of no run."""
-        if run not in self._rooms:
-            path = None if run is None else Path(run)
-            self._rooms[run] = Room(path, None if run is None else self.step, self.trusted)
-        return self._rooms[run]
+        """Return the room of a run as it is now, or that of no run."""
+        path = None if run is None else Path(run)
+        now = None if path is None else signature(path / CONFIG)
+        before, room = self._rooms.get(run, (None, None))
+        if room is None or before != now:  # none yet, or the run was overwritten or removed
+            self._oracles = {key: one for key, one in self._oracles.items() if key[0] is not room}
+            room = Room(path, None if path is None else self.step, self.trusted)
+            self._rooms[run] = now, room
+        return room
 
     def _session(self, name: str, play: int | None = None) -> Session:
         """Return a session, at one of its plays.
@@ -262,9 +278,14 @@ class PlayWorker:
     def _oracle(self, session: Session) -> tuple[Oracle | None, str]:
         """Return the oracle of a session's environment; None with the reason."""
         room, game = session.room, session.game
-        key = (None if room.run is None else str(room.run), game.name)
+        key = room, game.name
         if key not in self._oracles:
-            oracle, note = chosen_oracle(game, room.oracle(game))
+            try:
+                oracle, note = chosen_oracle(game, room.oracle(game))
+            except HungError:
+                oracle, note = None, f"it takes longer than {JUDGES:g} s to judge a position"
+            except SparringError as error:
+                oracle, note = None, str(error)
             why = note.removeprefix(f"{game.name}: no regret, as ")
             why = no_rules(game) or why.removesuffix(" Name one with --oracle.")
             self._oracles[key] = oracle, f"there is no oracle: {why}" if oracle is None else ""

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 
 import pytest
@@ -39,7 +40,7 @@ class Here:
     """Plays in this process; what goes over is JSON, as to another one."""
 
     def __init__(self, make, settings, workers):
-        self.make, self.settings, self.answer, self.delay = make, settings, None, 0.0
+        self.make, self.settings, self.answer, self.killed = make, settings, None, threading.Event()
 
     def start(self):
         self.answer = PlayWorker(**json.loads(json.dumps(self.settings)))
@@ -48,10 +49,16 @@ class Here:
         for job in jobs:
             if job[0] == "move" and job[-1] == "die":
                 raise RolloutError("A worker process died (exit code -9), perhaps; run again")
+            if job[0] == "move" and job[-1] == "hang":
+                if self.killed.wait(20):
+                    raise RolloutError("A worker process died (exit code -9), perhaps; run again")
             if job[0] == "move" and job[-1].startswith("slow "):
                 time.sleep(1.0)
                 job = [*job[:-1], job[-1].removeprefix("slow ")]
             yield job, json.loads(json.dumps(self.answer(json.loads(json.dumps(job)))))
+
+    def kill(self):
+        self.killed.set()
 
     def close(self, *, at_once):
         self.answer = None
@@ -250,6 +257,30 @@ def test_a_process_that_dies_takes_the_plays_and_not_the_page():
     page.plays.close()
 
 
+def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
+    monkeypatch.setattr(plays_module, "PATIENCE", 0.05)
+    page = Page()
+    state = page.settled(page.begin("kuhn_poker", key="a", against="random"))
+    other = page.settled(page.begin("urn", key="c"))
+    assert page.move(state, "hang")["phase"] == "thinking"
+    queued = page.move(other, "draw")
+    assert page.post(f"/play/{state['id']}/leave") == {"left": True}
+    assert page.post(f"/play/{state['id']}/leave") == {"left": False}
+    assert page.client.get(f"/play/{state['id']}").status_code == 404
+    assert page.settled(queued)["phase"] == "failed"
+    began = page.settled(page.begin("kuhn_poker", key="b", against="random"))
+    assert began["phase"] == "yours" and [*page.plays._pool.answer._sessions] == [began["id"]]
+    page.plays.close()
+
+
+def test_a_play_that_is_left_in_peace_ends_nothing(page):
+    state, other = page.begin("urn", key="left"), page.begin("urn", key="stays")
+    assert page.post(f"/play/{state['id']}/leave") == {"left": True}
+    assert page.client.get(f"/play/{other['id']}").json()["phase"] == "yours"
+    page.begin("urn", key="after")
+    assert state["id"] not in page.plays._pool.answer._sessions
+
+
 def test_few_sessions(page):
     states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.SESSIONS + 1)]
     assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
@@ -279,7 +310,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-@pytest.mark.parametrize("path", ["/play", "/play/{}/move", "/play/{}/next"])
+@pytest.mark.parametrize("path", ["/play", "/play/{}/move", "/play/{}/next", "/play/{}/leave"])
 def test_forged_requests_change_nothing(page, name, path):
     headers, status = FORGED[name]
     state = page.begin("tic_tac_toe", key="forged", against="random", seed=1)
@@ -421,5 +452,10 @@ def test_the_process_is_one_of_its_own_and_may_be_killed():
     process.join(20)
     failed = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
     assert failed["phase"] == "failed" and "was ended" in failed["trouble"]
-    assert page.settled(page.begin("kuhn_poker", key="b", against="cfr"))["phase"] == "yours"
+    state = page.settled(page.begin("simple_negotiation", key="b", against="minimax"))
+    began, found = time.monotonic(), page.move(state, state["legal"][1])
+    assert found["phase"] == "thinking"  # for minutes
+    page.post(f"/play/{found['id']}/leave")
+    assert page.settled(page.begin("kuhn_poker", key="c", against="cfr"))["phase"] == "yours"
+    assert time.monotonic() - began < 60
     page.plays.close()

@@ -103,6 +103,7 @@ def _playing(plays: Plays) -> list[Route]:
         "/play/{id}/hint": plays.hint,
         "/play/{id}/judge": plays.judge,
         "/play/{id}/next": plays.next,
+        "/play/{id}/leave": plays.leave,
     }
     return [
         Route("/play", _answering(plays.options, _json)),

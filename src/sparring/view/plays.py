@@ -21,6 +21,7 @@ from sparring.view.body import Body
 from sparring.view.play_worker import make
 from sparring.view.watch import Watch
 
+ENDED = "The process that plays was ended."
 SESSIONS = 4  # at once; the one that was used longest ago makes way
 PATIENCE = 0.7  # seconds that a request waits for its answer
 THINK = 600.0  # seconds after which the process that plays is ended
@@ -69,6 +70,8 @@ class Plays:
         self._sessions: dict[str, _Session] = {}
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
+        self._left = ""  # why the process was ended on purpose
+        self._gone: list[str] = []  # sessions that the process is still to forget
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -123,10 +126,11 @@ class Plays:
         with self._lock:
             known = [name for name, one in self._sessions.items() if one.key == key]
             name = known[0] if known else secrets.token_urlsafe(12)
-            dropped = [] if known else self._room_for_one()
-            session = self._sessions.setdefault(
-                name, _Session(key, "" if run is None else run.name)
-            )
+            dropped: list[str] = []
+            if not known:
+                dropped, self._gone = [*self._gone, *self._room_for_one()], []
+            new = _Session(key, "" if run is None else run.name, used=time.monotonic())
+            session = self._sessions.setdefault(name, new)
         if known:
             return self._view(name, session)
         try:
@@ -190,6 +194,27 @@ class Plays:
         job = ["next", name, said.due("play"), seat, against]
         return self._do(name, job, "the players to be ready")
 
+    def leave(self, asked: Mapping[str, str], body: bytes) -> Answer:
+        """End a session, and the process that plays where it works at this session's play.
+
+        A judgement ends it only where nobody else plays.
+
+        Args:
+            asked: ``id``; one that is not there has ended.
+            body: an empty object.
+        """
+        with self._lock:
+            session = self._sessions.pop(asked["id"], None)
+            if session is None:
+                return {"left": False}
+            self._gone.append(asked["id"])
+            coming, others = session.coming, bool(self._sessions)
+            at_work = coming is not None and not coming.cancel() and not coming.done()
+            if at_work and self._pool is not None and not (session.judging and others):
+                self._left = "A person left a play at which it worked."
+                self._pool.kill()
+        return {"left": True}
+
     def _room_for_one(self) -> list[str]:
         """Forget the sessions that were used longest ago; the caller holds the lock."""
         oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
@@ -218,7 +243,7 @@ class Plays:
             Refused: another one goes on, or this one is refused.
         """
         session = self._session(name)
-        self._collect(name, session)
+        self._collect(session)
         with self._lock:
             if session.coming is None or (session.judging and job[0] == "next"):
                 session.coming = self._thread.submit(self._answer, job)
@@ -232,12 +257,12 @@ class Plays:
             return self._view(name, session)
         except RolloutError:
             found = {}
-        self._collect(name, session)
+        self._collect(session)
         if "error" in found:
             raise Refused(found["status"], found["error"])
         return self._view(name, session)
 
-    def _collect(self, name: str, session: _Session) -> None:
+    def _collect(self, session: _Session) -> None:
         """Take the answer that has come for a session, if one has."""
         with self._lock:
             coming = session.coming
@@ -258,7 +283,7 @@ class Plays:
 
     def _view(self, name: str, session: _Session) -> Answer:
         """Return how a session stands, as the page gets it."""
-        self._collect(name, session)
+        self._collect(session)
         with self._lock:
             found: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
             found.update(session.state)
@@ -275,24 +300,25 @@ class Plays:
         Raises:
             RolloutError: it has ended, or was ended since it took too long.
         """
-        if self._pool is None:
-            self._pool = self._pool_of(make, self._settings, 1)
-            self._pool.start()
         try:
+            if self._pool is None:
+                pool = self._pool_of(make, self._settings, 1)
+                pool.start()
+                self._pool = pool
             ((_, found),) = self._pool.answers([job], seconds=THINK)
-        except RolloutError as error:
-            pool, self._pool = self._pool, None
-            pool.close(at_once=True)
-            why = str(error).partition(";")[0].rstrip(".")
-            self._lost(f"The process that plays was ended. {why}. Begin a new session.")
-            raise RolloutError(
-                f"The process that plays was ended. {why}. Begin a new session."
-            ) from None
+        except (RolloutError, OSError) as error:
+            raise RolloutError(self._lost(error)) from None
         answer: Answer = found
         return answer
 
-    def _lost(self, why: str) -> None:
-        """Say in every session that its play is gone."""
+    def _lost(self, error: Exception) -> str:
+        """Say in every session that its play is gone, and why; return it."""
         with self._lock:
+            pool, self._pool = self._pool, None
+            cause, self._left = self._left or f"{str(error).partition(';')[0].rstrip('.')}.", ""
+            why = f"{ENDED} {cause} Begin a new session."
             for session in self._sessions.values():
                 session.state = {**session.state, "phase": "failed", "trouble": why}
+        if pool is not None:
+            pool.close(at_once=True)
+        return why

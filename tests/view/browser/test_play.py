@@ -83,3 +83,27 @@ def test_the_choices_lead_to_a_play(visitor, served):
     press(page, "Enter", ".play-body[data-phase=yours]")
     assert "O: you" in page.inner_text(".sitter.you")
     page.go_back()
+
+
+def test_a_link_of_another_page_begins_nothing(visitor, served):
+    page = visitor.open(served, "?view=runs", loaded=False)
+    before = len(served.plays._sessions)
+    page.goto(served.base + PLAY.format("urn", "", 0))
+    page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
+    assert page.input_value("select[name=environment]") == "urn"
+    assert len(served.plays._sessions) == before
+
+
+@pytest.mark.slow
+def test_a_play_that_hangs_is_left(visitor, served):
+    page = sit(visitor, served, "simple_negotiation", "minimax")
+    page.click(".act >> nth=1")
+    page.wait_for_selector(".play-body[data-phase=thinking]")
+    page.click(".anew")
+    page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
+    page.select_option("select[name=environment]", "urn")
+    page.wait_for_selector(".begin:enabled")
+    page.wait_for_function("() => document.querySelectorAll('select[name=against]').length === 0")
+    page.click(".begin")
+    page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
+    assert "urn" in page.inner_text(".play-head h1")

@@ -10,11 +10,19 @@ export class Refusal extends Error {
   }
 }
 
+let given = false; // whether the address held the token: no other page knows it
+
+/** Return whether this page was opened by an address that holds the token. */
+export function cameWithToken() {
+  return given;
+}
+
 /** Take the token from the address, keep it for this tab, and leave the address clean. */
 export function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!given) return;
-  sessionStorage.setItem(KEY, given);
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return;
+  given = true;
+  sessionStorage.setItem(KEY, token);
   history.replaceState(null, "", location.pathname + location.search);
 }
 

@@ -1,6 +1,6 @@
 /** A person plays: choices, the play as the seat sees it, hints, the end, the next one. */
 
-import { post } from "./api.js";
+import { cameWithToken, post } from "./api.js";
 import { el, plain } from "./dom.js";
 import { showDown } from "./play_end.js";
 import { choices } from "./play_setup.js";
@@ -46,7 +46,8 @@ class Play {
         if (error.status !== 404) throw error;
         this.note = "That session has ended: the server was started anew, or newer ones began.";
       }
-    } else if (now.begin) {
+    } else if (now.begin && cameWithToken()) {
+      // a link of another page begins nothing: it fills in the choices
       await this.begin(Object.fromEntries(CHOSEN.map((name) => [name, now[name]])));
       return;
     }
@@ -55,7 +56,8 @@ class Play {
 
   /** Show the choices. */
   async choose() {
-    this.state = null;
+    clearTimeout(this.timer);
+    this.state = this.options = null;
     this.live.textContent = "Asking what can be played …";
     this.setKeys([["Enter", "begin", () => this.body.querySelector(".begin")?.click()]]);
     const begin = (chosen) => this.attempt(() => this.begin(chosen));
@@ -83,7 +85,9 @@ class Play {
       await this.choose();
       return;
     }
+    if (this.closed) return;
     this.asked = chosen;
+    this.options = null;
     await this.take(state);
     go({ view: "play", ...this.kept(chosen), id: state.id }, true);
   }
@@ -107,9 +111,21 @@ class Play {
 
   send(what, values = {}) {
     return this.attempt(async () => {
-      const path = `/play/${encodeURIComponent(this.state.id)}/${what}`;
-      await this.take(await post(path, { play: this.state.play, ...values }));
+      const { id, play } = this.state;
+      const found = await post(`/play/${encodeURIComponent(id)}/${what}`, { play, ...values });
+      if (this.state?.id === id) await this.take(found);
     });
+  }
+
+  /** Show the choices; a play in which others still think is left, so that nothing waits for it. */
+  async anew() {
+    const { id, waits } = this.state;
+    try {
+      if (waits) await post(`/play/${encodeURIComponent(id)}/leave`, {});
+    } catch (error) {
+      this.note = error.message;
+    }
+    if (this.state?.id === id) go({ view: "play", ...this.kept(this.asked ?? this.now) });
   }
 
   say(reply) {
@@ -164,14 +180,24 @@ class Play {
   /** Ask who may play next. */
   async offer() {
     const { run } = this.asked ?? this.now;
-    this.options = await this.get("/play", { run, environment: this.state.environment });
-    if (this.state?.end) this.draw(this.state);
+    const { id, environment } = this.state;
+    try {
+      const found = await this.get("/play", { run, environment });
+      if (this.state?.id !== id) return;
+      this.options = found;
+      if (this.state.end) this.draw(this.state);
+    } catch {
+      // the next play is offered as this one was; the lists come with the end of the next
+    }
   }
 
   async poll() {
+    const { id } = this.state;
     try {
-      await this.take(await this.get(`/play/${encodeURIComponent(this.state.id)}`));
+      const found = await this.get(`/play/${encodeURIComponent(id)}`);
+      if (this.state?.id === id) await this.take(found);
     } catch (error) {
+      if (this.state?.id !== id) return;
       this.live.textContent = error.message;
       if (error.status !== 404) this.timer = setTimeout(() => this.poll(), 5 * ASK_EVERY);
     }
@@ -192,7 +218,7 @@ class Play {
       say: (reply) => this.say(reply),
       hint: () => this.hint(),
       toggle: () => this.rules(),
-      anew: () => go({ view: "play", ...this.kept(this.asked ?? this.now) }),
+      anew: () => this.anew(),
     });
     if (state.end) {
       const old = (name) => this.body.querySelector(`.ending select[name=${name}]`)?.value;
@@ -241,6 +267,8 @@ class Play {
 
   close() {
     clearTimeout(this.timer);
+    this.closed = true;
+    this.state = null;
     this.board.close();
   }
 }

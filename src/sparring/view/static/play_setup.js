@@ -40,7 +40,8 @@ export async function choices(box, now, get, begin) {
   const usable = runs.filter(({ state }) => state !== "gone" && state !== "unreadable");
   const known = usable.map(({ run, name }) => [run, `run ${name}`]);
   const listed = [...known, ["", "no run: bots only"]];
-  const run = now.run ?? (known.length ? known[0][0] : "");
+  // an address with an environment and no run means none: empty values are not in addresses
+  const run = now.run ?? (now.environment || !known.length ? "" : known[0][0]);
   const draw = async (chosen) => {
     const { run: from, environment } = chosen;
     let answer;

@@ -97,7 +97,7 @@ def test_without_a_run_any_environment_is_played_against_a_bot():
     assert "urn, alone." in told("--environment", "urn", text="q\n")
 
 
-@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
+@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
 def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
     outcome = call("play", *arguments)
     assert isinstance(outcome.exception, SparringError)
@@ -122,6 +122,7 @@ def test_what_people_played_is_shown(poker, tmp_path):
             sitting.say("bet")
         keep(run, sitting.episode)
     shown = call("show", run, "--played", "--ids").output
+    assert "There is no play 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
     assert "person-you" in shown and "bot-random" in shown and "Stored steps: 1, 2." in shown
 
 

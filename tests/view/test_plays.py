@@ -49,9 +49,8 @@ class Here:
         for job in jobs:
             if job[0] == "move" and job[-1] == "die":
                 raise RolloutError("A worker process died (exit code -9), perhaps; run again")
-            if job[0] == "move" and job[-1] == "hang":
-                if self.killed.wait(20):
-                    raise RolloutError("A worker process died (exit code -9), perhaps; run again")
+            if job[0] == "move" and job[-1] == "hang" and self.killed.wait(20):
+                raise RolloutError("A worker process died (exit code -9), perhaps; run again")
             if job[0] == "move" and job[-1].startswith("slow "):
                 time.sleep(1.0)
                 job = [*job[:-1], job[-1].removeprefix("slow ")]

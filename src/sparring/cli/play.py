@@ -55,6 +55,8 @@ def play(
     ] = True,
 ) -> None:
     """Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves."""
+    if run is None and checkpoint is not None:
+        raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
     room = Room(run, checkpoint, [against] if against else [])
     rules = room.game(game)
     if seat >= rules.num_seats:

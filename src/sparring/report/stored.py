@@ -24,7 +24,7 @@ class Stored:
 
     def __init__(self, path: Path, played: bool = False) -> None:
         RunFolder.open(path)
-        self.path = path
+        self.path, self.played = path, played
         within = path / PLAYED if played else path
         self._episodes = EpisodeStore(within / "episodes")
         self._credit = CreditStore(within / "credit")
@@ -47,6 +47,11 @@ class Stored:
         """
         if asked is None:
             return self.steps[-1]
+        if asked not in self.steps and self.played:
+            raise RunError(
+                f"There is no play {asked} of people in {self.path}; they are numbered "
+                f"{self.steps[0]} to {self.steps[-1]}."
+            )
         if asked not in self.steps:
             near = sorted(sorted(self.steps, key=lambda step: abs(step - asked))[:6])
             known = ", ".join(map(str, near))

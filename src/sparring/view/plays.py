@@ -9,15 +9,14 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from dataclasses import dataclass, field
-from typing import Any
 
 from sparring.errors import RolloutError
 from sparring.system.pool import Job, WorkerPool
 from sparring.view.answers import Refused, one_line
 from sparring.view.body import Body
+from sparring.view.play_session import Answer, Session
 from sparring.view.play_worker import make
 from sparring.view.watch import Watch
 
@@ -26,26 +25,6 @@ SESSIONS = 4  # at once; the one that was used longest ago makes way
 PATIENCE = 0.7  # seconds that a request waits for its answer
 THINK = 600.0  # seconds after which the process that plays is ended
 READY = 20.0  # seconds that the choices may take
-Answer = dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Session:
-    """What the server knows of a session."""
-
-    key: str  # that the page gave it
-    run: str  # its name, or ""
-    state: Answer = field(default_factory=dict)
-    job: Job | None = None  # the one that goes on
-    coming: Future[Answer] | None = None
-    waits: str = ""  # what for, in words
-    since: float = 0.0
-    used: float = 0.0
-
-    @property
-    def judging(self) -> bool:
-        """Whether nothing but the judgement of a finished play is waited for."""
-        return self.job is not None and self.job[0] == "judge"
 
 
 class Plays:
@@ -67,7 +46,7 @@ class Plays:
     ) -> None:
         self.watch, self._pool_of = watch, pool
         self._settings = {"trusted": sorted(trusted), "step": step}
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, Session] = {}
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
         self._left = ""  # why the process was ended on purpose
@@ -129,7 +108,7 @@ class Plays:
             dropped: list[str] = []
             if not known:
                 dropped, self._gone = [*self._gone, *self._room_for_one()], []
-            new = _Session(key, "" if run is None else run.name, used=time.monotonic())
+            new = Session(key, "" if run is None else run.name, used=time.monotonic())
             session = self._sessions.setdefault(name, new)
         if known:
             return self._view(name, session)
@@ -223,7 +202,7 @@ class Plays:
             del self._sessions[name]
         return dropped
 
-    def _session(self, name: str) -> _Session:
+    def _session(self, name: str) -> Session:
         """Return a session, with what has come for it.
 
         Raises:
@@ -243,8 +222,8 @@ class Plays:
             Refused: another one goes on, or this one is refused.
         """
         session = self._session(name)
-        self._collect(session)
         with self._lock:
+            session.collect()
             if session.coming is None or (session.judging and job[0] == "next"):
                 session.coming = self._thread.submit(self._answer, job)
                 session.job, session.waits, session.since = job, waits, time.monotonic()
@@ -255,36 +234,18 @@ class Plays:
             found = coming.result(timeout=PATIENCE)
         except NotYet:
             return self._view(name, session)
-        except RolloutError:
+        except (RolloutError, CancelledError):
             found = {}
-        self._collect(session)
+        with self._lock:
+            session.collect()
         if "error" in found:
             raise Refused(found["status"], found["error"])
         return self._view(name, session)
 
-    def _collect(self, session: _Session) -> None:
-        """Take the answer that has come for a session, if one has."""
-        with self._lock:
-            coming = session.coming
-            if coming is None or not coming.done():
-                return
-            session.coming = session.job = None
-            try:
-                found = coming.result()
-            except RolloutError as error:
-                session.state = {**session.state, "phase": "failed", "trouble": one_line(error)}
-                return
-            if "error" not in found:
-                session.state = found
-            elif session.state:
-                session.state = {**session.state, "trouble": found["error"]}
-            else:  # it never began
-                session.state = {"phase": "failed", "trouble": found["error"]}
-
-    def _view(self, name: str, session: _Session) -> Answer:
+    def _view(self, name: str, session: Session) -> Answer:
         """Return how a session stands, as the page gets it."""
-        self._collect(session)
         with self._lock:
+            session.collect()
             found: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
             found.update(session.state)
             if session.coming is not None:

@@ -117,7 +117,8 @@ class Visitor:
             self.wrong.append(f"request: {request.url}")
 
     def close(self):
-        for context in self.contexts:
+        contexts, self.contexts = self.contexts, []
+        for context in contexts:
             for page in context.pages:
                 self.wrong += [f"policy: {one}" for one in page.evaluate("() => window.seen ?? []")]
             context.close()

@@ -13,6 +13,7 @@ from sparring.view.boards import Boards, Picture
 from sparring.view.chances import Chances
 from sparring.view.conditions import whole
 from sparring.view.curves import POINTS, differences, series, spark
+from sparring.view.family import family
 from sparring.view.finder import find
 from sparring.view.provenance import starts
 from sparring.view.replay import Replays
@@ -138,6 +139,10 @@ class Pages:
     def league(self, asked: Asked) -> Answer:
         """Return how the players of a run have done against each other."""
         return self._of_run(asked, standings.league)
+
+    def family(self, asked: Asked) -> Answer:
+        """Return the members of a run's league, and who came from whom."""
+        return self._of_run(asked, family)
 
     def workers(self, asked: Asked) -> Answer:
         """Return who played, waited and was lost."""

@@ -2,6 +2,7 @@
 
 import { draw, paint, prepare } from "./charts.js";
 import { el, missing, svg, word } from "./dom.js";
+import { Tree } from "./family.js";
 import { number, probability, signed } from "./format.js";
 import { runChoice } from "./run_choice.js";
 import { address, state } from "./router.js";
@@ -137,8 +138,9 @@ export function open(root, { get, setKeys }) {
   const body = el("div", {});
   const curves = el("div", { class: "charts" });
   const held = { shown: [], run: null };
-  root.replaceChildren(el("h1", {}, "League"), choice.node, body, curves);
-  setKeys([]);
+  const tree = new Tree();
+  root.replaceChildren(el("h1", {}, "League"), choice.node, body, tree.node, curves);
+  setKeys(tree.keys());
 
   async function exploitability(run, names) {
     held.shown.forEach((handle) => handle.close());
@@ -189,6 +191,7 @@ export function open(root, { get, setKeys }) {
       ...notes,
       ...(tables.length ? tables : [none]),
     );
+    tree.show(await get(`/api/runs/${answer.run}/family`));
     await exploitability(answer.run, league.exploitability ?? []);
   }
 

@@ -182,14 +182,29 @@ def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_
     (one,) = found["standings"]
     assert (one["player"], one["opponent"], one["games"], one["win_rate"]) == ("learner", "past-000010", 4, 0.75)
     assert found["players"] == ["learner", "past-000010"]
+    assert one["plays_more"] == 286 - 4 and found["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
 
 
-def _book(row):
+def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
+    learner, past = {"kind": "learner"}, {"kind": "snapshot", "step": 10}
+    row = dict(environment="kuhn_poker", seat=0, player=learner, opponent=past)
+    folder = run_folder / "checkpoints" / "step_000010"
+    folder.mkdir(parents=True)
+    for book, more in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
+        (folder / "state.json").write_text(json.dumps({"payoffs": _book(row, **book)}))
+        (one,) = opened(run_folder).get("/api/runs/0/league").json()["standings"]
+        assert one["plays_more"] == more
+    (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "league: {payoff_decay: 0.1}\n")
+    found = opened(run_folder).get("/api/runs/0/league").json()
+    assert found["fades"] and found["standings"][0]["plays_more"] is None
+
+
+def _book(row, **results):
     from sparring.league.payoffs import Payoffs, Results, Row
     from sparring.refs import PlayerRef
 
     own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))
-    return Payoffs({own: Results(games=4, wins=3, losses=1, returns=2.0)}).to_json()
+    return Payoffs({own: Results(**(results or dict(games=4, wins=3, losses=1, returns=2.0)))}).to_json()
 
 
 def test_workers_are_shown_where_there_are_any(opened, run_folder):

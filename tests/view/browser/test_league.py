@@ -69,3 +69,13 @@ def test_the_tree_is_a_table_too(visitor, served):
     assert "past-000010" in rows.nth(3).inner_text() and "(by step)" not in rows.nth(3).inner_text()
     assert page.locator(".tree path.edge.recorded").count() == 1
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_cell_says_how_many_plays_more(visitor, served):
+    page = visitor.open(served, "?view=league")
+    said = "learner against past-000020: mean return +0.5 in 4 plays; win rate 0.75"
+    page.focus(".heat a >> nth=0")
+    assert page.inner_text(".cell-said").startswith(said)
+    assert "about 282 more plays for ±0.05." in page.inner_text(".cell-said")
+    assert said in page.get_attribute(".heat a >> nth=0", "title")
+    assert "not told apart; about 282 more plays for ±0.05" in page.inner_text("tbody >> nth=0")

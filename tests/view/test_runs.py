@@ -218,6 +218,20 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     assert found["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
 
 
+def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, run_folder):
+    (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
+    client, line = opened(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
+    append(run_folder / "timing.jsonl", {"step": 31, **line})
+    found = client.get("/api/runs/0/workers").json()
+    assert found["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
+    assert (found["lanes"], found["wanted"]) == ([], 4)
+    own = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
+    append(run_folder / "timing.jsonl", {"step": 32, **line, **own})
+    first, second = client.get("/api/runs/0/workers").json()["lanes"]
+    assert first == {"worker": 0, "playing": [None, 0.5], "ready": [None, 1.0], "lost": []}
+    assert second == {"worker": 1, "playing": [None, 0.0], "ready": [None, 0.25], "lost": [[32, 2.0]]}
+
+
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))
 def test_thinning_keeps_extremes_order_and_size(values, points):
     y = np.array(values)

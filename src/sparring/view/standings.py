@@ -12,6 +12,7 @@ from sparring.report.workers_shown import FAULTS, learner_idle, workers_sentence
 from sparring.run.state import STATE, RunState
 from sparring.system.files import parse_json
 from sparring.view.answers import one_line
+from sparring.view.lanes import lanes
 from sparring.view.plain_files import read_from
 from sparring.view.runs import Run
 
@@ -96,6 +97,7 @@ def workers(run: Run) -> dict[str, Any]:
         "players_idle": [line["workers_idle"] for line in told],
         "learner_idle": [learner_idle(line) for line in told],
         "lag": [lag.get(line["step"]) for line in told],
+        **lanes(run, told),
         "faults": [_fault(name, text, told) for name, text in FAULTS.items()],
     }
 

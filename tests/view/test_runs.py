@@ -227,9 +227,11 @@ def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, r
     assert (found["lanes"], found["wanted"]) == ([], 4)
     own = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
     append(run_folder / "timing.jsonl", {"step": 32, **line, **own})
+    append(run_folder / "timing.jsonl", {"step": 33, "workers": 1.0, "workers_idle": 0.5})
+    assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [0.75, 0.75, 0.5]  # those that played were there
     first, second = client.get("/api/runs/0/workers").json()["lanes"]
-    assert first == {"worker": 0, "playing": [None, 0.5], "ready": [None, 1.0], "lost": []}
-    assert second == {"worker": 1, "playing": [None, 0.0], "ready": [None, 0.25], "lost": [[32, 2.0]]}
+    assert first == {"worker": 0, "playing": [None, 0.5, None], "ready": [None, 1.0, None], "lost": []}
+    assert second == {"worker": 1, "playing": [None, 0.0, None], "ready": [None, 0.25, None], "lost": [[32, 2.0]]}
 
 
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))

@@ -8,7 +8,8 @@ import { address } from "./router.js";
 
 const WIDTH = 900;
 const LEFT = 110;
-const RIGHT = 24;
+const RIGHT = 40;
+const BESIDE = 16; // of what is trained now, so that a snapshot of the same step is seen
 const LANE = 56;
 const TOP = 18;
 const STATES = {
@@ -141,7 +142,9 @@ export class Tree {
     const last = Math.max(1, ...members.map((one) => one.step));
     const atX = (step) => LEFT + (step / last) * (WIDTH - LEFT - RIGHT);
     const atY = (policy) => TOP + (policies.indexOf(policy) + 0.5) * LANE;
-    const place = new Map(members.map((one) => [one.name, [atX(one.step), atY(one.policy)]]));
+    const aside = ({ state }) => (state === "now" ? BESIDE : 0);
+    const at = (one) => [atX(one.step) + aside(one), atY(one.policy)];
+    const place = new Map(members.map((one) => [one.name, at(one)]));
     const root = svg("svg", {
       viewBox: `0 0 ${WIDTH} ${bottom + 34}`,
       width: WIDTH,

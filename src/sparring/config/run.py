@@ -159,6 +159,15 @@ class RunConfig(Strict):
         return policy in self.policies and self.policies[policy].frozen
 
     @model_validator(mode="after")
+    def _restarts_between_steps(self) -> RunConfig:
+        if self.league.restart and self.scale.lag:
+            raise ValueError(
+                f"scale.lag={self.scale.lag}: after league.restart plays of before it would be "
+                "learnt from; write scale.lag: 0, or restart: false"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _names_differ(self) -> RunConfig:
         refuse_repeated(
             "game",

@@ -164,6 +164,11 @@ class Engine(Protocol):
         """Let a snapshot leave the league."""
         ...
 
+    def restart(self, member: PlayerRef) -> None:
+        """Let every policy that is trained go on from a snapshot, without what its optimiser
+        remembers."""
+        ...
+
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything into a checkpoint's folder.
 

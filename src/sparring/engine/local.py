@@ -149,6 +149,13 @@ class LocalEngine(Players):
             own = self.policies[name]
             own.past[member.step] = Snapshot.of(own.model, "past")
 
+    def restart(self, member: PlayerRef) -> None:
+        """Let every policy that is trained go on from a snapshot; see ``Learner.restart``."""
+        assert member.step is not None, "a snapshot"
+        for name in self.learners:
+            own = self.policies[name]
+            own.trained.restart(own.past[member.step])
+
     def save(self, folder: Path, earlier: Path | None = None) -> None:
         """Write everything that must be saved into a folder (safetensors and JSON only).
 

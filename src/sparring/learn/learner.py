@@ -93,6 +93,21 @@ class Learner(LossReader):
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average.model if self.average is not None else self.model
 
+    def restart(self, start: Snapshot) -> None:
+        """Go on from the weights of a snapshot, as if nothing had been learnt since it was taken.
+
+        The optimiser forgets its moments, and the average begins at these weights.
+
+        Args:
+            start: of this policy.
+        """
+        self.model.load_tensors(start.model.tensors())
+        self.model.version += 1
+        self.optimizer.state.clear()
+        if self.average is not None:
+            self.average.follow(self.model)
+            self.average.model.version += 1
+
     def update(
         self,
         data: Pack,

@@ -30,7 +30,7 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
-from sparring.run.league import take_snapshot
+from sparring.run.league import begin_league, begun_anew, take_snapshot
 from sparring.run.methods import Methods
 from sparring.run.sending import Sinks
 from sparring.run.signals import GracefulStop
@@ -113,9 +113,11 @@ def train(
     try:
         if state.step == 0:
             warm_up(config, engine, watch=warming, stop=stop)
+        begin_league(config, engine, state)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
+            state = begun_anew(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
             state = outcome.state
             step = state.step

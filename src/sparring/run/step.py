@@ -129,7 +129,7 @@ def play_round(
     ]
     credits: list[Credit] = [
         methods.credit[batch.policy](
-            batch.turns, state.json(_owner(batch.policy)), progress=progress
+            batch.turns, state.json(owner_of(batch.policy)), progress=progress
         )
         for batch in batches
     ]
@@ -154,7 +154,7 @@ def play_round(
     teams = {game.name: teams_of(game) for game, _ in engine.environments}
     after = state.after(
         **{
-            _owner(batch.policy): dict(credit.state)
+            owner_of(batch.policy): dict(credit.state)
             for batch, credit in zip(batches, credits, strict=True)
         },
         curriculum=book.state,
@@ -191,7 +191,7 @@ def prefix(policy: str) -> str:
     return "" if policy == MAIN else f"{policy}/"
 
 
-def _owner(policy: str) -> str:
+def owner_of(policy: str) -> str:
     """Return under which name the run's state keeps what a policy's estimator remembers."""
     return "credit" if policy == MAIN else f"credit-{policy}"
 

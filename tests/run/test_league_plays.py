@@ -1,0 +1,158 @@
+"""Members that play each other, and a learner that begins anew from its start."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.errors import ConfigError
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.recipe import to_yaml
+from sparring.refs import LEARNER, snapshot
+from sparring.run import checkpoint
+from sparring.run.folder import RunFolder
+from sparring.run.league import begun_anew
+from sparring.run.loop import train
+from sparring.run.payoff_plays import next_pairs
+from sparring.run.state import RunState
+from sparring.selection.replay.base import ReplayBuffer
+
+BASE = {
+    "name": "anew",
+    "steps": 4,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 2, "keep": 3, "start": True, "plays": 12},
+    "credit": {"name": "rae"},
+    "replay": {"name": "r3"},
+    "learner": {"average": 0.9},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 9, "exact": False},
+    "checkpoint": {"every": 1, "keep": 9},
+    "store": {"every": 1},
+}
+
+
+def config_of(**league):
+    return resolve({**BASE, "league": {**BASE["league"], **league}})
+
+
+def run(path, config, *, resume=False, until=None):
+    """Train, or go on, to a step; return the engine."""
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
+    engine, stop = LocalEngine(config), types.SimpleNamespace(requested=False)
+
+    def watch(report):
+        stop.requested = report.step == until
+
+    with folder:
+        train(config, engine, folder, resume=resume, stop=stop, watch=watch)
+    return engine
+
+
+def last(path):
+    folder = checkpoint.load_latest(path).path
+    tensors = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
+    return tensors, (folder / "state.json").read_bytes(), (path / "metrics.jsonl").read_bytes()
+
+
+def tensors(model):
+    return [tensor.numpy().copy() for tensor in model.tensors().values()]
+
+
+def same(first, second):
+    return all(np.array_equal(one, other) for one, other in zip(tensors(first), tensors(second), strict=True))
+
+
+def test_members_play_each_other_and_the_start_stays(tmp_path):
+    engine = run(tmp_path / "run", config_of(every=1))
+    assert engine.members[0] == snapshot(0) and len(engine.members) == 3
+    book = Payoffs.from_json(json.loads(last(tmp_path / "run")[1])["payoffs"])
+    first, second, third = engine.members
+    games = [book.results(*pair).games for pair in ((first, second), (first, third), (second, third))]
+    assert min(games) >= 4 and sum(games) >= 12  # an illegal reply ends a play with a result
+    one, other = book.results(first, third), book.results(third, first)
+    assert (one.games, one.wins, one.returns) == (other.games, other.losses, pytest.approx(-other.returns))
+    seats = [book.results(first, third, seat=seat).games for seat in (0, 1)]
+    assert abs(seats[0] - seats[1]) <= 1 + one.games // 4
+    assert book.results(LEARNER, first).games > 0  # training's own plays are there as before
+
+
+def test_plays_change_no_weights(tmp_path):
+    """Whether members play each other is nothing that training sees, where the matchmaker does not look at it."""
+    quiet = {**BASE, "matchmaker": {"name": "mixed", "past": 0.5}}
+    found = []
+    for plays in (0, 12):
+        config = resolve({**quiet, "league": {**BASE["league"], "plays": plays}})
+        run(tmp_path / str(plays), config)
+        found.append(last(tmp_path / str(plays)))
+    assert found[0][0] == found[1][0] and found[0][2] == found[1][2] and found[0][1] != found[1][1]
+
+
+def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
+    config = config_of(restart=True)
+    engine = run(tmp_path / "run", config, until=2)
+    learner, start = engine.policies["main"].trained, engine.policies["main"].past[0].model
+    state = RunState(step=2, owners={"credit": {"x": 1}, "curriculum": {"y": 2}, "replay": ReplayBuffer((1,))})
+    before = learner.model.version
+    assert same(learner.model, engine.policies["main"].past[2].model) and not same(learner.model, start)
+    assert begun_anew(config, engine, RunState(step=1)) == RunState(step=1) and learner.optimizer.state
+    after = begun_anew(config, engine, state)
+    assert same(learner.model, start) and same(learner.average.model, start)
+    assert not learner.optimizer.state and learner.model.version > before  # so that samplers take the weights
+    assert after.owners["credit"] == {} and after.owners["curriculum"] == {"y": 2} and not len(after.replay.stored)
+
+
+def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
+    run(tmp_path / "run", config_of(restart=True))
+    whole = run(tmp_path / "other", resolve({**BASE, "matchmaker": {"name": "mirror"}, "replay": {"name": "none"}, "league": {**BASE["league"], "restart": True}}))
+    lines = [json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["logprob_difference_max"] < 1e-4 for line in lines if "logprob_difference_max" in line] == [True] * 4
+    assert not same(whole.policies["main"].model, whole.policies["main"].past[0].model)
+    assert same(whole.policies["main"].model, whole.policies["main"].past[4].model)
+
+
+@pytest.mark.parametrize("until", [1, 2, 3])
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_run_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, restart, until):
+    config = config_of(restart=restart)
+    run(tmp_path / "whole", config)
+    run(tmp_path / "parts", config, until=until)
+    run(tmp_path / "parts", config, resume=True)
+    assert last(tmp_path / "whole") == last(tmp_path / "parts")
+
+
+def test_those_meet_next_who_have_met_least():
+    names = [snapshot(step) for step in (0, 2, 4)]
+    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3, wins=3), Row("other", 0, names[1], names[2]): Results(games=9, draws=9)}
+    pairs = next_pairs(Payoffs(rows), names, "kuhn")
+    found = [next(pairs) for _ in range(9)]
+    met = [frozenset(pair) for pair in found]
+    assert met[:6].count(frozenset(names[:2])) == 0 and {met.count(frozenset(pair)) for pair in (names[:2],)} == {1}
+    assert found.count((names[0], names[2])) - found.count((names[2], names[0])) in (0, 1)
+    assert list(next_pairs(Payoffs(), names[:1], "kuhn")) == []
+
+
+@pytest.mark.parametrize(
+    ("league", "said"),
+    [
+        ({"start": True}, "every: 20"),
+        ({"plays": 4}, "every: 20"),
+        ({"every": 2, "restart": True}, "start: true"),
+        ({"every": 2, "start": True, "keep": 1}, "keep: 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(league, said):
+    with pytest.raises(ConfigError, match=said):
+        resolve({**BASE, "league": league})
+
+
+def test_a_restart_with_a_lag_is_refused():
+    with pytest.raises(ConfigError, match="restart: false"):
+        resolve({**BASE, "league": {**BASE["league"], "restart": True}, "scale": {"lag": 1}, "replay": {"name": "none"}})

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, cast
 
 from sparring import registry
@@ -126,6 +129,12 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
             seats.update(dict.fromkeys(side, opponent(side[0])))
     trained = tuple(seat in own for seat in range(request.num_seats))
     return Seating(seats=tuple(seats[seat] for seat in range(request.num_seats)), trained=trained)
+
+
+def drawn(members: Sequence[PlayerRef], weights: Sequence[float], draw: float) -> PlayerRef:
+    """Return the member whose slice of the total weight holds ``draw``, which is in [0, 1)."""
+    ends = list(accumulate(weights))
+    return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]
 
 
 def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from bisect import bisect
-from collections.abc import Sequence
-from itertools import accumulate
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.league.matchmakers.base import MatchRequest, Seating, against, self_play
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
 from sparring.league.weighting import weight
-from sparring.refs import PlayerRef
 
 
 def pfsp(
@@ -64,11 +59,5 @@ def pfsp(
     weights = found if sum(found) > 0 else [1.0] * len(found)
     return against(
         request,
-        lambda seat: _drawn(request.members, weights, request.stream.child(seat).uniform(0)),
+        lambda seat: drawn(request.members, weights, request.stream.child(seat).uniform(0)),
     )
-
-
-def _drawn(members: Sequence[PlayerRef], weights: Sequence[float], draw: float) -> PlayerRef:
-    """Return the member whose slice of the total weight holds ``draw``, which is in [0, 1)."""
-    ends = list(accumulate(weights))
-    return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]

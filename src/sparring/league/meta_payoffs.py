@@ -1,0 +1,47 @@
+"""The meta-game of a league: what its members earn against each other, by the payoff book."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sparring.league.meta_game import MetaGame
+from sparring.league.payoffs import Payoffs
+from sparring.refs import PlayerRef
+
+
+def member_payoffs(book: Payoffs, members: Sequence[PlayerRef], environment: str) -> MetaGame:
+    """Return the symmetric meta-game of members who may sit in any side.
+
+    With R[i, j] the mean over sides s of i's mean return from side s against j,
+
+        payoffs[i, j] = (R[i, j] - R[j, i]) / 2
+
+    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members that have
+    not met, and a member with itself, have 0.
+
+    Args:
+        book: the payoff book.
+        members: snapshots, oldest first.
+        environment: its label.
+    """
+    place = {member: number for number, member in enumerate(members)}
+    size = (len(members), len(members))
+    returns, sides = np.zeros(size), np.zeros(size)
+    counts, points, decided = np.zeros(size), np.zeros(size), np.zeros(size)
+    for row, found in book.rows.items():
+        if row.environment != environment or not found.games:
+            continue
+        if row.player not in place or row.opponent not in place or row.player == row.opponent:
+            continue
+        cell = place[row.player], place[row.opponent]
+        returns[cell] += found.mean_return
+        sides[cell] += 1
+        counts[cell] += found.games
+        points[cell] += found.wins + found.draws / 2
+        decided[cell] += found.wins + found.draws + found.losses
+    mean = returns / np.maximum(sides, 1)
+    payoffs = (mean - mean.T) / 2
+    wins = np.where(decided > 0, points / np.maximum(decided, 1e-300), 0.5)
+    return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)

@@ -1,0 +1,110 @@
+"""The learner against a meta-strategy of the league."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparring.errors import ConfigError, UnknownNameError
+from sparring.league.matchmakers.meta_strategy import meta_strategy
+from sparring.league.matchmakers.mixed import mixed
+from sparring.league.meta_payoffs import member_payoffs
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.refs import LEARNER, snapshot
+from sparring.registry import bind
+from sparring.testing import check_matchmaker, match_request
+
+MEMBERS = [snapshot(step) for step in (0, 10, 20, 30)]
+# rock, paper, scissors, and one that all of them beat
+LOSSES = np.array([[0, -1, 1, 1], [1, 0, -1, 1], [-1, 1, 0, 1], [-1, -1, -1, 0]], dtype=float)
+
+
+def book(payoffs, games=10, seats=(0, 1)):
+    """Return the book of plays in which each pair has met, from both sides."""
+    rows = {}
+    for i, player in enumerate(MEMBERS[: len(payoffs)]):
+        for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
+            for seat in seats if i != j else ():
+                u = payoffs[i][j]
+                rows[Row("kuhn_poker", seat, player, opponent)] = Results(games=games, wins=games * (u > 0), draws=games * (u == 0), losses=games * (u < 0), returns=games * u)
+    return Payoffs(rows)
+
+
+def request(number, payoffs=LOSSES, **more):
+    return match_request(2, number=number, members=[str(member) for member in MEMBERS[: len(payoffs)]], payoffs=book(payoffs), **more)
+
+
+def shares(payoffs=LOSSES, count=3000, **options):
+    found = [bind("league.matchmakers", "meta_strategy", options)(request(number, payoffs)) for number in range(count)]
+    met = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in found]
+    assert all(sum(seating.trained) == (1 if LEARNER != who else 2) for seating, who in zip(found, met, strict=True))
+    return [met.count(member) / count for member in (*MEMBERS, LEARNER)]
+
+
+def test_members_are_met_as_the_equilibrium_has_them():
+    assert shares() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0, 0], abs=0.03)
+
+
+def test_own_is_the_share_of_self_play():
+    assert shares(own=0.4) == pytest.approx([0.2, 0.2, 0.2, 0, 0.4], abs=0.03)
+    assert shares(own=1.0, count=50) == [0, 0, 0, 0, 1]
+
+
+def test_uniform_meets_all_alike_as_mixed_does_and_last_the_newest():
+    assert shares(solver="uniform") == pytest.approx([0.25] * 4 + [0], abs=0.03)
+    assert shares(solver={"name": "last"}, count=50) == [0, 0, 0, 1, 0]
+    plain = [mixed(request(number), past=1.0).seats for number in range(3000)]
+    met = [next(seat for seat in seats if seat != LEARNER) for seats in plain]
+    assert [met.count(member) / 3000 for member in MEMBERS] == pytest.approx([0.25] * 4, abs=0.03)
+
+
+def test_the_learner_sits_in_either_seat_and_plays_itself_without_members():
+    seats = [meta_strategy(request(number)).trained.index(True) for number in range(100)]
+    assert seats.count(0) == 50
+    alone = meta_strategy(match_request(2, number=0, members=[]))
+    assert alone.seats == (LEARNER, LEARNER) and alone.trained == (True, True)
+
+
+def test_a_team_is_one_member():
+    asked = match_request(4, number=0, members=[str(member) for member in MEMBERS], payoffs=book(LOSSES), teams=(0, 1, 0, 1))
+    seats = meta_strategy(asked).seats
+    assert seats[0] == seats[2] == LEARNER and seats[1] == seats[3] != LEARNER
+
+
+def test_a_wrong_solver_is_refused_when_it_is_bound():
+    with pytest.raises(ConfigError, match="nash"):
+        bind("league.matchmakers", "meta_strategy", {"solver": "nahs"})
+    with pytest.raises((UnknownNameError, ConfigError), match="delta"):
+        bind("league.matchmakers", "meta_strategy", {"solver": {"name": "delta_uniform", "alpha": 1}})
+    with pytest.raises(ConfigError):
+        bind("league.matchmakers", "meta_strategy", {"own": 1.5})
+
+
+@given(st.integers(1, 4).flatmap(lambda size: st.lists(st.lists(st.floats(-1e6, 1e6), min_size=size, max_size=size), min_size=size, max_size=size)))
+def test_the_meta_game_is_zero_sum_and_that_of_the_returns_where_these_are(values):
+    given_ = np.array(values)
+    found = member_payoffs(book(given_), MEMBERS[: len(given_)], "kuhn_poker").payoffs[0]
+    assert np.array_equal(found, -found.T)
+    odd = (given_ - given_.T) / 2
+    again = member_payoffs(book(odd), MEMBERS[: len(odd)], "kuhn_poker")
+    assert np.allclose(again.payoffs[0], odd, rtol=1e-9) and np.array_equal(again.payoffs[1], again.payoffs[0].T)
+
+
+def test_sides_count_alike_however_often_they_were_played():
+    first, second = MEMBERS[:2]
+    rows = {
+        Row("kuhn_poker", 0, first, second): Results(games=90, losses=90, returns=-90.0),
+        Row("kuhn_poker", 1, second, first): Results(games=90, wins=90, returns=90.0),
+        Row("kuhn_poker", 1, first, second): Results(games=10, wins=10, returns=20.0),
+        Row("kuhn_poker", 0, second, first): Results(games=10, losses=10, returns=-20.0),
+        Row("other", 0, first, second): Results(games=10, wins=10, returns=100.0),
+        Row("kuhn_poker", 0, LEARNER, second): Results(games=10, wins=10, returns=100.0),
+    }
+    game = member_payoffs(Payoffs(rows), MEMBERS[:3], "kuhn_poker")
+    assert game.payoffs[0].tolist() == [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]]
+    assert game.counts[0, 1] == game.counts[1, 0] == 100 and game.wins[0, 1] == pytest.approx(0.1) and game.wins[0, 2] == 0.5
+
+
+def test_it_keeps_what_is_asked_of_every_matchmaker():
+    check_matchmaker(meta_strategy)
+    check_matchmaker(meta_strategy, solver="uniform", own=0.5)

@@ -119,3 +119,34 @@ def test_bad_input_gets_one_clear_line(arguments, message):
     outcome = call("evaluate", *arguments)
     assert isinstance(outcome.exception, SparringError), outcome.output
     assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
+def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["steps=2", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
+    league = ["league.every=1", "league.start=true", "league.plays=6", "league.answer=uniform", "matchmaker.name=meta_strategy"]
+    assert CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *small, *league, "--run", "run"]).exit_code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+
+    def found(*words):
+        done = CliRunner().invoke(cli.app, ["evaluate", "run", "--games", "2", "--oracle", "none", "--json", *words])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    mixture, policy = found(), found("--answer", "policy")
+    assert mixture["answer"] == "mixture of 0.333 past-000000, 0.333 past-000001, 0.333 past-000002" and "answer" not in policy
+    exact = "nash_conv/kuhn_poker"
+    assert mixture["figures"][exact] == pytest.approx(metrics[exact], abs=1e-6) != pytest.approx(policy["figures"][exact], abs=1e-6)
+    assert found("--answer", "last")["figures"][exact] == found("--answer", "delta_uniform delta=0.99")["figures"][exact]
+    assert "Measured is a mixture of 0.333 past-000000" in CliRunner().invoke(cli.app, ["evaluate", "run", "--games", "2", "--oracle", "none"]).output
+    for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"], ["--answer", "nash", "--suite", "mars"]):
+        done = CliRunner().invoke(cli.app, ["evaluate", "run", *words])
+        assert done.exit_code != 0 and "answer" in str(done.exception)
+
+
+def test_a_mixture_needs_members(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small = ["steps=1", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
+    assert CliRunner().invoke(cli.app, ["train", "kuhn-tiny", *small, "--run", "run"]).exit_code == 0
+    done = CliRunner().invoke(cli.app, ["evaluate", "run", "--answer", "nash"])
+    assert "league.every=20" in str(done.exception)

@@ -65,6 +65,13 @@ Policy = Annotated[
     str | None,
     typer.Option(help="Of several policies the one in every seat; default each in its roles."),
 ]
+Answer = Annotated[
+    str | None,
+    typer.Option(
+        help="Who is measured: policy, last, or a mixture of the run's snapshots by a "
+        "meta-solver such as nash; default as the run says."
+    ),
+]
 League = Annotated[
     bool,
     typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots."),
@@ -90,6 +97,7 @@ def evaluate(
     checkpoint: Checkpoint = None,
     temperature: Temperature = None,
     policy: Policy = None,
+    answer: Answer = None,
     league: League = False,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
@@ -114,6 +122,11 @@ def evaluate(
                 "--league rates a run's snapshots at the run's own games; leave --environment and "
                 "--agent out."
             )
+        if answer and (policy or agent):
+            raise ConfigError(
+                "--answer belongs to a run, and says which of its policies is measured; leave "
+                "--policy and --agent out."
+            )
         if policy and (league or agent):
             raise ConfigError(
                 "--policy belongs to a run, whose league rates all its policies together; leave "
@@ -133,6 +146,7 @@ def evaluate(
             oracle=wanted,
             judged=oracle != NO_ORACLE,
             oracle_turns=oracle_turns or BUDGET,
+            answer=answer,
         )
         _tell(result, as_json, show_games)
         return
@@ -141,6 +155,8 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
+    if answer:
+        raise ConfigError("--answer does not go with --suite yet; leave one of them out.")
     if league or not exact:
         raise ConfigError(
             "--league and --no-exact do not go with --suite: the suite says what is measured."

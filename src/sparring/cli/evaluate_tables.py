@@ -22,6 +22,8 @@ def show_games(result: dict[str, Any]) -> None:
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
         console.print(note, style="yellow")
+    if "answer" in result:
+        console.print(f"Measured is a {result['answer']}.")
     title = f"{result['run']}, step {result['step']}" if "run" in result else result["agent"]
     table = figure_table(result, title)
     if table.row_count:

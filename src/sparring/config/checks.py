@@ -14,6 +14,7 @@ from sparring.refs import OWN, ref
 if TYPE_CHECKING:
     from sparring.config.run import RunConfig
 
+POLICY, LAST = "policy", "last"  # answers of a run that are no mixture of its members
 MIXTURE = "mixture"  # the player that stands for others
 
 
@@ -45,6 +46,23 @@ def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
             f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
             "best_action with an oracle."
         )
+
+
+def check_answer(answer: str) -> str:
+    """Return the name of a run's answer as it was written.
+
+    Raises:
+        UnknownNameError: it is neither "policy" nor "last", nor a meta-solver.
+        ConfigError: the meta-solver's options are wrong.
+    """
+    name = answer.split()[0] if answer.split() else answer
+    if answer in (POLICY, LAST):
+        return answer
+    if not registry.known("league.meta_solvers", name.partition(":")[0]):
+        solvers = registry.names("league.meta_solvers")
+        raise UnknownNameError("answer of a run", name, {POLICY, LAST, *solvers})
+    PluginConfig.model_validate(answer).bind("league.meta_solvers")
+    return answer
 
 
 def check_bots(config: RunConfig) -> None:

@@ -58,6 +58,11 @@ class LeagueConfig(Strict):
         description="plays among the members after each snapshot, in each environment, whose "
         "results go into the payoff book",
     )
+    answer: str = Field(
+        "policy",
+        description="who is measured and played with: policy, as it is published; last, the "
+        "learner's weights; or a meta-solver, such as nash: the mixture of members that it gives",
+    )
     payoff_decay: float = Field(
         0.0,
         ge=0,

@@ -16,7 +16,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from sparring import names, spelling
-from sparring.config.checks import check_bots, check_candidates, check_losses, check_needs
+from sparring.config.checks import (
+    check_answer,
+    check_bots,
+    check_candidates,
+    check_losses,
+    check_needs,
+)
 from sparring.config.evaluation import EvaluationConfig, LeagueConfig
 from sparring.config.health import HealthConfig
 from sparring.config.learning import (
@@ -220,6 +226,7 @@ class RunConfig(Strict):
                 game.oracle.bind("oracles")
         for sink in self.logging.sinks:
             sink.bind("run.sinks")
+        check_answer(self.league.answer)
         check_bots(self)
         return self
 

@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig, resolve
+from sparring.config.checks import LAST, POLICY, check_answer
+from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
-from sparring.errors import CheckpointError, UnknownNameError
+from sparring.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.league.payoffs import Payoffs
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
+from sparring.players.base import Agent
 from sparring.refs import PUBLISHED, PlayerRef
 from sparring.run import checkpoint
 from sparring.run.changes import edits
@@ -50,6 +54,33 @@ def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
     if policy not in config.by_policy:
         raise UnknownNameError(f"policy of {path}", policy, config.by_policy)
     return PUBLISHED.of(policy)
+
+
+def load_answer(
+    path: Path, config: RunConfig, engine: LocalEngine, step: int, asked: str | None = None
+) -> Agent:
+    """Return who answers for a run; see ``engine.answer``.
+
+    Args:
+        path: the run folder.
+        config: the run's, of ``load_run``.
+        engine: of the same.
+        step: of the same.
+        asked: the answer; None: the one that the configuration names.
+
+    Raises:
+        UnknownNameError: there is no such answer.
+        CheckpointError: the checkpoint's payoff book cannot be read.
+        ConfigError: the answer is a mixture, and the run has no members.
+    """
+    wanted = config.league.answer if asked is None else check_answer(asked)
+    if asked not in (None, POLICY, LAST) and not engine.members:
+        raise ConfigError(
+            f"The answer {asked!r} is a mixture of the league's members, and {path} has none at "
+            f"step {step}; train it with league.every=20, or take the answer 'policy'."
+        )
+    book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
+    return answer_of(engine, book, wanted)
 
 
 def load_run(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.errors import ConfigError
-from sparring.experiments.load import load_run, published
+from sparring.experiments.load import load_answer, load_run, published
 from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
 from sparring.experiments.suite_player import run_player
 from sparring.measure.opponents import AgentSpec, parse_agent
@@ -15,6 +15,7 @@ from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
+from sparring.players.mixture import Mixture
 from sparring.oracles.judge import configured_oracles
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
@@ -35,6 +36,7 @@ def measured(
     oracle: OracleSpec | None = None,
     judged: bool = True,
     oracle_turns: int = BUDGET,
+    answer: str | None = None,
 ) -> dict[str, Any]:
     """Return figures, matches and notes, and what was measured.
 
@@ -52,6 +54,7 @@ def measured(
         oracle: who judges turns; None: the run's own, or the first exact one.
         judged: whether turns are judged at all.
         oracle_turns: of a game and opponent that are judged at most.
+        answer: of the run, such as "nash"; None: the one that its configuration names.
 
     Raises:
         SparringError: the run, a bot or a game cannot be had, or does not fit the others.
@@ -70,11 +73,15 @@ def measured(
     else:
         config, engine, step = load_run(run, checkpoint)
         policy, limit, games = (
-            engine.agent(published(config, run, only)),
+            load_answer(run, config, engine, step, answer)
+            if only is None
+            else engine.agent(published(config, run, only)),
             config.evaluation.max_states,
             [known for known, _ in engine.environments],
         )
         about, met = {"run": str(run), "step": step}, Met(config, games)
+        if isinstance(policy, Mixture):
+            about["answer"] = f"mixture of {policy}"
         if names:
             games = named_games(
                 names, style=str(config.environments[0].options.get("style", "brief"))

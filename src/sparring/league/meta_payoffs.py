@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 
 
-def member_payoffs(book: Payoffs, members: Sequence[PlayerRef], environment: str) -> MetaGame:
+def member_payoffs(
+    book: Payoffs, members: Sequence[PlayerRef], environments: Mapping[str, float]
+) -> MetaGame:
     """Return the symmetric meta-game of members who may sit in any side.
 
     With R[i, j] the mean over sides s of i's mean return from side s against j,
@@ -24,24 +26,25 @@ def member_payoffs(book: Payoffs, members: Sequence[PlayerRef], environment: str
     Args:
         book: the payoff book.
         members: snapshots, oldest first.
-        environment: its label.
+        environments: weight of each, by its label. Of several the payoffs are their weighted mean.
     """
     place = {member: number for number, member in enumerate(members)}
-    size = (len(members), len(members))
-    returns, sides = np.zeros(size), np.zeros(size)
-    counts, points, decided = np.zeros(size), np.zeros(size), np.zeros(size)
-    for row, found in book.rows.items():
-        if row.environment != environment or not found.games:
-            continue
-        if row.player not in place or row.opponent not in place or row.player == row.opponent:
-            continue
-        cell = place[row.player], place[row.opponent]
-        returns[cell] += found.mean_return
-        sides[cell] += 1
-        counts[cell] += found.games
-        points[cell] += found.wins + found.draws / 2
-        decided[cell] += found.wins + found.draws + found.losses
-    mean = returns / np.maximum(sides, 1)
-    payoffs = (mean - mean.T) / 2
-    wins = np.where(decided > 0, points / np.maximum(decided, 1e-300), 0.5)
+    size, total = (len(members), len(members)), sum(environments.values())
+    payoffs, counts, points, decided = (np.zeros(size) for _ in range(4))
+    for environment, weight in environments.items():
+        returns, sides = np.zeros(size), np.zeros(size)
+        for row, found in book.rows.items():
+            if row.environment != environment or not found.games or row.player == row.opponent:
+                continue
+            if row.player not in place or row.opponent not in place:
+                continue
+            cell = place[row.player], place[row.opponent]
+            returns[cell] += found.mean_return
+            sides[cell] += 1
+            counts[cell] += found.games
+            points[cell] += found.wins + found.draws / 2
+            decided[cell] += found.wins + found.draws + found.losses
+        mean = returns / np.maximum(sides, 1)
+        payoffs += weight / total * (mean - mean.T) / 2
+    wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
     return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)

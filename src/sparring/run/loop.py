@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparring.config import RunConfig
+from sparring.engine.answer import answer_of
 from sparring.engine.base import Engine
 from sparring.errors import DivergedError, PluginError
 from sparring.measure.starts import Met
-from sparring.refs import PUBLISHED
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
@@ -126,7 +126,8 @@ def train(
                 state = take_snapshot(config, engine, methods, state)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
-                metrics = {**metrics, **evaluator.measure(engine.agent(PUBLISHED), stream)}
+                answer = answer_of(engine, state.payoffs, config.league.answer)
+                metrics = {**metrics, **evaluator.measure(answer, stream)}
                 timing = {
                     **timing,
                     "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],

@@ -83,10 +83,10 @@ def test_a_wrong_solver_is_refused_when_it_is_bound():
 @given(st.integers(1, 4).flatmap(lambda size: st.lists(st.lists(st.floats(-1e6, 1e6), min_size=size, max_size=size), min_size=size, max_size=size)))
 def test_the_meta_game_is_zero_sum_and_that_of_the_returns_where_these_are(values):
     given_ = np.array(values)
-    found = member_payoffs(book(given_), MEMBERS[: len(given_)], "kuhn_poker").payoffs[0]
+    found = member_payoffs(book(given_), MEMBERS[: len(given_)], {"kuhn_poker": 1.0}).payoffs[0]
     assert np.array_equal(found, -found.T)
     odd = (given_ - given_.T) / 2
-    again = member_payoffs(book(odd), MEMBERS[: len(odd)], "kuhn_poker")
+    again = member_payoffs(book(odd), MEMBERS[: len(odd)], {"kuhn_poker": 2.0})
     assert np.allclose(again.payoffs[0], odd, rtol=1e-9) and np.array_equal(again.payoffs[1], again.payoffs[0].T)
 
 
@@ -100,7 +100,7 @@ def test_sides_count_alike_however_often_they_were_played():
         Row("other", 0, first, second): Results(games=10, wins=10, returns=100.0),
         Row("kuhn_poker", 0, LEARNER, second): Results(games=10, wins=10, returns=100.0),
     }
-    game = member_payoffs(Payoffs(rows), MEMBERS[:3], "kuhn_poker")
+    game = member_payoffs(Payoffs(rows), MEMBERS[:3], {"kuhn_poker": 1.0})
     assert game.payoffs[0].tolist() == [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]]
     assert game.counts[0, 1] == game.counts[1, 0] == 100 and game.wins[0, 1] == pytest.approx(0.1) and game.wins[0, 2] == 0.5
 

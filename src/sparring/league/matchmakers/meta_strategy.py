@@ -69,7 +69,7 @@ def meta_strategy(
     if not request.members or request.stream.uniform(0) < own:
         return self_play(request)
     label = request.environment.label or request.environment.name
-    game = member_payoffs(request.payoffs, request.members, label)
+    game = member_payoffs(request.payoffs, request.members, {label: 1.0})
     tables: Any = (game.payoffs[0], game.counts, game.wins)
     text = json.dumps(solver, sort_keys=True)
     weights = _solved(text, len(request.members), *(table.tobytes() for table in tables))

@@ -204,3 +204,30 @@ def test_the_newest_policy_is_that_of_now(run, monkeypatch):
     steps.append(2)
     assert there.opposite(game, "policy").said == "policy, step 2"
     assert there.opposite(game, "1").name == "past-000002" and loaded == [None, None, 1]
+
+
+def test_the_answer_of_a_run_sits_opposite(tmp_path):
+    import sparring
+
+    config = {
+        "steps": 2,
+        "threads": 1,
+        "environments": [{"name": "kuhn_poker"}],
+        "rollout": {"games_per_step": 4},
+        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+        "warmup": {"updates": 0},
+        "evaluation": {"exact": False},
+        "league": {"every": 1, "start": True, "answer": "uniform"},
+    }
+    sparring.train(config, run=tmp_path / "run")
+    sits = Room(tmp_path / "run")
+    opposite = sits.opposite(sits.game(None), None)
+    assert opposite.said == "mixture of 3 members, step 2"
+    drawn = set()
+    for seed in range(12):
+        sitting = Sitting(sits.game(None), 0, opposite, seed)
+        drawn |= set(sitting._agents) - {YOU, opposite.name}
+        assert finished(sitting).agents == (YOU, "mixture-answer")
+    assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
+    assert sits.others(sits.game(None))[0] == ("policy", "mixture of members, step 2")
+    assert sits.opposite(sits.game(None), "2").said == "policy, step 2"

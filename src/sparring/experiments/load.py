@@ -79,6 +79,8 @@ def load_answer(
             f"The answer {asked!r} is a mixture of the league's members, and {path} has none at "
             f"step {step}; train it with league.every=20, or take the answer 'policy'."
         )
+    if wanted in (POLICY, LAST):
+        return answer_of(engine, Payoffs(), wanted)
     book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
     return answer_of(engine, book, wanted)
 

@@ -15,8 +15,8 @@ from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
 from sparring.measure.starts import Met
 from sparring.oracles.base import Oracle
-from sparring.players.mixture import Mixture
 from sparring.oracles.judge import configured_oracles
+from sparring.players.mixture import Mixture
 
 MAX_STATES = 20_000  # information states, for an agent that is no run's
 

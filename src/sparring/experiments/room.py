@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring import registry
 from sparring.config import RunConfig, resolve
+from sparring.config.checks import LAST, POLICY
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solve import unfit
@@ -18,7 +19,8 @@ from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.players.base import Agent
 from sparring.players.cfr import fits
-from sparring.refs import OWN, PUBLISHED, bot, ref, snapshot
+from sparring.players.mixture import Mixture
+from sparring.refs import OWN, PUBLISHED, PlayerRef, bot, ref, snapshot
 from sparring.rng import Stream
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
@@ -122,7 +124,9 @@ class Room:
             self._bots[game.name] = bots_for(game)
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
-        found = [] if newest is None else [("policy", f"policy, step {newest}")]
+        mixed = self.config is not None and self.config.league.answer not in (POLICY, LAST)
+        usual = "mixture of members" if mixed else "policy"
+        found = [] if newest is None else [("policy", f"{usual}, step {newest}")]
         found += [(str(step), f"policy, step {step}") for step in steps if step != newest]
         own = [] if self.config is None else [*self.config.bots]
         names = dict.fromkeys([*own, *self._bots[game.name], *sorted(self.trusted)])
@@ -152,7 +156,7 @@ class Room:
             asked = listed[0][0]
         if self.config is not None:
             if asked.isascii() and asked.isdigit():
-                return self._policy(int(asked[:18]))
+                return self._policy(int(asked[:18]), POLICY)
             if asked == str(PUBLISHED):
                 return self._policy(self.step)
             if ref(asked).kind in OWN:
@@ -173,10 +177,20 @@ class Room:
         spec = parse_agent(asked)
         return Opposite(str(bot(spec.name)), asked, spec.make())
 
-    def _policy(self, step: int | None) -> Opposite:
-        """Return the run's policies as a checkpoint has them, each in its roles."""
+    def _policy(self, step: int | None, answer: str | None = None) -> Opposite:
+        """Return the run's answer as a checkpoint has it, its policies each in its roles.
+
+        None is the answer that the run's configuration names.
+        """
+        from sparring.experiments.load import load_answer
+
         engine, found = self._engine(step)
-        return Opposite(str(snapshot(found)), f"policy, step {found}", engine.agent(PUBLISHED))
+        assert self.run is not None and self.config is not None, "only a run has policies"
+        agent = load_answer(self.run, self.config, engine, found, answer)
+        if isinstance(agent, Mixture):
+            said = f"mixture of {len(agent.weights)} members, step {found}"
+            return Opposite(str(PlayerRef("mixture", "answer")), said, agent)
+        return Opposite(str(snapshot(found)), f"policy, step {found}", agent)
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
         """Return an engine with the weights of a checkpoint, and its step."""

@@ -37,7 +37,7 @@ def request(number, payoffs=LOSSES, **more):
 def shares(payoffs=LOSSES, count=3000, **options):
     found = [bind("league.matchmakers", "meta_strategy", options)(request(number, payoffs)) for number in range(count)]
     met = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in found]
-    assert all(sum(seating.trained) == (1 if LEARNER != who else 2) for seating, who in zip(found, met, strict=True))
+    assert all(sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(found, met, strict=True))
     return [met.count(member) / count for member in (*MEMBERS, LEARNER)]
 
 

@@ -116,6 +116,7 @@ def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
     assert [line["logprob_difference_max"] < 1e-4 for line in lines if "logprob_difference_max" in line] == [True] * 4
     assert not same(whole.policies["main"].model, whole.policies["main"].past[0].model)
     assert same(whole.policies["main"].model, whole.policies["main"].past[4].model)
+    assert json.loads(last(tmp_path / "run")[1])["league"]["members"] == {f"past-00000{step}": {"parent": "past-000000"} for step in (2, 4)}
 
 
 @pytest.mark.parametrize("until", [1, 2, 3])

@@ -17,6 +17,9 @@ from sparring.run.step import owner_of
 from sparring.selection.replay.base import ReplayBuffer
 
 START = snapshot(0)  # the learner before its first step
+LEAGUE = (
+    "league"  # the owner in a run's state of who came from whom, where it is not the one before
+)
 
 
 def begin_league(config: RunConfig, engine: Engine, state: RunState) -> None:
@@ -61,7 +64,15 @@ def take_snapshot(config: RunConfig, engine: Engine, methods: Methods, state: Ru
         if member not in kept:
             engine.drop_member(member)
     book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
-    return state.remembering(payoffs=book.to_json())
+    state = state.remembering(payoffs=book.to_json())
+    if not config.league.restart:
+        return state
+    known = state.json(LEAGUE).get("members", {})
+    known[str(snapshot(state.step))] = {"parent": str(START)}
+    there = {str(member) for member in engine.members}
+    return state.remembering(
+        **{LEAGUE: {"members": {name: one for name, one in known.items() if name in there}}}
+    )
 
 
 def begun_anew(config: RunConfig, engine: Engine, state: RunState) -> RunState:

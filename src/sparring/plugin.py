@@ -31,6 +31,7 @@ SLOTS = {
     "selection.replay": "replay rule",
     "league.matchmakers": "matchmaker",
     "league.keeping": "keeping rule",
+    "league.meta_solvers": "meta-solver",
     "rollout.plans": "rollout plan",
     "run.sinks": "sink",
 }

@@ -1,0 +1,160 @@
+"""What a meta-solver is asked, what it answers, and what solvers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.errors import GameError, PluginError
+from sparring.league.meta_game import EXACT
+from sparring.league.meta_game import MetaGame as MetaGame
+from sparring.league.meta_game import MetaStrategy as MetaStrategy
+from sparring.league.meta_game import of_matrix as of_matrix
+from sparring.ops.normal_form import largest_size
+from sparring.registry import Bound
+from sparring.types import FloatArray
+
+
+def distribution(weights: FloatArray) -> FloatArray:
+    """Return weights as a distribution: rounding below 0 cut off, and of sum 1.
+
+    Args:
+        weights: at least one of them above 0.
+    """
+    kept: FloatArray = np.maximum(weights, 0.0)
+    return kept / kept.sum()
+
+
+def answer(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:
+    """Return a strategy of independent sides; in a symmetric game the first one's is both's."""
+    found = tuple(map(distribution, sides))
+    return MetaStrategy(sides=(found[0], found[0]) if game.symmetric else found)
+
+
+def opposed(game: MetaGame, solver: str) -> FloatArray:
+    """Return the payoffs to side 0 of two sides whose payoffs sum to 0, [m_0, m_1].
+
+    Where they sum to another constant, half of it is taken from both.
+
+    Args:
+        game: the meta-game.
+        solver: name of the solver, for messages.
+
+    Raises:
+        GameError: there are more sides, or the sum is another one in some cell.
+    """
+    two_sided(game, solver)
+    first, second = game.payoffs
+    size, sums = largest_size(game.payoffs), first + second
+    low, high = float(sums.min()), float(sums.max())
+    if high - low > EXACT * size:
+        raise GameError(
+            f"meta-solver {solver!r} needs payoffs of two sides that sum to a constant; here the "
+            f"sums go from {low:g} to {high:g}. Take correlated, alpha_rank or regret_matching."
+        )
+    return first if low == high == 0.0 else (first - second) / 2
+
+
+def two_sided(game: MetaGame, solver: str) -> None:
+    """Check that a meta-game has two sides.
+
+    Raises:
+        GameError: it has more.
+    """
+    if game.num_sides != 2:
+        raise GameError(
+            f"meta-solver {solver!r} is for two sides, and this meta-game has {game.num_sides}. "
+            "Take correlated, alpha_rank or projected_replicator."
+        )
+
+
+def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
+    """Check that a solver has given distributions over the members that there are.
+
+    Every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(given, MetaStrategy):
+        raise PluginError(
+            f"The {solver} must return a MetaStrategy; it returned {type(given).__name__}."
+        )
+    if tuple(side.shape for side in given.sides) != tuple((size,) for size in game.shape):
+        shapes = ", ".join(str(side.shape) for side in given.sides)
+        raise PluginError(
+            f"The {solver} must give each side a weight per member, {game.shape} of them; it gave "
+            f"shapes {shapes}."
+        )
+    for number, side in enumerate(given.sides):
+        _check_weights(solver, f"side {number}", side)
+    if game.symmetric and not np.array_equal(*given.sides):
+        raise PluginError(
+            f"The {solver} must give both sides of a symmetric meta-game the same distribution; "
+            f"it gave {given.sides[0].tolist()!r:.100} and {given.sides[1].tolist()!r:.100}."
+        )
+    _check_joint(solver, given, game)
+    _check_rows(solver, given, game)
+
+
+def _check_weights(solver: Bound, where: str, weights: FloatArray) -> None:
+    """Check that weights are a distribution.
+
+    Raises:
+        PluginError: they are not.
+    """
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and _is_one(weights.sum())):
+        raise PluginError(
+            f"The {solver} must give weights that are at least 0 and sum to 1; for {where} it gave "
+            f"{weights.tolist()!r:.200}."
+        )
+
+
+def _is_one(total: float) -> bool:
+    """Return whether a sum of weights is 1."""
+    return abs(float(total) - 1.0) <= EXACT
+
+
+def _check_joint(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
+    """Check that a joint distribution is one, and that the sides are its marginals.
+
+    Raises:
+        PluginError: it is something else.
+    """
+    if given.joint is None:
+        return
+    if given.joint.shape != game.shape:
+        raise PluginError(
+            f"The {solver} must give a joint weight per cell, of shape {game.shape}; it gave the "
+            f"shape {given.joint.shape}."
+        )
+    _check_weights(solver, "the joint distribution", given.joint)
+    for number, side in enumerate(given.sides):
+        marginal = given.joint.sum(axis=tuple(s for s in range(game.num_sides) if s != number))
+        if not np.allclose(marginal, side, rtol=0.0, atol=EXACT):
+            raise PluginError(
+                f"The {solver} must give sides that are the marginals of its joint distribution; "
+                f"side {number} is not."
+            )
+
+
+def _check_rows(solver: Bound, given: MetaStrategy, game: MetaGame) -> None:
+    """Check that rows are distributions over the other side's members, or zeros.
+
+    Raises:
+        PluginError: they are something else.
+    """
+    if given.rows is None:
+        return
+    wanted = (game.shape, game.shape[::-1])
+    if game.num_sides != 2 or tuple(rows.shape for rows in given.rows) != wanted:
+        raise PluginError(
+            f"The {solver} must give rows of shapes {wanted}, a weight per member and opponent; it "
+            f"gave {tuple(rows.shape for rows in given.rows)}."
+        )
+    for side, rows in enumerate(given.rows):
+        for member, row in enumerate(rows):
+            if row.any():
+                _check_weights(solver, f"member {member} of side {side}", row)

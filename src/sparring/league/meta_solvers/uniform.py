@@ -1,0 +1,27 @@
+"""All members alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy
+
+
+def uniform(game: MetaGame) -> MetaStrategy:
+    """Give every member of a side the same weight.
+
+    What: the payoffs are not looked at.
+    When to use: fictitious play, and PSRO-uniform, which is the same: each new member answers all
+    before it alike. It is also the plainest thing to compare others with.
+    Mathematics: with m_s members of side s, each of them has
+
+        sigma_s(i) = 1 / m_s
+
+    Pitfalls: weak early members keep their share for ever, and a copy of a member doubles its
+    share. As an answer the mixture gets better slowly, as one over the root of the rounds at
+    worst.
+    Reference: Brown, 1951, "Iterative solution of games by fictitious play"; Lanctot et al., 2017
+    (arXiv 1711.00832), PSRO with a uniform meta-strategy.
+    Verified by: tests/league/meta_solvers/test_uniform.py.
+    """
+    return MetaStrategy(sides=tuple(np.full(size, 1.0 / size) for size in game.shape))

@@ -1,0 +1,91 @@
+"""Meta-games and strategies: what they refuse, and what is refused of a solver."""
+
+import inspect
+
+import numpy as np
+import pytest
+from meta_games import CYCLE
+
+from sparring.errors import GameError, PluginError
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution, of_matrix
+from sparring.registry import Plugin, with_options
+
+HALF = np.array([0.5, 0.5])
+ZERO = np.zeros((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (dict(payoffs=([[0.0]],)), r"shapes \[\(1, 1\)\]; give at least two sides"),
+        (dict(payoffs=([[0.0]], [[0.0, 1.0]])), r"shapes \[\(1, 1\), \(1, 2\)\]; give at least two sides, each a payoff"),
+        (dict(payoffs=([0.0], [0.0])), r"payoffs of 2 sides have the shape \(1,\); give one axis per side"),
+        (dict(payoffs=(np.zeros((0, 2)),) * 2), r"shape \(0, 2\); give one axis per side, each of at least one member"),
+        (dict(payoffs=([[0.0, 1.0]], [[0.0, np.nan]])), r"payoff of side 1 in cell \(0, 1\) is nan; play these members"),
+        (dict(payoffs=([[np.inf]], [[0.0]])), r"payoff of side 0 in cell \(0, 0\) is inf"),
+        (dict(payoffs=([[0, 1], [1, 0]], [[0, -1], [-1, 0]]), symmetric=True), r"payoffs\[1\] is not payoffs\[0\]\.T; .* or symmetric=False"),
+        (dict(payoffs=(np.zeros((1, 2)),) * 2, symmetric=True), r"symmetric is true"),
+        (dict(payoffs=(ZERO, ZERO), counts=[[1.0]]), r"counts have the shape \(1, 1\), and payoffs \(2, 2\); give a value per cell"),
+        (dict(payoffs=(ZERO, ZERO), counts=ZERO - 1), "counts must be at least 0"),
+        (dict(payoffs=(ZERO, ZERO), wins=ZERO + 2), r"wins must be in \[0, 1\]"),
+        (dict(payoffs=(ZERO, ZERO), wins=ZERO * np.nan), r"wins must be in \[0, 1\]"),
+    ],
+)
+def test_a_game_that_is_none_is_refused(given, said):
+    with pytest.raises(GameError, match=said):
+        MetaGame(**given)
+
+
+def test_a_matrix_is_symmetric_where_it_is_antisymmetric():
+    assert of_matrix(CYCLE).symmetric and of_matrix([[0.0]]).symmetric
+    assert not of_matrix([[1.0]]).symmetric and not of_matrix([[0.0, 1.0]]).symmetric
+    game = of_matrix(CYCLE)
+    assert (game.num_sides, game.shape, game.payoffs[1][0, 1]) == (2, (3, 3), 1.0)
+
+
+def test_a_symmetric_game_need_not_be_of_opposed_sides():
+    stag = np.array([[4.0, 0.0], [3.0, 2.0]])
+    assert MetaGame(payoffs=(stag, stag.T), symmetric=True).symmetric
+
+
+def test_rounding_below_0_is_cut_off():
+    assert distribution(np.array([-1e-18, 3.0, 1.0])).tolist() == [0.0, 0.75, 0.25]
+
+
+def solver(strategy):
+    """Return a plug-in that answers so, whatever it is asked."""
+
+    def mine(game):
+        return strategy
+
+    return with_options(Plugin(slot="league.meta_solvers", name="mine", function=mine, module=inspect.getmodule(solver)))
+
+
+JOINT = np.array([[0.5, 0.0], [0.0, 0.5]])
+BAD = {
+    "no strategy": (HALF, "must return a MetaStrategy; it returned ndarray"),
+    "a side is missing": (MetaStrategy(sides=(HALF,)), r"a weight per member, \(2, 2\) of them; it gave shapes \(2,\)"),
+    "a member is missing": (MetaStrategy(sides=(HALF, [1.0])), r"it gave shapes \(2,\), \(1,\)"),
+    "below 0": (MetaStrategy(sides=(HALF, [1.5, -0.5])), r"for side 1 it gave \[1\.5, -0\.5\]"),
+    "sum": (MetaStrategy(sides=([0.5, 0.4], HALF)), r"sum to 1; for side 0 it gave \[0\.5, 0\.4\]"),
+    "no number": (MetaStrategy(sides=([np.nan, 1.0], HALF)), r"for side 0 it gave \[nan, 1\.0\]"),
+    "two answers": (MetaStrategy(sides=(HALF, [0.25, 0.75])), "the same distribution"),
+    "shape of joint": (MetaStrategy(sides=(HALF, HALF), joint=HALF), r"of shape \(2, 2\); it gave the shape \(2,\)"),
+    "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZERO), "for the joint distribution it gave"),
+    "marginals": (MetaStrategy(sides=([1.0, 0.0],) * 2, joint=JOINT), "marginals of its joint distribution; side 0 is not"),
+    "shape of rows": (MetaStrategy(sides=(HALF, HALF), rows=(ZERO,)), r"rows of shapes \(\(2, 2\), \(2, 2\)\)"),
+    "row": (MetaStrategy(sides=(HALF, HALF), rows=(ZERO, [[0.0, 0.0], [1.0, 1.0]])), r"for member 1 of side 1 it gave \[1\.0, 1\.0\]"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_an_answer_that_cannot_be_used_is_refused(name):
+    strategy, said = BAD[name]
+    with pytest.raises(PluginError, match=said) as error:
+        solver(strategy)(of_matrix(ZERO))
+    assert "meta-solver 'mine'" in str(error.value)
+
+
+def test_an_answer_that_can_be_used_is_not_refused():
+    whole = MetaStrategy(sides=(HALF, HALF), joint=JOINT, rows=(ZERO, np.eye(2)))
+    assert solver(whole)(of_matrix(ZERO)) is whole

@@ -1,0 +1,27 @@
+"""The uniform meta-solver: weights by hand, and every kind of meta-game."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from meta_games import HARD, THREE_SIDES, games
+
+from sparring.league.meta_solvers.base import of_matrix
+from sparring.registry import bind
+
+SOLVE = bind("league.meta_solvers", "uniform")
+
+
+def test_by_hand():
+    sides = SOLVE(of_matrix(np.zeros((2, 4)))).sides
+    assert [side.tolist() for side in sides] == [[0.5] * 2, [0.25] * 4]
+    assert [side.tolist() for side in SOLVE(THREE_SIDES).sides] == [[0.5] * 2, [1 / 3] * 3, [0.5] * 2]
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_inputs(name):
+    assert [len(set(side.tolist())) for side in SOLVE(HARD[name]).sides] == [1, 1]
+
+
+@given(games())
+def test_payoffs_are_not_looked_at(game):
+    assert [side.tolist() for side in SOLVE(game).sides] == [[1 / size] * size for size in game.shape]

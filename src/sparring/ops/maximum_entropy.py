@@ -15,8 +15,9 @@ columns, which are at least 0 where a column does not hold all of them:
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog, nnls
+from scipy.optimize import linprog
 
+from sparring.ops.least_squares import nonnegative
 from sparring.ops.matrix_games import maximin
 from sparring.ops.normal_form import in_range
 from sparring.types import BoolArray, FloatArray
@@ -111,7 +112,7 @@ def _stepped(payoffs: FloatArray, multipliers: FloatArray, held: BoolArray) -> F
     roots = np.exp((values - values.max()) / 2)
     signed = np.hstack([payoffs[:, held], -payoffs[:, held], payoffs[:, ~held]])
     count = int(held.sum())
-    found = nnls(roots[:, None] * signed, roots * (values - 1.0))[0]
+    found = nonnegative(roots[:, None] * signed, roots * (values - 1.0))
     wanted = np.zeros_like(multipliers)
     wanted[held] = found[:count] - found[count : 2 * count]
     wanted[~held] = found[2 * count :]

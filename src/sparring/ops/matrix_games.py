@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
+from sparring.ops.normal_form import in_range
 from sparring.types import FloatArray
 
 
@@ -25,10 +26,10 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     Raises:
         ArithmeticError: the linear program was not solved.
     """
-    scaled, middle, half = _scaled(matrix)
+    (scaled,), (middle,), half = in_range((matrix,))
     rows, columns = matrix.shape
     if half == 0.0:
-        return np.full(rows, 1.0 / rows), middle
+        return np.full(rows, 1.0 / rows), float(middle)
     found = linprog(
         np.append(np.zeros(rows), -1.0),
         A_ub=np.hstack([-scaled.T, np.ones((columns, 1))]),
@@ -42,11 +43,4 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
         raise ArithmeticError(f"The linear program was not solved: {found.message}")
     weights: FloatArray = np.maximum(found.x[:-1], 0.0)
     strategy = weights / weights.sum()
-    return strategy, middle + half * float((strategy @ scaled).min())
-
-
-def _scaled(matrix: FloatArray) -> tuple[FloatArray, float, float]:
-    """Return a matrix moved and scaled into [-1, 1], with its middle and half of its range."""
-    low, high = float(matrix.min()), float(matrix.max())
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
-    return ((matrix - middle) / half if half else np.zeros_like(matrix)), middle, half
+    return strategy, float(middle + half * (strategy @ scaled).min())

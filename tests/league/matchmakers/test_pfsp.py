@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.league.matchmakers.mixed import mixed
-from sparring.league.matchmakers.pfsp import pfsp, weight
+from sparring.league.matchmakers.pfsp import pfsp
 from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.league.weighting import weight
 from sparring.refs import LEARNER, snapshot
 from sparring.registry import bind
 from sparring.run.methods import Methods

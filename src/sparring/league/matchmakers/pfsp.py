@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, self_play
+from sparring.league.weighting import weight
 from sparring.refs import PlayerRef
 
 
@@ -65,13 +66,6 @@ def pfsp(
         request,
         lambda seat: _drawn(request.members, weights, request.stream.child(seat).uniform(0)),
     )
-
-
-def weight(rate: float, weighting: str, power: float) -> float:
-    """Return f(p), the weight of an opponent against whom the learner has this rate of wins."""
-    if weighting == "variance":
-        return rate * (1 - rate)
-    return min(0.5, 1 - rate) if weighting == "capped" else float((1 - rate) ** power)
 
 
 def _drawn(members: Sequence[PlayerRef], weights: Sequence[float], draw: float) -> PlayerRef:

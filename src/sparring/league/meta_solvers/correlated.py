@@ -1,0 +1,58 @@
+"""Correlated equilibria that are mixed most evenly, for any number of sides."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sparring.errors import GameError
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
+from sparring.ops.correlated import most_mixed
+
+CELLS = 400  # most of them; a least-squares problem has an unknown per cell and deviation
+
+
+def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStrategy:
+    """Give combinations of members the correlated equilibrium of largest Gini impurity.
+
+    What: ``joint`` is a distribution over combinations of the sides' members from which no side
+    gains by deviating; ``sides`` are its marginals. There is one answer.
+    When to use: JPSRO, on any number of sides and any payoffs. "cce": a new member of each side
+    answers the others' marginal. "ce": one answers each recommended member, given what the others
+    do then.
+    Mathematics: over distributions p of the cells c = (c_1, ..., c_n)
+
+        min over p of sum_c p(c)^2   so that for every side s and members i, j
+
+        sum over c with c_s = i of p(c) (u_s(j, c_-s) - u_s(c)) <= 0     "ce"
+        sum over c              of p(c) (u_s(j, c_-s) - u_s(c)) <= 0     "cce"
+
+    It is solved exactly, as a projection onto a cone by least squares with unknowns at least 0.
+    Pitfalls: the marginals by themselves are no equilibrium, but of two sides whose payoffs sum to
+    a constant: keep ``joint``. Copies of a member have more weight together. Up to 400
+    combinations of members; near that it takes long.
+    Reference: Marris et al., 2021 (arXiv 2106.09435), JPSRO with maximum-Gini (coarse) correlated
+    equilibria; Aumann, 1974; Moulin and Vial, 1978.
+    Verified by: tests/league/meta_solvers/test_correlated.py.
+
+    Args:
+        kind: "ce", from which no side deviates once it knows what is recommended to it, or "cce"
+            (default), before it knows.
+
+    Raises:
+        GameError: there are more than 400 combinations.
+    """
+    cells = int(np.prod(game.shape))
+    if cells > CELLS:
+        raise GameError(
+            f"meta-solver 'correlated': {cells} combinations of members are more than {CELLS}; "
+            "keep fewer members, or take regret_matching."
+        )
+    joint = most_mixed(game.payoffs, recommended=kind == "ce")
+    if game.symmetric:
+        joint = (joint + joint.T) / 2
+        first = distribution(joint.sum(axis=1))
+        return MetaStrategy(sides=(first, first), joint=joint)
+    others = [tuple(o for o in range(game.num_sides) if o != s) for s in range(game.num_sides)]
+    return MetaStrategy(sides=tuple(joint.sum(axis=axes) for axes in others), joint=joint)

@@ -1,0 +1,46 @@
+"""Each member of the equilibrium answers those that it beats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparring.errors import GameError
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
+from sparring.ops.matrix_games import maximin
+
+
+def rectified(game: MetaGame) -> MetaStrategy:
+    """Give each member of the equilibrium a row of its own: the mix of those it beats or ties.
+
+    What: ``sides`` is the equilibrium of ``nash``. ``rows`` says for each member with weight in it
+    whom that member answers; members without weight have rows of zeros, and are not trained.
+    When to use: PSRO with rectified Nash, for populations of many niches: each member gets better
+    at what it is good at. Two sides drawn from one population, whose payoffs sum to 0.
+    Mathematics: with the equilibrium p and payoffs U to side 0,
+
+        row_i(j) = p(j) [U(i, j) >= 0] / sum over k of p(k) [U(i, k) >= 0]     where p(i) > 0
+
+    A member ties with itself, so that no such row is empty. If one member has all the weight, its
+    row is that member, and it is ``nash``.
+    Pitfalls: it fails to come near an equilibrium even in small games, as weaknesses are never
+    answered. Copies are no niche: the linear program gives one of them all the weight. A payoff of
+    few plays that is just below 0 takes an opponent out.
+    Reference: Balduzzi et al., 2019 (arXiv 1901.08106), "Open-ended learning in symmetric zero-sum
+    games".
+    Verified by: tests/league/meta_solvers/test_rectified.py.
+
+    Raises:
+        GameError: the meta-game is not symmetric, or its payoffs do not sum to 0.
+    """
+    payoffs = opposed(game, "rectified")
+    if not game.symmetric:
+        raise GameError(
+            "meta-solver 'rectified' is for one population that plays both sides; give "
+            "MetaGame(symmetric=True), or take nash."
+        )
+    found = answer(game, (maximin(payoffs)[0],) * 2)
+    weights = found.sides[0]
+    scores = weights * (payoffs >= 0) * (weights > 0)[:, None]
+    sums = scores.sum(axis=1, keepdims=True)
+    rows = np.divide(scores, sums, out=np.zeros_like(scores), where=sums > 0)
+    return MetaStrategy(sides=found.sides, rows=(rows, rows))

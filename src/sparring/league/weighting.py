@@ -1,0 +1,20 @@
+"""Weights of opponents by how often they are beaten: prioritised fictitious self-play."""
+
+from __future__ import annotations
+
+
+def weight(rate: float, weighting: str, power: float) -> float:
+    """Return f(p), the weight of an opponent against whom one has this rate p of wins.
+
+        f(p) = (1 - p)^power     "hard"
+        f(p) = min(1/2, 1 - p)   "capped"
+        f(p) = p (1 - p)         "variance"
+
+    Args:
+        rate: of wins against the opponent, in [0, 1].
+        weighting: "hard", "capped" or "variance".
+        power: the exponent of "hard", at least 0.
+    """
+    if weighting == "variance":
+        return rate * (1 - rate)
+    return min(0.5, 1 - rate) if weighting == "capped" else float((1 - rate) ** power)

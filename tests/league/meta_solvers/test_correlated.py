@@ -1,0 +1,94 @@
+"""Correlated equilibria of largest Gini impurity: by hand, by what makes them so, and Nash's."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from meta_games import CYCLE, HARD, THREE_SIDES, gains, games, matrices
+from scipy.optimize import linprog
+
+from sparring.errors import GameError
+from sparring.league.meta_solvers.base import MetaGame, of_matrix
+from sparring.registry import bind
+
+KINDS = st.sampled_from(["ce", "cce"])
+SEXES = MetaGame(payoffs=([[3, 0], [0, 2]], [[2, 0], [0, 3]]))
+
+
+def solved(game, kind="ce"):
+    """Return the strategy."""
+    return bind("league.meta_solvers", "correlated", {"kind": kind})(game)
+
+
+def deviations(game, kind):
+    """Return what each deviation gains in each cell, [deviations, cells], written down plainly."""
+    found = []
+    for side, payoffs in enumerate(game.payoffs):
+        for told in range(game.shape[side]) if kind == "ce" else [None]:
+            for taken in range(game.shape[side]):
+                row = np.zeros(game.shape)
+                for cell in np.ndindex(game.shape):
+                    if told in (None, cell[side]):
+                        other = (*cell[:side], taken, *cell[side + 1 :])
+                        row[cell] = payoffs[other] - payoffs[cell]
+                found.append(row.ravel())
+    return np.array(found)
+
+
+def test_by_hand():
+    # 2 p11 >= 3 p10 and 2 p00 >= 3 p10 bind: p00 = p11 = x, p10 = 2x/3, p01 = 11x/12
+    for kind in ("ce", "cce"):
+        np.testing.assert_allclose(solved(SEXES, kind).joint * 43, [[12, 11], [8, 12]], atol=1e-9)
+    prisoners = MetaGame(payoffs=([[3, 0], [5, 1]], [[3, 5], [0, 1]]))
+    np.testing.assert_allclose(solved(prisoners).joint, [[0, 0], [0, 1]], atol=1e-9)
+    np.testing.assert_allclose(solved(of_matrix(CYCLE)).joint, np.full((3, 3), 1 / 9), atol=1e-9)
+
+
+def test_coarse_ones_may_be_more_even():
+    game = MetaGame(payoffs=([[2, 0, 1], [1, 1, 0], [0, 1, 2]], [[0, 2, 1], [1, 0, 2], [2, 1, 0]]))
+    fine, coarse = (np.square(solved(game, kind).joint).sum() for kind in ("ce", "cce"))
+    assert coarse < fine - 1e-3
+
+
+def test_the_sides_are_marginals():
+    found = solved(SEXES)
+    np.testing.assert_allclose(found.sides[0] * 43, [23, 20])
+    np.testing.assert_allclose(found.sides[1] * 43, [20, 23])
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("kind", ["ce", "cce"])
+def test_hard_inputs(name, kind):
+    game, found = HARD[name], solved(HARD[name], kind)
+    assert (deviations(game, kind) @ found.joint.ravel()).max() <= 1e-8 * np.ptp(game.payoffs[0])
+
+
+def test_equal_payoffs_are_uniform():
+    assert solved(HARD["equal payoffs that are not 0"]).joint == pytest.approx(np.full((2, 3), 1 / 6))
+
+
+@settings(deadline=None, max_examples=30)
+@given(game=games(), kind=KINDS)
+def test_no_deviation_gains_and_no_equilibrium_has_a_smaller_sum_of_squares(game, kind):
+    found, rows = solved(game, kind).joint.ravel(), deviations(game, kind)
+    assert (rows @ found).max() <= 1e-8
+    # p is the smallest if and only if p q >= p p for every other equilibrium q
+    least = linprog(found, A_ub=rows, b_ub=np.full(len(rows), 1e-9), A_eq=np.ones((1, len(found))), b_eq=[1.0])
+    assert least.fun >= found @ found - 1e-6
+
+
+@settings(deadline=None, max_examples=30)
+@given(matrix=matrices(most=4), kind=KINDS)
+def test_of_two_opposed_sides_the_marginals_are_an_equilibrium(matrix, kind):
+    game = of_matrix(matrix)
+    assert gains(game, solved(game, kind)).max() <= 1e-7
+
+
+def test_three_sides():
+    joint = solved(THREE_SIDES).joint  # side 0 has its second member, side 1 its first; side 2 does not care
+    np.testing.assert_allclose(joint[1, 0], [0.5, 0.5], atol=1e-9)
+
+
+def test_too_many_combinations_are_refused():
+    with pytest.raises(GameError, match=r"441 combinations of members are more than 400; keep fewer members"):
+        solved(of_matrix(np.ones((21, 21))))

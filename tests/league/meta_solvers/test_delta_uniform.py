@@ -1,0 +1,64 @@
+"""The newest share of the members: shares by hand, its ends, and every kind of meta-game."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from meta_games import HARD, THREE_SIDES, games
+
+from sparring.league.meta_solvers.base import of_matrix
+from sparring.registry import bind
+
+
+def solved(game, delta):
+    """Return the weights of each side."""
+    return [side.tolist() for side in bind("league.meta_solvers", "delta_uniform", {"delta": delta})(game).sides]
+
+
+@pytest.mark.parametrize(
+    ("delta", "of_five"),
+    [
+        (0.0, [0.2] * 5),
+        (0.19, [0.2] * 5),
+        (0.2, [0, 0.25, 0.25, 0.25, 0.25]),
+        (0.5, [0, 0, 1 / 3, 1 / 3, 1 / 3]),
+        (0.6, [0, 0, 0, 0.5, 0.5]),
+        (0.99, [0, 0, 0, 0, 1]),
+        (1.0, [0, 0, 0, 0, 1]),
+    ],
+)
+def test_by_hand(delta, of_five):
+    assert solved(of_matrix(np.zeros((5, 1))), delta) == [of_five, [1]]
+
+
+def test_rounding_leaves_no_member_in():
+    (weights, _) = solved(of_matrix(np.zeros((100, 1))), 0.29)
+    assert weights.count(0) == 29
+
+
+def test_each_side_has_a_window_of_its_own():
+    assert solved(THREE_SIDES, 0.5) == [[0, 1], [0, 0.5, 0.5], [0, 1]]
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_inputs(name):
+    assert all(sum(side) == pytest.approx(1) for side in solved(HARD[name], 0.7))
+
+
+@given(game=games(), delta=st.floats(0, 1))
+def test_the_weights_are_equal_and_of_the_newest(game, delta):
+    for weights in solved(game, delta):
+        assert weights == sorted(weights) and len({*weights} - {0}) == 1
+
+
+@given(games())
+def test_its_ends_are_uniform_and_last(game):
+    for delta, name in ((0.0, "uniform"), (1.0, "last")):
+        known = bind("league.meta_solvers", name)(game)
+        assert solved(game, delta) == [side.tolist() for side in known.sides]
+
+
+@pytest.mark.parametrize("delta", [-0.1, 1.1])
+def test_a_share_out_of_range_is_refused(delta):
+    with pytest.raises(ValueError, match="delta"):
+        bind("league.meta_solvers", "delta_uniform", {"delta": delta})

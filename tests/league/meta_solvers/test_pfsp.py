@@ -1,0 +1,80 @@
+"""Prioritised weights: by hand, those of the matchmaker, and what has no rates of wins."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from meta_games import CYCLE, HARD, THREE_SIDES
+
+from sparring.errors import GameError
+from sparring.league.meta_solvers.base import MetaGame, of_matrix
+from sparring.league.weighting import weight
+from sparring.registry import bind
+
+RATES = (0.9, 0.5, 0.1, 0.3)  # of the newest member's wins
+BY_HAND = {  # of these rates, to four digits
+    "squared": (0.0064, 0.1603, 0.5192, 0.3141),
+    "linear": (0.0455, 0.2273, 0.4091, 0.3182),
+    "linear_capped": (0.0625, 0.3125, 0.3125, 0.3125),
+    "variance": (0.1406, 0.3906, 0.1406, 0.3281),
+}
+
+
+def solved(game, weighting="squared"):
+    """Return the weights of each side."""
+    return bind("league.meta_solvers", "pfsp", {"weighting": weighting})(game).sides
+
+
+def of_wins(wins, **more):
+    """Return a meta-game of these rates, whose payoffs say nothing."""
+    zeros = np.zeros(np.shape(wins))
+    return MetaGame(payoffs=(zeros, zeros.T if more else zeros), wins=wins, **more)
+
+
+@pytest.mark.parametrize("weighting", BY_HAND)
+def test_by_hand(weighting):
+    np.testing.assert_allclose(solved(of_wins([RATES]), weighting)[1], BY_HAND[weighting], atol=5e-5)
+    turned = 1 - np.array([RATES]).T  # the newest member is one of side 1
+    np.testing.assert_allclose(solved(of_wins(turned), weighting)[0], BY_HAND[weighting], atol=5e-5)
+
+
+def test_rates_follow_from_payoffs_of_wins_and_losses():
+    first, second = solved(of_matrix(CYCLE))  # the newest loses to the first, beats the second
+    np.testing.assert_allclose(first, [0.8, 0, 0.2])
+    assert first.tolist() == second.tolist()
+
+
+def test_rates_that_are_given_win_over_payoffs():
+    assert solved(MetaGame(payoffs=([[1.0, -1.0]], [[-1.0, 1.0]]), wins=[[0.0, 1.0]]))[1].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("weighting", BY_HAND)
+def test_who_beats_all_meets_all_alike(weighting):
+    assert solved(of_wins([[1.0, 1.0, 1.0]]), weighting)[1].tolist() == [1 / 3] * 3
+
+
+@pytest.mark.parametrize("name", [name for name, game in HARD.items() if np.abs(game.payoffs[0]).max() <= 1])
+def test_hard_inputs(name):
+    assert all(side.sum() == pytest.approx(1) for side in solved(HARD[name]))
+
+
+@given(rates=st.lists(st.floats(0, 1), min_size=1, max_size=6), weighting=st.sampled_from(sorted(BY_HAND)))
+def test_they_are_the_weights_of_the_matchmaker(rates, weighting):
+    kind, power = {"squared": ("hard", 2), "linear": ("hard", 1), "linear_capped": ("capped", 9), "variance": ("variance", 9)}[weighting]
+    found, wanted = solved(of_wins([rates]), weighting)[1], np.array([weight(rate, kind, power) for rate in rates])
+    assert wanted.sum() == 0 or np.allclose(found * wanted.sum(), wanted)
+
+
+@given(rates=st.lists(st.floats(0, 1), min_size=2, max_size=6), weighting=st.sampled_from(["squared", "linear", "linear_capped"]))
+def test_who_wins_more_has_no_smaller_weight(rates, weighting):
+    found = solved(of_wins([sorted(rates)]), weighting)[1]
+    assert (np.diff(found) <= 1e-12).all()
+
+
+def test_what_has_no_rates_of_wins_is_refused():
+    with pytest.raises(GameError, match=r"'pfsp' needs rates of wins; payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"):
+        solved(of_matrix([[2.0]]))
+    with pytest.raises(GameError, match="do not sum to 0"):
+        solved(MetaGame(payoffs=([[0.5]], [[0.5]])))
+    with pytest.raises(GameError, match="'pfsp' is for two sides, and this meta-game has 3"):
+        solved(THREE_SIDES)

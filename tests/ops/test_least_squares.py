@@ -1,0 +1,38 @@
+"""Least squares with unknowns of at least 0: by hand, by their conditions, and dependent columns."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from sparring.ops.least_squares import nonnegative
+
+
+@pytest.mark.parametrize(
+    ("matrix", "target", "found"),
+    [
+        ([[1.0, 0.0], [0.0, 1.0]], [2.0, 3.0], [2, 3]),
+        ([[1.0, 0.0], [0.0, 1.0]], [2.0, -3.0], [2, 0]),
+        ([[1.0], [1.0]], [1.0, 3.0], [2]),
+        ([[1.0, 1.0], [0.0, 1.0]], [3.0, 1.0], [2, 1]),
+        ([[1.0, 1.0], [0.0, 1.0]], [1.0, 3.0], [0, 2]),
+        ([[0.0], [0.0]], [1.0, 1.0], [0]),
+        (np.zeros((2, 0)), [1.0, 1.0], []),
+    ],
+)
+def test_by_hand(matrix, target, found):
+    np.testing.assert_allclose(nonnegative(np.array(matrix), np.array(target)), found, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_no_other_is_nearer(data):
+    rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 8))
+    matrix = data.draw(arrays.arrays(np.float64, (rows, columns), elements=st.integers(-2, 2)))
+    target = data.draw(arrays.arrays(np.float64, rows, elements=st.integers(-3, 3)))
+    matrix = np.hstack([matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]])  # lines, and single numbers
+    found = nonnegative(matrix, target)
+    slopes = matrix.T @ (target - matrix @ found)
+    assert found.min(initial=0.0) >= 0
+    assert slopes.max(initial=0.0) <= 1e-8 and np.abs(slopes * found).max(initial=0.0) <= 1e-8

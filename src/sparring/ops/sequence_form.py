@@ -14,6 +14,7 @@ recall.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -21,25 +22,44 @@ from scipy.sparse import csr_matrix
 from sparring.ops.game_tree import GameTree
 from sparring.types import FloatArray, IntArray
 
+TIE = 1e-12  # relative: actions that are worth so little less are as good
+
+
+class Level(NamedTuple):
+    """Information states of a seat before which it decided equally often, and their actions.
+
+    Attributes:
+        states: their positions among the seat's states, [L].
+        sequences: of all their actions, [A].
+        owner: of each sequence its state's place in ``states``, [A].
+        starts: of each state its first action's place in ``sequences``, [L].
+    """
+
+    states: IntArray
+    sequences: IntArray
+    owner: IntArray
+    starts: IntArray
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SeatForm:
     """The sequences of one seat; I information states of its own, S sequences, number 0 among them.
 
-    The actions of an information state are neighbours.
+    The sequences after number 0 are the actions of state 0, then those of state 1, and so on.
     """
 
     states: IntArray  # [I] numbers of its information states in the game
     first: IntArray  # [I] the sequence of the state's first action
     width: IntArray  # [I] legal actions
     before: IntArray  # [I] the sequence that leads to the state
-    levels: tuple[IntArray, ...]  # positions in these arrays, by own decisions made before
+    owner: IntArray  # [S - 1] the state that each sequence after number 0 is an action of
+    levels: tuple[Level, ...]  # by own decisions made before
     reach: csr_matrix  # [I, S of the other seat] chance on the way to the state's histories
 
     @property
     def size(self) -> int:
         """The number of sequences, S."""
-        return 1 + int(self.width.sum())
+        return 1 + len(self.owner)
 
     def plan(self, policy: FloatArray) -> FloatArray:
         """Return the realisation plan of a policy, [S].
@@ -49,8 +69,8 @@ class SeatForm:
         """
         plan: FloatArray = np.ones(self.size)
         for level in self.levels:
-            rows, owner = self.actions(level)
-            plan[rows] = plan[self.before[level]][owner] * policy[rows]
+            came = plan[self.before[level.states]][level.owner]
+            plan[level.sequences] = came * policy[level.sequences]
         return plan
 
     def policy(self, plan: FloatArray, otherwise: FloatArray) -> FloatArray:
@@ -60,19 +80,23 @@ class SeatForm:
             plan: [S].
             otherwise: what is played in states that the plan never comes to, [S].
         """
-        policy = otherwise.copy()
-        rows, owner = self.actions(np.arange(len(self.states)))
-        there = plan[self.before][owner]
+        there = plan[self.before][self.owner]
         came = there > 0
-        policy[rows[came]] = plan[rows[came]] / there[came]
+        policy = otherwise.copy()
+        policy[1:][came] = plan[1:][came] / there[came]
         return policy
 
-    def actions(self, states: IntArray) -> tuple[IntArray, IntArray]:
-        """Return the sequences of these states, and of each its state's place in ``states``."""
-        width = self.width[states]
-        owner = np.repeat(np.arange(len(states)), width)
-        offset = np.arange(len(owner)) - np.repeat(np.cumsum(width) - width, width)
-        return self.first[states][owner] + offset, owner
+    def normalised(self, weights: FloatArray) -> FloatArray:
+        """Return the policy that plays in proportion to weights, [S]; alike where all are 0.
+
+        Args:
+            weights: at least 0, [S]; entry 0 says nothing.
+        """
+        total = np.bincount(self.owner, weights=weights[1:], minlength=len(self.states))[self.owner]
+        alike = 1 / self.width[self.owner]
+        found = np.ones(self.size)
+        found[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), alike)
+        return found
 
     def values(
         self, payoff: FloatArray, policy: FloatArray | None
@@ -88,14 +112,13 @@ class SeatForm:
         """
         worth, state = payoff.copy(), np.zeros(len(self.states))
         for level in reversed(self.levels):
-            rows, owner = self.actions(level)
-            starts = np.flatnonzero(np.diff(owner, prepend=-1))
+            own = worth[level.sequences]
             if policy is None:
-                best = np.maximum.reduceat(worth[rows], starts)
+                found = np.maximum.reduceat(own, level.starts)
             else:
-                best = np.add.reduceat(policy[rows] * worth[rows], starts)
-            state[level] = best
-            np.add.at(worth, self.before[level], best)
+                found = np.add.reduceat(policy[level.sequences] * own, level.starts)
+            state[level.states] = found
+            worth += np.bincount(self.before[level.states], weights=found, minlength=self.size)
         return worth, state
 
     def best_response(self, payoff: FloatArray) -> tuple[FloatArray, float]:
@@ -105,11 +128,10 @@ class SeatForm:
             payoff: what ends at each sequence earn, A y, [S].
         """
         worth, state = self.values(payoff, None)
-        rows, owner = self.actions(np.arange(len(self.states)))
+        best = worth[1:] >= (state - TIE * (1.0 + np.abs(state)))[self.owner]
         policy = np.zeros(self.size)
-        best = worth[rows] >= state[owner] - 1e-12 * (1.0 + np.abs(state[owner]))
-        _, chosen = np.unique(owner[best], return_index=True)
-        policy[rows[best][chosen]] = 1.0
+        _, chosen = np.unique(self.owner[best], return_index=True)
+        policy[1:][np.flatnonzero(best)[chosen]] = 1.0
         return policy, float(worth[0])
 
 
@@ -125,6 +147,24 @@ class SequenceForm:
         """Return [S of seat 0, S of seat 1]: a value of the ends, [Z], weighted by chance."""
         shape = (self.seats[0].size, self.seats[1].size)
         return csr_matrix((self.chance * worth, (self.last[:, 0], self.last[:, 1])), shape=shape)
+
+
+def one_choice(choices: int) -> SeatForm:
+    """Return the sequences of a seat that chooses once, and blindly.
+
+    Args:
+        choices: how many it has.
+    """
+    zero, width = np.zeros(1, dtype=np.int64), np.array([choices])
+    return SeatForm(
+        states=zero,
+        first=zero + 1,
+        width=width,
+        before=zero,
+        owner=np.repeat(zero, choices),
+        levels=_levels(zero + 1, width, zero),
+        reach=csr_matrix((1, 1)),
+    )
 
 
 def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> SequenceForm:
@@ -151,6 +191,7 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
             first=first[own],
             width=widths[own],
             before=before[own],
+            owner=np.repeat(np.arange(len(own)), widths[own]),
             levels=_levels(first[own], widths[own], before[own]),
             reach=_reach(own, visits, sizes[1 - seat]),
         )
@@ -186,8 +227,8 @@ def _walked(tree: GameTree, seats: IntArray, first: IntArray) -> tuple[IntArray,
     return last, chance
 
 
-def _levels(first: IntArray, width: IntArray, before: IntArray) -> tuple[IntArray, ...]:
-    """Return the positions of a seat's states by the number of own decisions before them."""
+def _levels(first: IntArray, width: IntArray, before: IntArray) -> tuple[Level, ...]:
+    """Return a seat's states by the number of own decisions before them."""
     owner = np.repeat(np.arange(len(first)), width)  # of sequence number - 1
     depth: IntArray = np.zeros(len(first), dtype=np.int64)
     parent = np.where(before > 0, owner[before - 1] if len(owner) else 0, -1)
@@ -196,7 +237,14 @@ def _levels(first: IntArray, width: IntArray, before: IntArray) -> tuple[IntArra
         if (deeper == depth).all():
             break
         depth = deeper
-    return tuple(np.flatnonzero(depth == level) for level in range(int(depth.max(initial=-1)) + 1))
+    found = []
+    for number in range(int(depth.max(initial=-1)) + 1):
+        states = np.flatnonzero(depth == number)
+        place = np.repeat(np.arange(len(states)), width[states])
+        starts = np.cumsum(width[states]) - width[states]
+        sequences = first[states][place] + np.arange(len(place)) - starts[place]
+        found.append(Level(states, sequences, place, starts))
+    return tuple(found)
 
 
 def _reach(own: IntArray, visits: tuple[IntArray, IntArray, FloatArray], others: int) -> csr_matrix:

@@ -85,10 +85,9 @@ def equilibrium(
 def _constraints(seat: SeatForm) -> tuple[coo_matrix, FloatArray]:
     """Return the sums of a seat's realisation plan: 1 at first, then what leads to each state."""
     count = len(seat.states)
-    sequences, owner = seat.actions(np.arange(count))
-    rows = np.concatenate([[0], owner + 1, np.arange(count) + 1])
-    columns = np.concatenate([[0], sequences, seat.before])
-    values = np.concatenate([[1.0], np.ones(len(sequences)), -np.ones(count)])
+    rows = np.concatenate([[0], seat.owner + 1, np.arange(count) + 1])
+    columns = np.concatenate([np.arange(seat.size), seat.before])
+    values = np.concatenate([np.ones(seat.size), -np.ones(count)])
     sums = np.zeros(count + 1)
     sums[0] = 1.0
     return coo_matrix((values, (rows, columns)), shape=(count + 1, seat.size)), sums

@@ -17,16 +17,17 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
 from sparring.experiments.self_play.worlds import Against, Oracle, Start
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import GameTree
-from sparring.ops.sequence_form import SeatForm, sequence_form
+from sparring.ops.sequence_form import SeatForm, one_choice, sequence_form
 from sparring.ops.zero_sum import equilibrium
 from sparring.rng import Stream
-from sparring.types import BoolArray, FloatArray, IntArray
+from sparring.types import FloatArray, IntArray
 
 FLOOR = 1e-4
 TIE = 1e-9
@@ -82,13 +83,16 @@ class TreeWorld:
     def start(self, side: int, kind: Start, stream: Stream) -> TablePlan:
         """Return a side's first policy; a random one is the softmax of standard normal logits."""
         seat = self.seats[side]
-        logits = np.zeros(seat.size)
-        if kind == "random":
-            logits = stream.child(side).generator().normal(size=seat.size)
+        if kind == "uniform":
+            return self.of(side, seat.normalised(np.ones(seat.size)))
+        drawn = np.exp(stream.child(side).generator().normal(size=seat.size))
         if kind == "first":
-            logits[:] = -np.inf
-            logits[seat.first] = 0.0
-        return self.of(side, self._normalised(seat, np.exp(logits)))
+            drawn = np.zeros(seat.size)
+            drawn[seat.first] = 1.0
+        if kind == "pure":
+            largest = np.maximum.reduceat(drawn[1:], seat.first - 1)
+            drawn[1:] = drawn[1:] == largest[seat.owner]
+        return self.of(side, seat.normalised(drawn))
 
     def payoffs(self, profile: Sequence[TablePlan]) -> FloatArray:
         """Return the expected return of both sides, [2]."""
@@ -129,11 +133,11 @@ class TreeWorld:
         seat = self.seats[side]
         worth, state = seat.values(self._views[side] @ others, learner.policy)
         came = seat.reach @ others
-        rows, owner = seat.actions(np.arange(len(seat.states)))
-        scale = np.where(came > 0, came, np.inf)[owner] * self.largest
+        scale = np.where(came > 0, came, np.inf)[seat.owner] * self.largest
         moved = learner.policy.copy()
-        moved[rows] *= np.exp(rate * (worth[rows] - state[owner]) / scale)
-        return self.of(side, self._floored(seat, self._normalised(seat, moved)))
+        moved[1:] *= np.exp(rate * (worth[1:] - state[seat.owner]) / scale)
+        floored = np.maximum(seat.normalised(moved), FLOOR)
+        return self.of(side, seat.normalised(floored))
 
     def mix(self, side: int, policies: Sequence[TablePlan], weights: FloatArray) -> TablePlan:
         """Return the behavioural equivalent of a policy that is drawn once per play.
@@ -159,35 +163,42 @@ class TreeWorld:
         """Return NashConv; payoffs sum to 0, so it is the sum of the best responses' values."""
         return self.best_value(0, profile[1]) + self.best_value(1, profile[0])
 
-    def solve(self, allowed: tuple[BoolArray, BoolArray] | None = None) -> list[TablePlan]:
-        """Return an equilibrium of the game, or of the game with these sequences alone.
+    def restricted(self, members: Sequence[Sequence[TablePlan]]) -> list[TablePlan]:
+        """Return an equilibrium of the game with the actions that members use, at every state.
 
         Args:
-            allowed: of each side, [S]; see ``ops/zero_sum.py``.
+            members: of each side.
         """
-        found = equilibrium(self.seats, self._payoffs, allowed)
-        sides = []
+        used = [np.any([one.policy > 0 for one in own], axis=0) for own in members]
+        found = equilibrium(self.seats, self._payoffs, (used[0], used[1]))
+        policies = []
         for side, plan in enumerate(found.plans):
             seat = self.seats[side]
-            rest = np.ones(seat.size) if allowed is None else allowed[side].astype(np.float64)
-            policy = seat.policy(plan, self._normalised(seat, rest))
-            sides.append(self.of(side, self._normalised(seat, policy)))
-        return sides
+            otherwise = seat.normalised(used[side].astype(np.float64))
+            policies.append(self.of(side, seat.normalised(seat.policy(plan, otherwise))))
+        return policies
 
-    def _normalised(self, seat: SeatForm, weights: FloatArray) -> FloatArray:
-        """Return probabilities from weights by sequence, [S]; alike where all weights are 0."""
-        rows, owner = seat.actions(np.arange(len(seat.states)))
-        total = np.bincount(owner, weights=weights[rows], minlength=len(seat.states))
-        found = np.ones(seat.size)
-        safe = np.where(total > 0, total, 1.0)
-        found[rows] = np.where(
-            (total > 0)[owner], weights[rows] / safe[owner], 1 / seat.width[owner]
+    def safest(self, side: int, members: Sequence[TablePlan]) -> FloatArray:
+        """Return the mixture of members, [K], that loses least to a best response to it.
+
+        It is the side's part of an equilibrium of the game in which it can but draw a member.
+
+        Args:
+            side: whose.
+            members: K of its policies.
+        """
+        drawn = one_choice(len(members))
+        payoffs = csr_matrix(
+            np.vstack(
+                [
+                    np.zeros(self.seats[1 - side].size),
+                    *(m.plan @ self._views[side] for m in members),
+                ]
+            )
         )
+        weights = equilibrium((drawn, self.seats[1 - side]), payoffs).plans[0][1:]
+        found: FloatArray = weights / weights.sum()
         return found
-
-    def _floored(self, seat: SeatForm, policy: FloatArray) -> FloatArray:
-        """Return a policy with no probability below ``FLOOR``, about."""
-        return self._normalised(seat, np.maximum(policy, FLOOR))
 
 
 @cache

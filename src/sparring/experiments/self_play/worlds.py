@@ -14,8 +14,9 @@ from sparring.rng import Stream
 from sparring.types import FloatArray
 
 P = TypeVar("P")
-Start = Literal["uniform", "random", "first"]
-"""uniform: all actions alike; random: drawn from the stream; first: always the first action."""
+Start = Literal["uniform", "random", "pure", "first"]
+"""uniform: all actions alike; random: mixed as drawn from the stream; pure: one action as drawn;
+first: always the first action."""
 
 Against = Sequence[tuple[Sequence[P], float]]
 """Whom a side is trained against: (policies of the other sides in order of sides, weight).

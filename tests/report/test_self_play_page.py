@@ -63,10 +63,12 @@ def test_rounds_are_counted_to_a_level_of_one_percent():
     assert found.verdict == "confirmed" and "Kuhn 2 against more than 4" in found.figures
 
 
-def test_what_settles_is_below_a_tenth_of_the_start():
-    low = [row(name, ends=(0.01,) * 3) for name in ("fictitious play", "fictitious self-play", "PSRO Nash")]
-    assert claims.cycles(results(*low)).verdict == "confirmed"
-    assert claims.cycles(results(*low[:2])).verdict == "confirmed in 3 of 4"
+def test_what_falls_is_below_half_of_the_start_and_vanilla_is_not():
+    low = [row(name, ends=(0.4,) * 3) for name in ("fictitious play", "fictitious self-play", "PSRO Nash")]
+    vanilla, high = row("vanilla", ends=(0.6,) * 3), row("PSRO Nash", ends=(0.6,) * 3)
+    assert claims.cycles(results(vanilla, *low)).verdict == "confirmed"
+    assert claims.cycles(results(vanilla, *low[:2], high)).verdict == "confirmed in 3 of 4"
+    assert claims.cycles(results(*low)).verdict == "confirmed in 3 of 4"
 
 
 def test_the_rank_that_moves_most_is_named():

@@ -18,7 +18,7 @@ GAMES = {
 }
 DIGITS = {"matrix_brps": 2}  # its payoffs go to 50
 LARGEST = {"matrix_rps": 1, "matrix_brps": 50, "kuhn_poker": 2, "leduc_poker": 13}
-SMALL = 0.1  # of what it was at the start
+FALLEN = 0.5  # of what it was at the start
 EQUAL = 1e-6
 
 
@@ -95,15 +95,15 @@ def cycles(results: Results) -> Claim:
         left = []
         for game in games(results):
             row = results.row(algorithm=name, game=game)
-            held.append(falls(row) > SMALL if name == "vanilla" else falls(row) < SMALL)
+            held.append(falls(row) > FALLEN if name == "vanilla" else falls(row) < FALLEN)
             left.append(f"{GAMES[game]} {falls(row):.0%}")
         found.append(f"{name}: {', '.join(left)}")
     return Claim(
         "Vanilla self-play does not settle; the answers of fictitious play, fictitious self-play "
         "and PSRO fall",
         verdict(held),
-        f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as settled: "
-        f"below {SMALL:.0%}.",
+        f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as fallen: "
+        f"below {FALLEN:.0%}.",
     )
 
 
@@ -154,7 +154,7 @@ def monotone(results: Results) -> Claim:
             for name in ("PSRO Nash", "anytime PSRO")
         )
         held.append(psro > EQUAL >= anytime)
-        found.append(f"{GAMES[game]} {psro:.3g} against {max(anytime, 0.0):.3g}")
+        found.append(f"{GAMES[game]} {psro:.3g} against {anytime if anytime > EQUAL else 0:.3g}")
     return Claim(
         "PSRO's exploitability is not monotone, anytime PSRO's is",
         verdict(held),

@@ -322,13 +322,13 @@ def test_pipelines_freeze_from_below():
 
 
 def test_a_level_answers_those_below_it_alone():
-    run = after(3, "DCH", KUHN)
-    moved = run_of("DCH", KUHN)
-    for side in range(2):  # the top level is another
-        moved.members[side][-1] = moved.fresh(side, "other")
-    for _ in range(3):
-        moved.step()
-    assert [policies(run)[side][:-1] for side in (0, 1)] == [policies(moved)[side][:-1] for side in (0, 1)]
+    run, other = run_of("DCH", KUHN), run_of("DCH", KUHN)
+    other.members[1][2] = other.world.respond(1, [((other.members[0][0],), 1.0)], EXACT, start=other.members[1][0])
+    run.step()
+    other.step()
+    one, two = policies(run)[0], policies(other)[0]
+    assert one[:3] == two[:3]  # the first policy and the levels up to that of the one that differs
+    assert one[3] != two[3]
 
 
 def test_priorities_fall_as_members_are_beaten():

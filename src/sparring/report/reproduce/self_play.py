@@ -100,7 +100,8 @@ through in Kuhn or Leduc, of {tried} trained.
 to 0.
 - The references count other things: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
 external sampling has {each} sampled passes for one. MMD has alpha {alpha} and steps of {step}, in \
-units of the largest payoff, so it tends to an equilibrium with entropy, not to NashConv 0.
+units of the largest payoff, so it tends to an equilibrium with entropy, not to NashConv 0; its \
+step was not tuned, and these are few passes for it.
 """
 MISSING = {
     "AlphaGo": "the recipe of uniform past; its further parts are not of the frame",
@@ -110,14 +111,14 @@ MISSING = {
     "NXDO": "a deep oracle; with tables it is XDO",
     "behaviour and response diversity, unified, policy-space diversity": "other aims of `Diverse`",
     "EPSRO": "a payoff table that leaves out cells",
-    "Team-PSRO, FXP": "a world of teams; see the team games",
+    "Team-PSRO, FXP": "a world of teams; the worlds of this page have two single seats",
     "NAC, self-adaptive PSRO": "solvers that are learnt",
     "FTW": "training of options and internal rewards by population",
     "Simplex-NeuPL": "policies that are told the mixture they answer",
     "NeuPL itself": "one network for all rows; tables share nothing, hence NeuPL-like",
     "MAGE's pool": "scripted bots as members",
-    "DCFR, Linear CFR, Deep CFR, DREAM, ESCHER": "not in OpenSpiel's part that can be imported, or "
-    "deep",
+    "DCFR, Linear CFR": "not drawn as references",
+    "Deep CFR, DREAM, ESCHER": "networks",
     "NeuRD, R-NaD": "the changing rewards of R-NaD; NeuRD's step is close to the live mirror's",
 }
 

@@ -2,7 +2,8 @@
 
 Each page gets a copy of the project. The README's commands run in a shell, as a user types them.
 Those of other pages that begin with `sparring` run in a fork of this process, which has imported
-what they need. A command that an earlier page had is not run again: the runs it left are copied.
+what they need. Two pages are tried at a time, each by a process of its own. A command that an
+earlier page of this process had is not run again: the runs it left are copied.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -33,6 +34,7 @@ LEFT_OUT = shutil.ignore_patterns(
     *("__pycache__", ".*_cache", ".hypothesis"),
 )
 AUTHOR = ("-c", "user.name=nobody", "-c", "user.email=nobody@localhost")
+AT_ONCE = 2  # pages
 DAY = 86_400.0  # seconds that a command of documented size may take
 SHOWN = 3_000  # characters of the output of a command that failed
 ASK = "import sys, duckdb; print(duckdb.sql(sys.argv[1]))"
@@ -76,6 +78,32 @@ class Workshop:
         steps = ["steps=2", "store.every=1"] if self.small else []
         line = shlex.join(["sparring", "train", "demo", *steps, "--run", "runs/demo"])
         self._tell(Command(line, "runs/demo"), line, *self._forked(line, self._base, "", DAY))
+
+    def try_pages(self, wanted: Mapping[str, Sequence[tuple[Command, Entry]]]) -> None:
+        """Run the commands of all pages, several pages at a time."""
+        context = multiprocessing.get_context("fork")
+        pages, failed = context.SimpleQueue(), context.SimpleQueue()
+        for page in [*wanted, *[None] * AT_ONCE]:
+            pages.put(page)
+
+        def work() -> None:
+            self.failed = []
+            while (page := pages.get()) is not None:
+                self.try_page(page, wanted[page])
+            failed.put(self.failed)
+
+        workers = [context.Process(target=work) for _ in range(AT_ONCE)]
+        try:
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+        finally:
+            for worker in workers:
+                worker.terminate()  # which ends what it has started
+        for worker in workers:
+            ended = ["a process that tries pages ended before its time"]
+            self.failed += failed.get() if worker.exitcode == 0 else ended
 
     def try_page(self, page: str, wanted: Iterable[tuple[Command, Entry]]) -> None:
         """Run the commands of one page in their order."""
@@ -133,7 +161,8 @@ class Workshop:
 
     def _forked(self, line: str, project: Path, typed: str, limit: float) -> tuple[int, str, float]:
         """Run `sparring ...` in a fork of this process; return status, output and seconds."""
-        said, asked = self.folder / "output", self.folder / "input"
+        own = os.getpid()  # pages are tried side by side
+        said, asked = self.folder / f"output-{own}", self.folder / f"input-{own}"
         asked.write_text(typed, encoding="utf-8")
         began = time.monotonic()
         process = multiprocessing.get_context("fork").Process(
@@ -212,10 +241,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="sparring-commands-") as folder:
         shop = Workshop(Path(folder).resolve(), small=not arguments.documented)
         shop.prepare()
-        for page in dict.fromkeys(command.page for command in commands):
-            wanted = [command for command in commands if command.page == page]
-            wanted = [c for c in wanted if re.search(arguments.only, f"{page}: {c.text}")]
-            shop.try_page(page, [(command, known[command.key]) for command in wanted])
+        wanted: dict[str, list[tuple[Command, Entry]]] = {}
+        for command in commands:
+            if re.search(arguments.only, f"{command.page}: {command.text}"):
+                wanted.setdefault(command.page, []).append((command, known[command.key]))
+        shop.try_pages(wanted)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy = used.ru_utime + used.ru_stime
     print(

@@ -1,12 +1,15 @@
 """A person at the terminal: boards, rules, help, the end of a play and the next one."""
 
 import re
+import shutil
 
 import pytest
 from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.errors import SparringError
+from sparring.experiments.room import Room
+from sparring.experiments.sitting import Sitting, keep
 
 SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1"]
 SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
@@ -85,3 +88,52 @@ def test_seats_that_are_not_there_are_refused(poker):
     outcome = call("play", poker, "--seat", 2)
     assert isinstance(outcome.exception, SparringError)
     assert "seats 0 to 1" in str(outcome.exception)
+
+
+def test_without_a_run_any_environment_is_played_against_a_bot():
+    shown = told("--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n")
+    assert "tic_tac_toe, against scripted preference=[c3]." in shown
+    assert "The player 'O' chose c3." in shown
+    assert "urn, alone." in told("--environment", "urn", text="q\n")
+
+
+@pytest.mark.parametrize(("arguments", "why"), [([], "--environment"), (["--environment", "nim", "--checkpoint", "4"], "only a run has checkpoints"), (["--environment", "kuhn_poker", "--against", "nobody"], "nobody")])
+def test_what_cannot_be_played_is_said_in_a_line(arguments, why):
+    outcome = call("play", *arguments)
+    assert isinstance(outcome.exception, SparringError)
+    assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
+def test_a_checkpoint_and_a_bot_of_a_run(poker):
+    assert "against policy, step 1, of" in told(poker, "--against", "1", text="q\n")
+    assert "against random, of" in told(poker, "--against", "random", text="q\n")
+
+
+def test_what_people_played_is_shown(poker, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(poker, run)
+    outcome = call("show", run, "--played")
+    assert "Nobody has played in" in str(outcome.exception)
+    room = Room(run)
+    game = room.game(None)
+    for _ in range(2):
+        sitting = Sitting(game, 0, room.opposite(game, "random"), 3)
+        while sitting.asked is not None:
+            sitting.say("bet")
+        keep(run, sitting.episode)
+    shown = call("show", run, "--played", "--ids").output
+    assert "There is no play 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
+    assert "person-you" in shown and "bot-random" in shown and "Stored steps: 1, 2." in shown
+
+
+def test_play_web_serves_the_page_with_what_was_chosen(poker, monkeypatch):
+    found = {}
+    monkeypatch.setattr("sparring.view.serve.serve", lambda roots, *_, **options: found.update(options, roots=roots))
+    arguments = ["play", str(poker), "--web", "--no-browser", "--seat", "1", "--against", "mcts simulations=5", "--seed", "7"]
+    outcome = CliRunner().invoke(cli.app, arguments)
+    assert outcome.exit_code == 0, outcome.output
+    assert found["roots"] == [poker] and found["trusted"] == ["mcts simulations=5"] and found["browser"] is False
+    assert found["query"] == "?view=play&run=0&environment=kuhn_poker&seat=1&against=mcts+simulations%3D5&seed=7&begin=1"
+    assert CliRunner().invoke(cli.app, ["play", "--environment", "nim", "--web"]).exit_code == 0
+    assert found["roots"] == [] and found["query"].startswith("?view=play&environment=nim")
+    assert "seats 0 to 1" in str(CliRunner().invoke(cli.app, ["play", str(poker), "--web", "--seat", "9"]).exception)

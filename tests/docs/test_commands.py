@@ -194,3 +194,17 @@ def test_a_fork_runs_the_command_line_with_its_status(shop):
     ]
     assert tried(shop, "docs/a.md", *rows) == []
     assert tried(shop, "docs/b.md", {"command": "sparring explain no-such-name"}) != []
+
+
+def test_pages_are_tried_side_by_side_and_every_failure_is_named(shop):
+    def page(name, *commands):
+        return [(table.Command(text, name), table.Entry(command=text, add="")) for text in commands]
+
+    lines = {"README.md": ["exit 3"], "docs/a.md": ["true"], "docs/b.md": ["exit 4", "true"]}
+    shop.try_pages({name: page(name, *commands) for name, commands in lines.items()})
+    assert sorted(shop.failed) == ["README.md: exit 3 (status 3)", "docs/b.md: exit 4 (status 4)"]
+
+
+def test_a_process_that_ends_before_its_time_is_a_failure(shop):
+    shop.try_pages({"docs/a.md": [(None, None)]})  # no command: it raises
+    assert shop.failed == ["a process that tries pages ended before its time"]

@@ -15,7 +15,7 @@ HEAD = ["word", "what it means here", "where", "older or other name"]
 PLACE = re.compile(r"(key|metric|slot|record|module|function) `([^`]+)`")
 RECORDS = (
     *("types", "api", "league.matchmakers.base", "losses.base", "run.step"),
-    "selection.curricula.base",
+    *("selection.curricula.base", "league.meta_game"),
 )
 SOURCES = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md")]
 

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from scheduler_world import STARTED, World
 
 from sparring.engine.commands import End, GiveUp, Send, Start
+from sparring.engine.lanes import Lane
 from sparring.engine.patience import Patience
 from sparring.engine.scheduler import Scheduler
 
@@ -470,3 +471,17 @@ def test_an_event_takes_steps_that_grow_with_the_logarithm_of_workers_and_units(
     """Lines are counted, not seconds, which say how busy the machine is."""
     steps = {workers: steps_of_an_answer(workers, 100 * workers) for workers in (10, 1000)}
     assert steps[1000] < 3 * steps[10]  # log(1000) is 3 log(10); each unit has its constant too
+
+
+def test_a_lane_says_what_a_worker_has_done():
+    scheduler = Scheduler(2)
+    scheduler.tick(0.0)
+    scheduler.joined(0, 1.0)
+    scheduler.issued([0], 2.0)  # to worker 0
+    assert scheduler.lanes(4.0) == [Lane(2.0, 3.0, 0), Lane(0.0, 0.0, 0)]
+    scheduler.lost(0, 5.0)
+    scheduler.lost(1, 5.0)  # it was being started
+    assert scheduler.lanes(9.0) == [Lane(3.0, 4.0, 1), Lane(0.0, 0.0, 1)]
+    scheduler.tick(9.0)  # they are started again
+    scheduler.joined(0, 10.0)
+    assert scheduler.lanes(12.0)[0] == Lane(5.0, 6.0, 1)

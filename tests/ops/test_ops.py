@@ -112,6 +112,17 @@ def test_mean_interval_equals_scipy():
     assert np.isnan(statistics.mean_interval([]).mean)
 
 
+@given(st.floats(0, 1), st.floats(0.001, 0.499), st.floats(0.5, 0.999))
+def test_wilson_count_is_that_of_the_half_width(share, half, level):
+    low, high = statistics.wilson_ends(share, statistics.wilson_count(share, half, level), level)
+    assert (high - low) / 2 == pytest.approx(half, rel=1e-6)
+
+
+def test_wilson_count_grows_with_the_square_of_the_precision():
+    assert statistics.wilson_count(0.5, 0.05) == pytest.approx(1.96**2 * (100 - 1), rel=1e-4)
+    assert statistics.wilson_count(0.5, 0.001) / statistics.wilson_count(0.5, 0.002) == pytest.approx(4, rel=1e-4)
+
+
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.99))
 def test_wilson_is_symmetric_contains_the_share_and_widens_with_the_level(successes, failures, level):
     count = successes + failures

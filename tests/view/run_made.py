@@ -71,6 +71,12 @@ def write_step(folder, step, episodes, **options):
     CreditStore(folder / "credit").put(step, credit(step, episodes, **options))
 
 
+def write_played(folder, number, episode):
+    """Write a play of a person against a run, or against what a folder of that name holds."""
+    folder.mkdir(exist_ok=True)
+    EpisodeStore(folder / "episodes").append(number, [episode])
+
+
 def append(path, *lines):
     """Append lines of JSON to a file."""
     with open(path, "a", encoding="utf-8") as stream:

@@ -35,12 +35,13 @@ def test_the_newest_step_comes_first_with_all_columns(client):
     row = answer["rows"][0]
     assert row.pop("logprob") == pytest.approx(-0.375)
     assert row == {
-        "run": 0, "step": 30, "episode": 120, "group": 120, "game": "kuhn_poker", "roles": ["first", "second"],
+        "run": 0, "people": False, "step": 30, "episode": 120, "group": 120, "game": "kuhn_poker", "roles": ["first", "second"],
         "agents": ["learner", "past-000010"], "returns": [-1.0, 1.0], "turns": 2, "tokens": 4, "illegal": 0,
         "forfeited_by": None, "cut": False, "advantage": 0.5, "regret": 1.5, "wrong": False,
     }  # fmt: skip
     assert answer["facets"] == {
         "run": [[0, 12]],
+        "of": [["training", 12]],
         "game": [["kuhn_poker", 12]],
         "seat": [["first", 12], ["second", 12]],
         "player": [["learner", 12], ["past-000010", 9]],

@@ -182,14 +182,29 @@ def test_a_league_comes_from_the_newest_checkpoint_that_can_be_read(opened, run_
     (one,) = found["standings"]
     assert (one["player"], one["opponent"], one["games"], one["win_rate"]) == ("learner", "past-000010", 4, 0.75)
     assert found["players"] == ["learner", "past-000010"]
+    assert one["plays_more"] == 286 - 4 and found["half"] == 0.05  # of 286 plays, 3 in 4 won, it is 0.05
 
 
-def _book(row):
+def test_plays_more_are_none_where_they_say_nothing(opened, run_folder):
+    learner, past = {"kind": "learner"}, {"kind": "snapshot", "step": 10}
+    row = dict(environment="kuhn_poker", seat=0, player=learner, opponent=past)
+    folder = run_folder / "checkpoints" / "step_000010"
+    folder.mkdir(parents=True)
+    for book, more in ((dict(games=4, returns=2.0), None), (dict(games=2000, wins=1000, losses=1000), 0)):
+        (folder / "state.json").write_text(json.dumps({"payoffs": _book(row, **book)}))
+        (one,) = opened(run_folder).get("/api/runs/0/league").json()["standings"]
+        assert one["plays_more"] == more
+    (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "league: {payoff_decay: 0.1}\n")
+    found = opened(run_folder).get("/api/runs/0/league").json()
+    assert found["fades"] and found["standings"][0]["plays_more"] is None
+
+
+def _book(row, **results):
     from sparring.league.payoffs import Payoffs, Results, Row
     from sparring.refs import PlayerRef
 
     own = Row(environment=row["environment"], seat=row["seat"], player=PlayerRef.from_json(row["player"]), opponent=PlayerRef.from_json(row["opponent"]))
-    return Payoffs({own: Results(games=4, wins=3, losses=1, returns=2.0)}).to_json()
+    return Payoffs({own: Results(**(results or dict(games=4, wins=3, losses=1, returns=2.0)))}).to_json()
 
 
 def test_workers_are_shown_where_there_are_any(opened, run_folder):
@@ -201,6 +216,22 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     assert (found["step"], found["ready"], found["players_idle"], found["learner_idle"], found["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
     assert found["sentence"].startswith("2 workers played, 1 steps ahead")
     assert found["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
+
+
+def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, run_folder):
+    (run_folder / "config.yaml").write_text((run_folder / "config.yaml").read_text() + "scale: {workers: 4}\n")
+    client, line = opened(run_folder), {"workers": 3.0, "workers_idle": 0.5, "lost_workers": 1.0}
+    append(run_folder / "timing.jsonl", {"step": 31, **line})
+    found = client.get("/api/runs/0/workers").json()
+    assert found["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
+    assert (found["lanes"], found["wanted"]) == ([], 4)
+    own = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
+    append(run_folder / "timing.jsonl", {"step": 32, **line, **own})
+    append(run_folder / "timing.jsonl", {"step": 33, "workers": 1.0, "workers_idle": 0.5})
+    assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [0.75, 0.75, 0.5]  # those that played were there
+    first, second = client.get("/api/runs/0/workers").json()["lanes"]
+    assert first == {"worker": 0, "playing": [None, 0.5, None], "ready": [None, 1.0, None], "lost": []}
+    assert second == {"worker": 1, "playing": [None, 0.0, None], "ready": [None, 0.25, None], "lost": [[32, 2.0]]}
 
 
 @given(st.lists(st.floats(-1e9, 1e9) | st.just(math.nan), min_size=1, max_size=300), st.integers(2, 60))

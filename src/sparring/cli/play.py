@@ -4,54 +4,69 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 import typer
 
 from sparring.cli.text import ENVIRONMENT, say, shown
-from sparring.environments.catalogue import configured_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
-from sparring.errors import ConfigError, UnknownNameError
-from sparring.experiments.load import load_run
+from sparring.errors import ConfigError
+from sparring.experiments.room import Opposite, Room
+from sparring.experiments.sitting import YOU, Sitting
 from sparring.players.human import human
-from sparring.refs import PUBLISHED
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
-from sparring.rng import Stream
-from sparring.rollout.spec import EpisodeSpec
-from sparring.rollout.team import play_teams
 
-YOU = "you"
 SEEDS = 1_000_000  # a seed that is drawn is below this
 
 
 def play(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
+    run: Annotated[
+        Path | None, typer.Argument(help="Run folder; none: any environment, against a bot.")
+    ] = None,
     game: Annotated[
         str | None, typer.Option(*ENVIRONMENT, help="One of the run's; default the first.")
     ] = None,
     seat: Annotated[int, typer.Option(min=0, help="Your seat, from 0.")] = 0,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="A checkpoint's step, a player of the run, or a bot such as 'mcts "
+            "simulations=100'; default the run's policy."
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of the first deal; default a fresh one.")
     ] = None,
     checkpoint: Annotated[
         int | None, typer.Option(help="Step of the checkpoint; default the newest.")
     ] = None,
+    web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Of the page; default 7460, or a free one."),
+    ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")
+    ] = True,
 ) -> None:
-    """Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves."""
-    config, engine, step = load_run(run, checkpoint)
-    names = [entry.known_as for entry in config.environments]
-    if game is not None and game not in names:
-        raise UnknownNameError("game of this run", game, names)
-    entry = config.environments[names.index(game or names[0])]
-    # a reply that is no legal action is asked for again a few times, so that the play goes on
-    rules = configured_game(entry.model_copy(update={"illegal": {"rule": "retry", "retries": 5}}))
+    """Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves."""
+    if run is None and checkpoint is not None:
+        raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
+    room = Room(run, checkpoint, [against] if against else [])
+    rules = room.game(game)
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
-    alone = rules.num_seats == 1
-    say(f"{rules.name}, {'alone' if alone else f'against the policy of {run}, step {step}'}.")
+    if web:
+        chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
+        _on_a_page(run, chosen, port, browser, checkpoint)
+        return
+    opposite = room.opposite(rules, against)
+    say(f"{rules.name}, {_against(opposite, run)}.")
     if is_open(rules):
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
@@ -59,9 +74,9 @@ def play(
     number = secrets.randbelow(SEEDS) if seed is None else seed
     while True:
         try:
-            _one(rules, engine.agent(PUBLISHED), seat, number)
+            _one(rules, opposite, seat, number)
             answer = _ask(
-                "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
+                "\nAgain? [Y/n] " if opposite is None else "\nAgain? [Y/n, s: from the next seat] "
             ).strip()
         except EOFError:
             print("\nYou left the game.")
@@ -72,35 +87,65 @@ def play(
         number += 1
 
 
-def _one(rules: Game, policy: Any, seat: int, seed: int) -> None:
+def _on_a_page(
+    run: Path | None,
+    chosen: Mapping[str, Any],
+    port: int | None,
+    browser: bool,
+    checkpoint: int | None,
+) -> None:
+    """Serve the page on which a person plays, until the process is interrupted."""
+    from sparring.view.serve import serve
+
+    asked = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    trusted = [chosen["against"]] if chosen["against"] else []
+    serve(
+        [] if run is None else [run],
+        "127.0.0.1",
+        port,
+        say,
+        browser=browser,
+        query=f"?{query}",
+        trusted=trusted,
+        step=checkpoint,
+    )
+
+
+def _against(opposite: Opposite | None, run: Path | None) -> str:
+    """Return in words who sits opposite."""
+    if opposite is None:
+        return "alone"
+    return f"against {opposite.said}" + ("" if run is None else f", of {run}")
+
+
+def _one(rules: Game, opposite: Opposite | None, seat: int, seed: int) -> None:
     """Play once and tell how it went.
 
     Raises:
         EOFError: the person leaves.
     """
-    stream = Stream.from_seed(seed).child("terminal")
-    seats = tuple(YOU if index == seat else PUBLISHED for index in range(rules.num_seats))
-    spec = EpisodeSpec(
-        game=rules,
-        episode_id=0,
-        group_id=0,
-        deal=stream.child("deal"),
-        stream=stream,
-        seats=seats,
-        trained=(False,) * rules.num_seats,
-    )
     say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {seed}.\n")
-    (episode,) = play_teams([spec], {YOU: human(ask=_ask), str(PUBLISHED): policy}, retries=0)
+    sitting, person = Sitting(rules, seat, opposite, seed), human(ask=_ask)
+    while sitting.asked is not None:
+        trouble = sitting.say(person.act([sitting.asked])[0].text)
+        if trouble:
+            say(trouble)
+    episode = sitting.episode
+    assert episode is not None, "it is over"
     last = "" if is_open(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
-    alone = rules.num_seats == 1
-    called = {YOU: "you", str(PUBLISHED): "policy"}
+    called = {YOU: "you"}
+    if opposite is not None:
+        called[opposite.name] = opposite.said.partition(",")[0]
     if is_open(rules):
         say("\n".join(["What was said:", *said_lines(episode, called)]))
         return
-    say("Moves:" if alone else "Moves, with how probable the policy held its legal actions:")
-    for line in moves(rules, episode, policy, name=str(PUBLISHED), names=called):
+    name, agent = ("", None) if opposite is None else (opposite.name, opposite.agent)
+    thinks = hasattr(agent, "action_logprobs")
+    say("Moves, with how probable the policy held its legal actions:" if thinks else "Moves:")
+    for line in moves(rules, episode, agent, name=name, names=called):
         say(line)
 
 

@@ -15,7 +15,8 @@ from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.refs import MAIN, ref
 from sparring.report.episode_record import episode_record, finite
 from sparring.report.league_shown import league_rows, standings_of
-from sparring.report.shown import Decode, Stored, episode_lines, listing_rows
+from sparring.report.shown import Decode, episode_lines, listing_rows
+from sparring.report.stored import Stored
 from sparring.rollout.pictures import picture, sentences
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
@@ -48,6 +49,9 @@ def show(
         typer.Option(help="A role: the picture is as it sees it; else nothing is hidden."),
     ] = None,
     dark: Annotated[bool, typer.Option("--dark", help="The picture is for a dark page.")] = False,
+    played: Annotated[
+        bool, typer.Option("--played", help="A play of a person; --step is its number.")
+    ] = False,
     league: Annotated[
         bool,
         typer.Option(
@@ -61,7 +65,7 @@ def show(
     if league:
         _show_league(run, step, as_json)
         return
-    stored = Stored(run)
+    stored = Stored(run, played)
     number = stored.step(step)
     if every:
         _say_rows(listing_rows(stored.episodes(number)))

@@ -19,7 +19,7 @@ from sparring.guard import Watch
 VERBS = {  # verb -> its line in the help
     "train": "Train a language model by play.",
     "evaluate": "Measure a policy by exploitability, matches, regret, a league table or a suite.",
-    "play": "Play against a run's policy in the terminal: ? shows the rules, q or Ctrl-D leaves.",
+    "play": "Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves.",
     "show": (
         "Show a stored episode: what each seat was told and said, legal actions, tokens, credit."
     ),

@@ -34,6 +34,7 @@ from sparring.engine.commands import Command, End, Send, Start
 from sparring.engine.fleet.base import Fleet, Heard
 from sparring.engine.giving_up import given_up
 from sparring.engine.judging import Judging
+from sparring.engine.lanes import Lanes
 from sparring.engine.machine import check_same
 from sparring.engine.players import Players
 from sparring.engine.published import Pinned, Published
@@ -85,7 +86,7 @@ class Distributed:
         self._held: dict[int, dict[str, Weights]] = {}  # by each worker that is there: its weights
         self._refused, self._refusing = 0, list[int]()  # workers that were sent damaged weights
         self._refusals = Counter[int]()  # of each worker, since it last answered
-        self._before: dict[str, float] = {}
+        self._before, self._lanes = dict[str, float](), Lanes()
         self._changed = threading.Condition()  # guards everything but the fleet
         self._error: BaseException | None = None
         self._closed = False
@@ -169,17 +170,18 @@ class Distributed:
         self.published.close()
 
     def timing(self) -> dict[str, float]:
-        """Return the figures listed above, since they were last asked for."""
+        """Return the figures listed above and those of ``Lanes``, since the last call."""
         with self._changed:
             now = self._fleet.now()
             busy, ready = self._scheduler.busy(now), self._scheduler.ready
+            own = self._lanes.since(self._scheduler.lanes(now), now)
             total = {**asdict(self._scheduler.counts), "refused_weights": self._refused}
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
             first, self._before = not self._before, total
         whole, played = since.pop("clock") * self._scheduler.workers, since.pop("busy")
         idle = 1 - played / whole if whole and not first else 0.0
-        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since}
+        return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **own}
 
     def _check(self) -> None:
         """Raise what has ended the workers.

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sparring.engine.commands import Command, Counts, End, GiveUp, Send, Start
+from sparring.engine.lanes import Lane
 from sparring.engine.patience import LEAST, Patience
 from sparring.engine.waiting import Waiting
 
@@ -40,6 +41,9 @@ class _Worker:
     playing: tuple[int, ...] = ()
     since: float = 0.0  # when it was started, or was sent what it plays
     busy: float = 0.0  # seconds that it has played, without what it plays now
+    came: float = 0.0  # when it became ready
+    spent: float = 0.0  # seconds that it was ready, without those since it came
+    losses: int = 0  # how often it was lost
     failures: int = 0  # since it last answered
     lost: deque[float] = field(default_factory=deque)  # when it was lost, in the last hour
     starts: float | None = None  # when it is to be started
@@ -103,7 +107,18 @@ class Scheduler:
 
     def busy(self, now: float) -> float:
         """Return the seconds that workers have played, over all of them."""
-        return sum(own.busy + (now - own.since) * bool(own.playing) for own in self._workers)
+        return sum(lane.playing for lane in self.lanes(now))
+
+    def lanes(self, now: float) -> list[Lane]:
+        """Return what each worker has done so far."""
+        return [
+            Lane(
+                own.busy + (now - own.since) * bool(own.playing),
+                own.spent + (now - own.came) * own.ready,
+                own.losses,
+            )
+            for own in self._workers
+        ]
 
     def playing(self, worker: int) -> tuple[int, ...]:
         """Return the units that a worker plays."""
@@ -123,7 +138,7 @@ class Scheduler:
         """Take note that a worker is ready; one that is not being started is none."""
         own = self._workers[worker]
         if own.starting:
-            own.ready = True
+            own.ready, own.came = True, now
             self._ready += 1
             self._rest(worker)
         return self.tick(now)
@@ -160,6 +175,8 @@ class Scheduler:
                 self.counts.resent_units += 1
         alone = own.playing[0] if len(own.playing) == 1 else None
         own.busy += (now - own.since) * bool(own.playing)
+        own.spent += (now - own.came) * own.ready
+        own.losses += 1
         self._ready -= own.ready
         own.ready, own.playing = False, ()
         own.lost.append(now)

@@ -37,8 +37,9 @@ def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArra
     kept = gains[sizes > SMALLEST] / sizes[sizes > SMALLEST, None]
     cone = np.hstack([kept.T, -np.eye(kept.shape[1])])
     weights = np.ones(len(cone)) - cone @ nonnegative(cone, np.ones(len(cone)))
-    found: FloatArray = np.maximum(weights, 0.0).reshape(shape)
-    return found / found.sum()
+    kept = np.maximum(weights, 0.0).reshape(shape)
+    found: FloatArray = kept / kept.sum()
+    return found
 
 
 def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[FloatArray]:

@@ -28,5 +28,6 @@ def stationary(log_rates: FloatArray) -> FloatArray:
     logs = np.zeros(size)
     for state in range(1, size):
         logs[state] = np.logaddexp.reduce(logs[:state] + rates[:state, state])
-    shares: FloatArray = np.exp(logs - logs.max())
-    return shares / shares.sum()
+    shares = np.exp(logs - logs.max())
+    found: FloatArray = shares / shares.sum()
+    return found

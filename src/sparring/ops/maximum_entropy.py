@@ -69,7 +69,8 @@ def _within(matrix: FloatArray, value: float) -> FloatArray:
         if not found.success:
             raise ArithmeticError(f"The linear program was not solved: {found.message}")
         sums += np.maximum(found.x, 0.0)
-    return sums / sums.sum()
+    within: FloatArray = sums / sums.sum()
+    return within
 
 
 def _maximised(payoffs: FloatArray, held: BoolArray) -> FloatArray:
@@ -134,5 +135,6 @@ def _log_sum(values: FloatArray) -> float:
 
 def _softmax(values: FloatArray) -> FloatArray:
     """Return weights in proportion to exponentials."""
-    raised: FloatArray = np.exp(values - values.max())
-    return raised / raised.sum()
+    raised = np.exp(values - values.max())
+    found: FloatArray = raised / raised.sum()
+    return found

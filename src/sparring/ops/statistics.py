@@ -43,6 +43,26 @@ def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]
     )
 
 
+def wilson_count(share: float, half: float, level: float = 0.95) -> float:
+    """Return of how many observations Wilson's interval of a share has this half-width.
+
+    It need not be a whole number. With u = z^2 / n the half-width solves
+
+        half^2 (1 + u)^2 = share (1 - share) u + u^2 / 4
+
+    so that n grows with 1 / half^2 where it is large.
+
+    Args:
+        share: of the observations, as it is expected to stay.
+        half: half of the interval's width, in (0, 1/2).
+        level: of the interval.
+    """
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    square, line = 0.25 - half * half, share * (1 - share) - 2 * half * half
+    root = (math.sqrt(line * line + 4 * square * half * half) - line) / (2 * square)
+    return z * z / root
+
+
 def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) -> Interval:
     """Return the mean with Student's t interval.
 

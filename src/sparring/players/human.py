@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.openspiel.people import for_people, listed, rules_of, seen_by, wrapped
+from sparring.errors import quoted
 from sparring.players.base import Agent, PendingTurn, Reply, TextAgent
 from sparring.rng import Stream
 
@@ -16,6 +18,7 @@ Ask = Callable[[str], str]
 
 HELP = ("?", "help", "h", "rules")
 LEAVE = ("q", "quit", "exit")
+EMPTY = "Type one of the legal actions, ? for the rules, or q to leave."
 
 
 class HumanAgent(TextAgent):
@@ -54,10 +57,11 @@ class HumanAgent(TextAgent):
                 raise EOFError
             if reply.lower() in HELP:
                 shown = wrapped("\n\n".join([*self._told(turn), f"{turn.told}{choices}"]))
-            elif reply and (legal is None or reply in legal):
-                return reply
             elif reply:
-                shown = wrapped(f"{reply!r} is no legal action.{choices}")
+                action, trouble = understood(None, turn.state, turn.seat, reply)
+                if action is not None:
+                    return action
+                shown = wrapped(f"{trouble}{choices}")
             else:
                 shown = wrapped(f"Type your reply, ? for what was said, or q to leave.{choices}")
 
@@ -77,20 +81,19 @@ class HumanAgent(TextAgent):
         shown = wrapped(f"{seen_by(game, state, seat)}\n\nLegal actions: {listed(legal)}")
         while True:
             reply = self.ask(f"{shown}\n> ").strip()
-            if reply in legal:
-                return reply
-            if reply.lower() in LEAVE:
+            if reply.lower() in LEAVE and reply not in legal:
                 raise EOFError
-            if reply.lower() in HELP:
+            if reply.lower() in HELP and reply not in legal:
                 told = (rules_of(game), seen_by(game, state, seat))
                 shown = "\n\n".join(
                     [*map(wrapped, told), wrapped(f"Legal actions: {', '.join(legal)}")]
                 )
                 continue
-            action = game.parse(game.state_of(state.node), reply)
-            if action in legal:
-                return str(action)
-            shown = wrapped(f"{_trouble(reply, action)} Legal actions: {listed(legal)}")
+            action, trouble = understood(game, state, seat, reply)
+            if action is not None:
+                return action
+            more = f"{trouble} (? shows the rules)." if reply else EMPTY
+            shown = wrapped(f"{more} Legal actions: {listed(legal)}")
 
     def _in_sentences(self, game: Game) -> Game:
         """Return the game as people see it, made once."""
@@ -101,15 +104,28 @@ class HumanAgent(TextAgent):
         return self._twins[-1][1]
 
 
-def _trouble(reply: str, action: str | None) -> str:
-    """Return what is wrong with a reply that is no legal action."""
-    if not reply:
-        return "Type one of the legal actions, ? for the rules, or q to leave."
+def understood(people: Any, play: Any, seat: int, reply: str) -> tuple[str | None, str]:
+    """Return the action that a person's text is taken for; else None, and what is wrong with it.
+
+    Where any text is allowed it is taken as it stands.
+
+    Args:
+        people: the game of ``for_people``, if the play is one of OpenSpiel's.
+        play: as it stands.
+        seat: the person's.
+        reply: what was typed, without spaces around it.
+    """
+    legal = play.legal(seat)
+    if reply and (legal is None or reply in legal):
+        return reply, ""
+    if not isinstance(play, State):
+        return None, f"{quoted(reply)} is no legal action."
+    action = people.parse(people.state_of(play.node), reply)
+    if action in play.legal_actions():
+        return str(action), ""
     if action is None:
-        return (
-            f"{reply!r} is no action of this game; it does not count as a move (? shows the rules)."
-        )
-    return f"{action} is not possible now; it does not count as a move (? shows the rules)."
+        return None, f"{quoted(reply)} is no action of this game; it does not count as a move"
+    return None, f"{action} is not possible now; it does not count as a move"
 
 
 def human(*, ask: Ask = input) -> Agent:

@@ -28,6 +28,7 @@ METRIC_SOURCES = (
     "run.step",
     "run.sending",
     "engine.distributed",
+    "engine.lanes",
     "rollout.plans.base",
     "learn.learner",
     "learn.process",

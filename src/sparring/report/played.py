@@ -67,7 +67,7 @@ def moves(
         name: the policy's in ``episode.agents``.
         names: what the agents are called, by their names in the episode.
     """
-    thoughts = _thoughts(game, episode, policy, name)
+    known = thoughts(game, episode, policy, name)
     pairs = zip(episode.roles, episode.agents, strict=True)
     called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
     width, lines, refused = max(map(len, called)), list[str](), list[Turn]()
@@ -75,7 +75,7 @@ def moves(
         if turn.event not in ("ok", "memory"):
             refused.append(turn)
         if turn.action is not None:
-            said = f"    [{thoughts[number]}]" if number in thoughts else ""
+            said = f"    [{known[number]}]" if number in known else ""
             did = turn.action + _refused(refused)
             lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]:<{width}}  {did}{said}")
             refused = []
@@ -91,8 +91,15 @@ def _refused(turns: list[Turn]) -> str:
     return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
-def _thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, str]:
-    """Return the policy's probabilities at its turns, by number; none where they cost much."""
+def thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, str]:
+    """Return the policy's probabilities at its turns, by number; none where they cost much.
+
+    Args:
+        game: the rules that the episode was played by.
+        episode: a finished play.
+        policy: the agent that may say how probable each legal action was.
+        name: the policy's in ``episode.agents``.
+    """
     queries: dict[int, Query] = {}
     states = replay(game, episode)
     for seat, agent in enumerate(episode.agents):

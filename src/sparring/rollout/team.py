@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sparring.environments.base import first_seats, teams_of
 from sparring.environments.openspiel.base import Game
@@ -93,13 +93,38 @@ def play_teams(
     """
     rooms = [room for one in agents.values() if (room := getattr(one, "in_flight", None))]
     options = {"in_flight": min(rooms), **options} if rooms else options
+    found = seated(specs, agents)
+    return [renamed(episode, found.whose) for episode in play(found.specs, found.agents, **options)]
+
+
+class Seated(NamedTuple):
+    """Plays in which one agent sits in each seat.
+
+    ``whose`` names the team or the mixture that an agent stands for.
+    """
+
+    specs: Sequence[EpisodeSpec]
+    agents: Mapping[str, Agent]
+    whose: Mapping[str, str]
+
+
+def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
+    """Return plays in which nobody is a team or a mixture; ``renamed`` undoes the names.
+
+    Args:
+        specs: the plays.
+        agents: by the text forms of the players in the specs; they may be teams and mixtures.
+
+    Raises:
+        ConfigError: a mixture has players that only a run has.
+    """
     several = {name: one for name, one in agents.items() if isinstance(one, Team | Mixture)}
     if not several:
-        return play(specs, agents, **options)
+        return Seated(specs, agents, {})
     for one in several.values():
         if isinstance(one, Mixture):
             one.made()  # refused before anything is played
-    seated: dict[str, Agent] = dict(agents)
+    single: dict[str, Agent] = dict(agents)
     whose: dict[str, str] = {}
     changed = []
     for spec in specs:
@@ -108,9 +133,9 @@ def play_teams(
             if name in several:
                 who, agent = _seated(several[name], spec, seat)
                 seats[seat] = f"{name}, {who}"
-                whose[seats[seat]], seated[seats[seat]] = name, agent
+                whose[seats[seat]], single[seats[seat]] = name, agent
         changed.append(replace(spec, seats=tuple(seats)))
-    return [_renamed(episode, whose) for episode in play(changed, seated, **options)]
+    return Seated(changed, single, whose)
 
 
 def _seated(agent: Team | Mixture, spec: EpisodeSpec, seat: int) -> tuple[str, Agent]:
@@ -121,8 +146,15 @@ def _seated(agent: Team | Mixture, spec: EpisodeSpec, seat: int) -> tuple[str, A
     return str(who), agent.agent(who)
 
 
-def _renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
-    """Return an episode in which the seats of a team have the team's name."""
+def renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
+    """Return an episode in which the seats of a team have the team's name.
+
+    Args:
+        episode: of a play that ``seated`` gave.
+        whose: of the same.
+    """
+    if not whose:
+        return episode
     return replace(
         episode,
         agents=tuple(whose.get(name, name) for name in episode.agents),

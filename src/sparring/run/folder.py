@@ -2,7 +2,7 @@
 
 Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it),
 provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, tensorboard/, episodes/, credit/,
-checkpoints/, report.html; .replaced/ while another run is overwritten.
+checkpoints/, report.html, played/ (by people); .replaced/ while another run is overwritten.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sparring.yaml_text import parse_yaml, read_text
 log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
+PLAYED = "played"  # what people have played against the run, as episodes of its own
 STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder itself, whichever run is in it
 FORMAT = 1
 

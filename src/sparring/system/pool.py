@@ -91,6 +91,11 @@ class WorkerPool:
         for process in self._processes:
             process.join()
 
+    def kill(self) -> None:
+        """Kill the processes, from any thread: who waits for their answers is told so."""
+        for process in self._processes:
+            process.kill()
+
     def answers(
         self, jobs: Iterable[Job], *, seconds: float = SILENCE
     ) -> Iterator[tuple[Job, Any]]:

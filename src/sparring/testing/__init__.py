@@ -16,6 +16,7 @@ from sparring.testing.credit import check_estimator, random_table
 from sparring.testing.environments import check_environment
 from sparring.testing.keeping import check_keeping, keep_request
 from sparring.testing.matchmakers import check_matchmaker, match_request
+from sparring.testing.meta_solvers import check_meta_solver
 from sparring.testing.pictures import check_picture, check_svg
 from sparring.testing.rewards import check_reward, random_episode
 from sparring.testing.samplers import check_sampler
@@ -26,6 +27,7 @@ __all__ = [
     "check_estimator",
     "check_keeping",
     "check_matchmaker",
+    "check_meta_solver",
     "check_picture",
     "check_reward",
     "check_sampler",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,6 +19,7 @@ from sparring.view.export import STATIC
 from sparring.view.guard import Guard
 from sparring.view.pages import Pages
 from sparring.view.plain_files import read_from
+from sparring.view.plays import Plays
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -31,7 +33,11 @@ _NAME = re.compile(r"(?:vendor/)?[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def application(
-    pages: Pages, token: str, hosts: Collection[str] = (), addresses: bool = False
+    pages: Pages,
+    token: str,
+    hosts: Collection[str] = (),
+    addresses: bool = False,
+    plays: Plays | None = None,
 ) -> Guard:
     """Return the application behind its guard.
 
@@ -40,12 +46,14 @@ def application(
         token: that requests for data must carry.
         hosts: names of this server besides those of loopback.
         addresses: whether ``Host`` may be any IP address.
+        plays: people's plays; None: nobody may play.
     """
     told: dict[str, Callable[..., Any]] = {
         "/api/runs": pages.runs,
         "/api/runs/{run}": pages.run,
         "/api/runs/{run}/series": pages.series,
         "/api/runs/{run}/league": pages.league,
+        "/api/runs/{run}/family": pages.family,
         "/api/runs/{run}/workers": pages.workers,
         "/api/runs/{run}/groups/{step}/{group}": pages.group,
         EPISODE: pages.episode,
@@ -62,6 +70,8 @@ def application(
         *(Route(path, _answering(function, _json)) for path, function in told.items()),
         Route("/export/{run}/{step}/{episode}.html", _answering(pages.exported, _page)),
     ]
+    if plays is not None:
+        routes += _playing(plays)
     handlers = {404: _unknown, 405: _unknown}
     app = Starlette(routes=routes, exception_handlers=handlers)
     return Guard(app=app, token=token, hosts=hosts, addresses=addresses)
@@ -82,6 +92,39 @@ def _answering(
             return _error(404, "it was there a moment ago, and is gone now")
         except (SparringError, OSError) as error:
             return _error(400, one_line(error))
+
+    return endpoint
+
+
+def _playing(plays: Plays) -> list[Route]:
+    """Return the addresses of people's plays, the only ones that are written to."""
+    written = {
+        "/play": plays.begin,
+        "/play/{id}/move": plays.move,
+        "/play/{id}/hint": plays.hint,
+        "/play/{id}/judge": plays.judge,
+        "/play/{id}/next": plays.next,
+        "/play/{id}/leave": plays.leave,
+    }
+    return [
+        Route("/play", _answering(plays.options, _json)),
+        Route("/play/{id}", _answering(plays.state, _json)),
+        *(Route(path, _taking(take), methods=["POST"]) for path, take in written.items()),
+    ]
+
+
+def _taking(
+    take: Callable[[Mapping[str, str], bytes], Any],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint that takes a body, and then is as those of ``_answering``."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = await request.body()
+        except Refused as refused:
+            return _error(refused.status, str(refused))
+        answer = _answering(lambda asked: take(asked, body), _json)
+        return await run_in_threadpool(answer, request)
 
     return endpoint
 
@@ -119,5 +162,5 @@ def _error(status: int, message: str) -> Response:
 
 def _unknown(request: Request, error: Any) -> Response:
     """Return the error of an address or a method that there is not."""
-    said = {404: "there is nothing at this address", 405: "this address is only read"}
+    said = {404: "there is nothing at this address", 405: "this address takes no such request"}
     return _error(error.status_code, said[error.status_code])

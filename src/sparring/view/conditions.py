@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 from sparring.view.answers import Refused
 from sparring.view.index import SEATS
+from sparring.view.runs import PEOPLE
 
 OUTCOMES = {"win": "gained > 0", "draw": "gained = 0", "loss": "gained < 0"}
+OF = {"training": f"run < {PEOPLE}", "people": f"run >= {PEOPLE}"}
 _RANGE = re.compile(r"(-?[0-9.]+(?:e-?[0-9]+)?)?(-)?(-?[0-9.]+(?:e-?[0-9]+)?)?")
 Condition = tuple[str, list[Any]]
 Asked = Mapping[str, str]
@@ -47,7 +49,11 @@ def _of_episodes(asked: Asked, casts: Casts) -> Iterable[Condition]:
     """Yield the conditions on rows of ``episodes``."""
     if runs := asked.get("run"):
         numbers = [whole({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
-        yield "list_contains(?::INTEGER[], run)", [numbers]
+        yield f"list_contains(?::INTEGER[], run % {PEOPLE})", [numbers]
+    if of := asked.get("of"):
+        if of not in OF:
+            raise Refused(400, f"of is one of {', '.join(OF)}")
+        yield OF[of], []
     if game := asked.get("game"):
         yield _among("cast_id", [number for number, cast in casts.items() if cast.game == game])
     for name, column in (("turns", "turns"), ("step", "step"), ("group", "group_id")):

@@ -17,6 +17,7 @@ from sparring.rollout.store import EpisodeStore
 from sparring.view.answers import Refused
 from sparring.view.conditions import Asked, Cast, Casts, where, whole
 from sparring.view.index import EPISODES, EpisodeIndex
+from sparring.view.runs import PEOPLE
 
 SORTS = {
     "step": "step",
@@ -35,7 +36,8 @@ COLUMNS = (
     *("forfeited_by", "cut", "advantage", "regret", "logprob", "wrong"),
 )
 FACETS: Mapping[str, Callable[[int, Cast], Iterable[Any]]] = {
-    "run": lambda run, cast: [run],
+    "run": lambda run, cast: [run % PEOPLE],
+    "of": lambda run, cast: ["people" if run >= PEOPLE else "training"],
     "game": lambda run, cast: [cast.game],
     "seat": lambda run, cast: set(cast.roles),
     "player": lambda run, cast: set(cast.agents),
@@ -52,7 +54,7 @@ def find(index: EpisodeIndex, asked: Mapping[str, str], folders: Mapping[int, Pa
     Args:
         index: of all runs.
         asked: parameters, as docs/view.md names them.
-        folders: of the runs by number, where words are looked for.
+        folders: of the runs by their number in the index, where words are looked for.
 
     Raises:
         Refused: a parameter is none, or has no such value.
@@ -106,7 +108,8 @@ def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
     found = dict(zip(COLUMNS, row, strict=True))
     found["group"] = found.pop("group_id")
     cast = casts[found.pop("cast_id")]
-    return {**found, **cast._asdict()}
+    run = found.pop("run")
+    return {"run": run % PEOPLE, "people": run >= PEOPLE, **found, **cast._asdict()}
 
 
 def _facets(cursor: Any, asked: Asked, casts: Casts) -> tuple[int, dict[str, Any]]:

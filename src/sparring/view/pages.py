@@ -7,16 +7,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sparring.run.folder import PLAYED
 from sparring.view import export, standings
 from sparring.view.answers import Refused
 from sparring.view.boards import Boards, Picture
 from sparring.view.chances import Chances
 from sparring.view.conditions import whole
 from sparring.view.curves import POINTS, differences, series, spark
+from sparring.view.family import family
 from sparring.view.finder import find
 from sparring.view.provenance import starts
 from sparring.view.replay import Replays
-from sparring.view.runs import Run
+from sparring.view.runs import PEOPLE, Run
 from sparring.view.siblings import siblings
 from sparring.view.watch import Watch
 
@@ -139,6 +141,10 @@ class Pages:
         """Return how the players of a run have done against each other."""
         return self._of_run(asked, standings.league)
 
+    def family(self, asked: Asked) -> Answer:
+        """Return the members of a run's league, and who came from whom."""
+        return self._of_run(asked, family)
+
     def workers(self, asked: Asked) -> Answer:
         """Return who played, waited and was lost."""
         return self._of_run(asked, standings.workers)
@@ -164,10 +170,10 @@ class Pages:
         key = (index.generation, *sorted(asked.items()))
         if key not in self._searches:
             left_out = [
-                {"run": place.run, "part": one.part, "why": one.why}
+                {"run": place.run % PEOPLE, "part": _part(place.run, one.part), "why": one.why}
                 for (place, _), one in sorted(index.left_out.copy().items())
             ]
-            found = find(index, asked, {run.number: run.path for run in self.watch.runs})
+            found = find(index, asked, self.watch.folders(run.number for run in self.watch.runs))
             self._searches[key] = {**found, "indexed": self.watch.indexed(), "left_out": left_out}
             while len(self._searches) > SEARCHES:
                 self._searches.popitem(last=False)
@@ -256,6 +262,11 @@ class Pages:
         """Return a run whose configuration has been read."""
         with run.lock:
             return run.refresh()
+
+
+def _part(run: int, name: str) -> str:
+    """Return the name of a part below the folder of the run that the index has under a number."""
+    return f"{PLAYED}/{name}" if run >= PEOPLE else name
 
 
 def _names(asked: Asked) -> list[str]:

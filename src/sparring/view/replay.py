@@ -77,6 +77,7 @@ class Replays:
         notes = [*decoder.notes, *_doubts(turns)]
         return {
             "run": run.number,
+            "people": run.people,
             "name": run.name,
             "step": step,
             "episode": number,

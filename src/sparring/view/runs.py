@@ -15,7 +15,7 @@ from sparring.errors import SparringError
 from sparring.report.progress import is_key_figure
 from sparring.run import checkpoint
 from sparring.run.events import HEALTH, METRICS, TIMING
-from sparring.run.folder import CONFIG, HOLDER, MARKER
+from sparring.run.folder import CONFIG, HOLDER, MARKER, PLAYED
 from sparring.system.files import parse_json
 from sparring.view.answers import one_line
 from sparring.view.figures import Events, Figures
@@ -24,8 +24,10 @@ from sparring.yaml_text import parse_yaml
 
 FRESH = 60.0  # seconds after a figure in which a run of another machine counts as going on
 LATEST = 20  # steps that a rate is of
-SUBFOLDERS = ("episodes", "credit", "checkpoints")
-WATCHED = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, *SUBFOLDERS)
+SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED)
+BY_PEOPLE = f"{PLAYED}/episodes"
+WATCHED = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, *SUBFOLDERS, BY_PEOPLE)
+PEOPLE = 1 << 20  # is added to the number of a run, in the index, for the plays of people
 DEPTH = 3  # folders below one that is named, in which runs are looked for
 
 
@@ -37,6 +39,8 @@ class Run:
         path: of the folder.
         name: that pages show.
     """
+
+    people = False  # whether it is the plays of people against a run
 
     def __init__(self, number: int, path: Path, name: str) -> None:
         self.number, self.path, self.name = number, path, name
@@ -198,6 +202,30 @@ class Run:
             )
             found.append(sorted(values)[len(values) // 2] if values else None)
         return found[0], found[1]
+
+
+class OfPeople(Run):
+    """The plays of people against a run, which lie in its folder as those of a run do.
+
+    Args:
+        base: the run.
+    """
+
+    people = True
+
+    def __init__(self, base: Run) -> None:
+        super().__init__(base.number, base.path / PLAYED, base.name)
+        self._base = base
+
+    def refresh(self) -> Run:
+        """Take the configuration of the run."""
+        with self._base.lock:
+            self.config = self._base.refresh().config
+        return self
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a subfolder is one of the run's own."""
+        return is_own(self._base.path, self.path / name)
 
 
 def _text(value: Any) -> str | None:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from sparring.errors import ConfigError, RunError
@@ -27,6 +27,9 @@ def serve(
     told: Callable[[str], None],
     *,
     browser: bool,
+    query: str = "",
+    trusted: Collection[str] = (),
+    step: int | None = None,
 ) -> None:
     """Serve run folders until the process is interrupted.
 
@@ -36,6 +39,9 @@ def serve(
         port: number; None takes 7460, or any free one if that is taken.
         told: called with lines for the user.
         browser: whether the page is opened.
+        query: of the address that is told and opened, such as ``?view=play``.
+        trusted: players against whom people may play besides the usual ones.
+        step: of the checkpoint that people play against; None: the newest.
 
     Raises:
         ConfigError: the extra ``view`` is not installed, or there is no such folder.
@@ -46,6 +52,7 @@ def serve(
 
         from sparring.view.app import application
         from sparring.view.pages import Pages
+        from sparring.view.plays import Plays
         from sparring.view.watch import Watch
 
         for root in roots:
@@ -56,11 +63,12 @@ def serve(
         raise ConfigError(f"{MISSING} ({error})") from None
     listening = bound(host, port)
     number = listening.getsockname()[1]
-    pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/"
+    pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/{query}"
+    plays = Plays(watch, trusted, step)
     hosts = [_named(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
-    app = application(pages, token, () if loopback else hosts, addresses=not loopback)
-    told(f"{len(watch.runs)} runs: {address}#token={token}")
+    app = application(pages, token, () if loopback else hosts, not loopback, plays)
+    told(f"{'Play' if query else f'{len(watch.runs)} runs'}: {address}#token={token}")
     if not loopback:
         told(
             f"{host} can be reached from other machines. This is plain HTTP: who listens on the "
@@ -78,6 +86,7 @@ def serve(
     except KeyboardInterrupt:
         pass
     finally:
+        plays.close()
         watch.close()
         pages.close()
         if opened is not None:

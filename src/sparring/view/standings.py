@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sparring.errors import SparringError
-from sparring.report.league_shown import standings_of
+from sparring.ops.statistics import wilson_count
+from sparring.report.league_shown import Standing, standings_of
 from sparring.report.workers_shown import FAULTS, learner_idle, workers_sentence
 from sparring.run.state import STATE, RunState
 from sparring.system.files import parse_json
 from sparring.view.answers import one_line
+from sparring.view.lanes import lanes
 from sparring.view.plain_files import read_from
 from sparring.view.runs import Run
 
+HALF = 0.05  # half-width of an interval of a win rate that is narrow enough
 STEPS = 2000  # newest ones whose workers are shown
 
 
@@ -29,15 +33,39 @@ def league(run: Run) -> dict[str, Any]:
             notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
         else:
             break
+    fades = _fades(run)
     players = {one.player for one in standings} | {one.opponent for one in standings}
     return {
         "run": run.number,
         "step": step,
         "players": sorted(players),
-        "standings": [one._asdict() for one in standings],
+        "half": HALF,
+        "standings": [
+            {**one._asdict(), "plays_more": _plays_more(one, fades)} for one in standings
+        ],
+        "fades": fades,
         "exploitability": sorted(name for name in run.metrics.curves if _is_nash(name)),
         "notes": notes,
     }
+
+
+def _fades(run: Run) -> bool:
+    """Return whether older results count less, so that more plays make no interval narrower."""
+    league = run.config.get("league")
+    decay = league.get("payoff_decay") if isinstance(league, dict) else None
+    return isinstance(decay, int | float) and decay > 0
+
+
+def _plays_more(one: Standing, fades: bool) -> int | None:
+    """Return how many plays more make an interval narrow enough, if the win rate stays as it is.
+
+    0 where it is; None where nothing was decided, or older results fade.
+    """
+    if one.win_rate is None or fades:
+        return None
+    if one.high - one.low <= 2 * HALF:
+        return 0
+    return max(math.ceil(wilson_count(one.win_rate, HALF) - one.games), 1)
 
 
 def _is_nash(name: str) -> bool:
@@ -69,6 +97,7 @@ def workers(run: Run) -> dict[str, Any]:
         "players_idle": [line["workers_idle"] for line in told],
         "learner_idle": [learner_idle(line) for line in told],
         "lag": [lag.get(line["step"]) for line in told],
+        **lanes(run, told),
         "faults": [_fault(name, text, told) for name, text in FAULTS.items()],
     }
 

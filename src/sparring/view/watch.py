@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sparring.view.answers import Refused
 from sparring.view.index import CREDIT, EPISODES, EpisodeIndex
-from sparring.view.runs import Run, found_in, named
+from sparring.view.runs import BY_PEOPLE, PEOPLE, OfPeople, Run, found_in, named
 
 LOOK_EVERY = 0.5  # seconds between two looks at known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
 WANTED = 10.0  # seconds after a look at episodes in which the index is kept up
 PATIENCE = 0.3  # seconds that such a look waits for it
+OF_PEOPLE = "-people"
 LIVE_PARTS = 1  # stored steps that are indexed at once beside a training
 LIVE_SHARE = 0.007  # of a core, for the index beside a training
 
@@ -75,7 +76,7 @@ class Watch:
                 changes = run.changes()
                 if changes:
                     self._raise({run.number})
-                if changes & {EPISODES, CREDIT}:
+                if changes & {EPISODES, CREDIT, BY_PEOPLE}:
                     self._due.add(run.number)
             if self._due:
                 self.idle.clear()
@@ -119,7 +120,7 @@ class Watch:
 
     def _update(self, due: set[int], most: int | None) -> bool:
         """Index stored steps of runs; return whether all of them are."""
-        folders, whole = {number: self.runs[number].path for number in due}, True
+        folders, whole = self.folders(due), True
         with suppress(OSError):  # a folder that goes is seen again at the next look
             whole = self.index.update(folders, self._indexed, most)
         with self._lock:
@@ -127,6 +128,12 @@ class Watch:
                 self.idle.set()
             self._raise(due)
         return whole
+
+    def folders(self, runs: Iterable[int]) -> dict[int, Path]:
+        """Return where the plays of runs lie, by their numbers in the index."""
+        found = {number: self.runs[number].path for number in runs}
+        people = {number + PEOPLE: OfPeople(self.runs[number]) for number in found}
+        return found | {number: own.path for number, own in people.items() if own.keeps("")}
 
     def _again(self, due: set[int]) -> None:
         """Take note that runs have more to be indexed."""
@@ -148,14 +155,16 @@ class Watch:
     def _indexed(self, runs: set[int]) -> None:
         """Take note of rows that are others now."""
         with self._lock:
-            self._raise(runs)
+            self._raise({number % PEOPLE for number in runs})
 
     def run(self, text: str) -> Run:
-        """Return the run of a number.
+        """Return the run of a number, or after ``N-people`` the plays of people against it.
 
         Raises:
             Refused: there is none.
         """
+        if text.endswith(OF_PEOPLE):
+            return OfPeople(self.run(text.removesuffix(OF_PEOPLE)))
         if text.isascii() and text.isdigit() and len(text) < 9 and int(text) < len(self.runs):
             return self.runs[int(text)]
         raise Refused(404, "there is no such run")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from meta_games import HARD, THREE_SIDES, games
 
@@ -45,12 +45,14 @@ def test_hard_inputs(name):
     assert all(sum(side) == pytest.approx(1) for side in solved(HARD[name], 0.7))
 
 
+@settings(deadline=None, max_examples=30)
 @given(game=games(), delta=st.floats(0, 1))
 def test_the_weights_are_equal_and_of_the_newest(game, delta):
     for weights in solved(game, delta):
         assert weights == sorted(weights) and len({*weights} - {0}) == 1
 
 
+@settings(deadline=None, max_examples=30)
 @given(games())
 def test_its_ends_are_uniform_and_last(game):
     for delta, name in ((0.0, "uniform"), (1.0, "last")):

@@ -62,7 +62,7 @@ def test_three_sides_add_their_best_members():
     np.testing.assert_allclose(second, [2 / 3, 1 / 6, 1 / 6])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=10)
 @given(matrices(most=3))
 def test_two_opposed_sides_come_near_an_equilibrium(matrix):
     game = of_matrix(matrix)

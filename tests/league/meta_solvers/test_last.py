@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from meta_games import HARD, THREE_SIDES, games
 
 from sparring.league.meta_solvers.base import of_matrix
@@ -21,6 +21,7 @@ def test_hard_inputs(name):
     assert [side[-1] for side in SOLVE(HARD[name]).sides] == [1.0, 1.0]
 
 
+@settings(deadline=None, max_examples=30)
 @given(games())
 def test_it_is_the_newest_share_of_one_member(game):
     newest = bind("league.meta_solvers", "delta_uniform", {"delta": 1.0})(game)

@@ -96,7 +96,7 @@ def test_no_optimal_mixture_of_a_grid_is_more_even(data):
     assert entropy(most_even(matrix)) >= entropy(optimal).max(initial=0.0) - 1e-7
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(matrix=matrices(most=4), order=st.randoms(use_true_random=False))
 def test_the_order_of_members_does_not_matter(matrix, order):
     turned = order.sample(range(len(matrix)), len(matrix))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, gains, matrices, squares
 
@@ -50,12 +50,14 @@ def test_payoffs_of_a_constant_sum_are_those_less_half_of_it():
     np.testing.assert_allclose(sides, [[1 / 3, 1 / 3, 1 / 3, 0]] * 2, atol=1e-9)
 
 
+@settings(deadline=None, max_examples=30)
 @given(matrices())
 def test_nobody_gains(matrix):
     game = of_matrix(matrix)
     assert gains(game, SOLVE(game)).max() <= 1e-8
 
 
+@settings(deadline=None, max_examples=30)
 @given(squares())
 def test_a_symmetric_game_has_value_0_and_one_strategy(matrix):
     game = of_matrix(matrix)
@@ -64,6 +66,7 @@ def test_a_symmetric_game_has_value_0_and_one_strategy(matrix):
     assert (first @ matrix).min() >= -1e-8
 
 
+@settings(deadline=None, max_examples=30)
 @given(matrix=matrices(), scale=st.sampled_from([0.5, 4.0, 1024.0]))
 def test_units_do_not_matter(matrix, scale):
     before, after = SOLVE(of_matrix(matrix)), SOLVE(of_matrix(scale * matrix))

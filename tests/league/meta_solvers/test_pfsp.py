@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from meta_games import CYCLE, HARD, THREE_SIDES
 
@@ -58,6 +58,7 @@ def test_hard_inputs(name):
     assert all(side.sum() == pytest.approx(1) for side in solved(HARD[name]))
 
 
+@settings(deadline=None, max_examples=30)
 @given(rates=st.lists(st.floats(0, 1), min_size=1, max_size=6), weighting=st.sampled_from(sorted(BY_HAND)))
 def test_they_are_the_weights_of_the_matchmaker(rates, weighting):
     kind, power = {"squared": ("hard", 2), "linear": ("hard", 1), "linear_capped": ("capped", 9), "variance": ("variance", 9)}[weighting]
@@ -65,6 +66,7 @@ def test_they_are_the_weights_of_the_matchmaker(rates, weighting):
     assert wanted.sum() == 0 or np.allclose(found * wanted.sum(), wanted)
 
 
+@settings(deadline=None, max_examples=30)
 @given(rates=st.lists(st.floats(0, 1), min_size=2, max_size=6), weighting=st.sampled_from(["squared", "linear", "linear_capped"]))
 def test_who_wins_more_has_no_smaller_weight(rates, weighting):
     found = solved(of_wins([sorted(rates)]), weighting)[1]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from meta_games import CYCLE, FOUR, HARD, THREE_SIDES, squares
 
 from sparring.errors import GameError
@@ -46,6 +46,7 @@ def test_hard_inputs(name):
     assert not (found.rows[0] * (game.payoffs[0] < 0)).any()
 
 
+@settings(deadline=None, max_examples=30)
 @given(squares())
 def test_a_row_is_of_members_that_are_beaten_or_tied_and_holds_oneself(matrix):
     found = SOLVE(of_matrix(matrix))

@@ -49,7 +49,7 @@ def test_copies_are_alike():
     assert solved(of_matrix(CYCLE)).sides[0].tolist() == pytest.approx([1 / 3] * 3)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=15)
 @given(matrices())
 def test_two_opposed_sides_regret_no_more_than_the_bound(matrix):
     game = of_matrix(matrix)

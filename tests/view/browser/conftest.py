@@ -16,6 +16,7 @@ if CHROMIUM is None:
 
 from sparring.view.app import application  # noqa: E402
 from sparring.view.pages import Pages  # noqa: E402
+from sparring.view.plays import Plays  # noqa: E402
 from sparring.view.watch import Watch  # noqa: E402
 
 TOKEN = "right-token"
@@ -47,7 +48,8 @@ class Served:
         assert self.watch.idle.wait(20)
         listening = socket.create_server(("127.0.0.1", 0))
         self.base = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        app = application(Pages(self.watch), TOKEN)
+        self.plays = Plays(self.watch)
+        app = application(Pages(self.watch), TOKEN, plays=self.plays)
         config = uvicorn.Config(app, log_level="error", access_log=False, ws="none", lifespan="off")
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([listening],), daemon=True)
@@ -62,6 +64,7 @@ class Served:
 
     def close(self):
         self.end()
+        self.plays.close()
         self.watch.close()
 
 
@@ -114,7 +117,8 @@ class Visitor:
             self.wrong.append(f"request: {request.url}")
 
     def close(self):
-        for context in self.contexts:
+        contexts, self.contexts = self.contexts, []
+        for context in contexts:
             for page in context.pages:
                 self.wrong += [f"policy: {one}" for one in page.evaluate("() => window.seen ?? []")]
             context.close()

@@ -62,3 +62,4 @@ def test_a_reason_stands_where_it_cannot_be_had(visitor, serve, run, tmp_path):
         page = visitor.open(served, address(folder))
         page.wait_for_selector(".legal-moves >> text=has changed", timeout=30_000)
         assert page.locator(".legal-moves .bar.chance").count() == 0
+        visitor.close()  # before the server ends, whom the page asks once a second

@@ -20,14 +20,14 @@ PRESETS = {"limit": {"alpha": None}}
 def alpha_rank(
     game: MetaGame,
     *,
-    alpha: Annotated[float, Field(gt=0, le=1e6)] | None = 100.0,
+    alpha: Annotated[float | None, Field(gt=0, le=1e6)] = 100.0,
     population: Annotated[int, Field(ge=2)] = 50,
 ) -> MetaStrategy:
     """Give members the share of time in which a population is theirs, as mutants come and win.
 
     What: everybody in a population plays one member. Now and then a mutant plays another one; it
-    dies out or takes over, the likelier the more it earns. The answer is how long each member (in
-    a symmetric game), or each combination of them (``joint``), has its day.
+    dies out or takes over, the likelier the more it earns. The answer is the share of time of each
+    member (in a symmetric game), or of each combination of them (``joint``).
     When to use: any number of sides and any payoffs, for alpha-PSRO and for rankings in games with
     cycles. It always exists, there is one only, and it asks for no choice among equilibria.
     Mathematics: with d by how much a mutant earns more than whom it meets, it takes over with

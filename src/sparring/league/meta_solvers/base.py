@@ -23,8 +23,9 @@ def distribution(weights: FloatArray) -> FloatArray:
     Args:
         weights: at least one of them above 0.
     """
-    kept: FloatArray = np.maximum(weights, 0.0)
-    return kept / kept.sum()
+    kept = np.maximum(weights, 0.0)
+    found: FloatArray = kept / kept.sum()
+    return found
 
 
 def answer(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:
@@ -90,7 +91,7 @@ def check_output(solver: Bound, given: Any, game: MetaGame) -> None:
         )
     for number, side in enumerate(given.sides):
         _check_weights(solver, f"side {number}", side)
-    if game.symmetric and not np.array_equal(*given.sides):
+    if game.symmetric and not np.array_equal(given.sides[0], given.sides[1]):
         raise PluginError(
             f"The {solver} must give both sides of a symmetric meta-game the same distribution; "
             f"it gave {given.sides[0].tolist()!r:.100} and {given.sides[1].tolist()!r:.100}."

@@ -10,19 +10,28 @@ export class Refusal extends Error {
   }
 }
 
+let given = false; // whether the address held the token: no other page knows it
+
+/** Return whether this page was opened by an address that holds the token. */
+export function cameWithToken() {
+  return given;
+}
+
 /** Take the token from the address, keep it for this tab, and leave the address clean. */
 export function takeToken() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (!given) return;
-  sessionStorage.setItem(KEY, given);
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (!token) return;
+  given = true;
+  sessionStorage.setItem(KEY, token);
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-async function ask(path, signal) {
+async function ask(path, signal, sent = {}) {
   const token = sessionStorage.getItem(KEY);
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const headers = { ...sent.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   try {
-    return await fetch(path, { headers, signal, cache: "no-store", credentials: "omit" });
+    const options = { ...sent, headers, signal, cache: "no-store", credentials: "omit" };
+    return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The server does not answer. Is `sparring view` still running?");
@@ -58,6 +67,19 @@ function query(values) {
 export async function get(path, values = {}, signal = undefined) {
   const response = await ask(path + query(values), signal);
   if (response.status === 304) return null;
+  if (!response.ok) throw await refused(response);
+  return response.json();
+}
+
+/**
+ * Send an object and return the answer.
+ * @param {string} path begins with /play
+ * @param {Object} values goes as JSON
+ */
+export async function post(path, values) {
+  const headers = { "Content-Type": "application/json", "X-Sparring": "1" };
+  const sent = { method: "POST", headers, body: JSON.stringify(values) };
+  const response = await ask(path, undefined, sent);
   if (!response.ok) throw await refused(response);
   return response.json();
 }

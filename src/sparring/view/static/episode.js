@@ -3,7 +3,7 @@
 import { blob } from "./api.js";
 import { button, el } from "./dom.js";
 import { found } from "./finder.js";
-import { addressOf, Pictures } from "./pictures.js";
+import { addressOf, Pictures, runOf } from "./pictures.js";
 import { legalMoves } from "./position.js";
 import { change, go, state } from "./router.js";
 import { pair, siblings } from "./siblings.js";
@@ -27,7 +27,7 @@ function turnOf(now, answer) {
 }
 
 function toFinder() {
-  const { episode, step, turn, seat, beside, siblings: shown, ...rest } = state();
+  const { episode, step, people, turn, seat, beside, siblings: shown, ...rest } = state();
   go(rest);
 }
 
@@ -42,6 +42,10 @@ function nextColour() {
 
 function toggleSiblings() {
   change({ siblings: state().siblings ? "" : "1" }, true);
+}
+
+function placeOf({ run, people, step, episode }) {
+  return { run, people: people ? 1 : "", step, episode };
 }
 
 function visit(values) {
@@ -81,11 +85,11 @@ class Episode {
   }
 
   async show(now) {
-    const key = [now.run, now.step, now.episode, now.seat].join("/");
+    const key = [now.run, now.people, now.step, now.episode, now.seat].join("/");
     this.drawn += 1;
     const asked = this.drawn;
     if (key !== this.key) {
-      const path = addressOf({ run: now.run ?? 0, step: now.step, episode: now.episode });
+      const path = addressOf({ ...now, run: now.run ?? 0 });
       const answer = await this.get(path, { seat: now.seat });
       if (asked !== this.drawn) return;
       this.answer = answer;
@@ -156,13 +160,14 @@ class Episode {
     this.shown = asked;
     this.more.replaceChildren();
     if (!now.siblings) return;
-    const { run, step, group, seat, episode } = this.answer;
-    const family = await this.get(`/api/runs/${run}/groups/${step}/${group}`, { seat });
+    const { run, people, step, group, seat, episode } = this.answer;
+    const path = `/api/runs/${runOf(this.answer)}/groups/${step}/${group}`;
+    const family = await this.get(path, { seat });
     const open = (number) => visit({ episode: number });
     const beside = (number) => change({ beside: number }, true);
     this.more.replaceChildren(siblings(family, { episode, open, beside }));
     if (!now.beside) return;
-    const other = await this.get(addressOf({ run, step, episode: now.beside }), { seat });
+    const other = await this.get(addressOf({ run, people, step, episode: now.beside }), { seat });
     this.more.append(pair(this.answer, other));
   }
 
@@ -183,22 +188,23 @@ class Episode {
 
   /** Go to the play before or after: in the list that was found, else in the step. */
   walk(by) {
-    const { run, step, episode, next, previous } = this.answer;
-    const here = (row) => row.run === run && row.step === step && row.episode === episode;
+    const same = ["run", "people", "step", "episode"];
+    const { next, previous } = this.answer;
+    const here = (row) => same.every((name) => row[name] === this.answer[name]);
     const at = found.rows.findIndex(here);
     const to = at < 0 ? null : found.rows[at + by];
     const number = by > 0 ? next : previous;
-    if (to) visit({ run: to.run, step: to.step, episode: to.episode });
+    if (to) visit(placeOf(to));
     else if (number !== null && number !== undefined) visit({ episode: number });
     else this.status(`this is the ${by > 0 ? "last" : "first"} play of the step`);
   }
 
   async export() {
-    const { run, step, episode, seat } = this.answer;
+    const { step, episode, seat } = this.answer;
     this.status("writing the page …");
     try {
       save(
-        await blob(`/export/${run}/${step}/${episode}.html`, { seat }),
+        await blob(`/export/${runOf(this.answer)}/${step}/${episode}.html`, { seat }),
         `replay-${episode}.html`,
       );
       this.status("saved: one page that can be mailed");

@@ -12,6 +12,7 @@ export const found = { rows: [] };
 
 // parameter, label, and for a list of choices where they come from
 const FIELDS = [
+  ["of", "plays of", "facet"],
   ["game", "environment", "facet"],
   ["seat", "seat", "facet"],
   ["player", "player", "facet"],
@@ -153,7 +154,8 @@ function set(values, keepOffset = false) {
 
 function linkOf(now, row) {
   const { turn, seat, ...rest } = now;
-  return address({ ...rest, view: "replay", run: row.run, step: row.step, episode: row.episode });
+  const { run, step, episode } = row;
+  return address({ ...rest, view: "replay", run, people: row.people ? 1 : "", step, episode });
 }
 
 class Finder {

@@ -27,7 +27,12 @@ export function cells(row, runs, link) {
     runs.length > 1
       ? el("td", {}, word(runs.find((run) => run.run === row.run)?.name ?? row.run))
       : null,
-    digits(row.step),
+    el(
+      "td",
+      { class: "number" },
+      row.people ? el("span", { class: "dim", title: "a play of people" }, "people ") : null,
+      number(row.step, 3),
+    ),
     el("th", { scope: "row", class: "number" }, el("a", { href: link }, String(row.episode))),
     el("td", {}, word(row.game)),
     el("td", { class: "seats-cell" }, seats),

@@ -10,6 +10,7 @@ const PAGE = [
   ["g p", "replays", () => visit("replay")],
   ["g l", "league", () => visit("league")],
   ["g w", "workers", () => visit("workers")],
+  ["g y", "play yourself", () => visit("play")],
 ];
 const current = { keys: [], prefix: "" };
 

@@ -1,8 +1,9 @@
 /** The league of a run: ratings with intervals, who beats whom, exploitability over time. */
 
 import { draw, paint, prepare } from "./charts.js";
-import { el, missing, svg, word } from "./dom.js";
-import { number, probability, signed } from "./format.js";
+import { el, missing, plain, svg, word } from "./dom.js";
+import { Tree } from "./family.js";
+import { count, number, probability, signed } from "./format.js";
 import { runChoice } from "./run_choice.js";
 import { address, state } from "./router.js";
 import { diverging } from "./tokens.js";
@@ -31,7 +32,27 @@ function dot({ win_rate: rate, low, high }) {
   return root;
 }
 
-function standingRow(run, one) {
+/** Return how many plays more would make an interval narrow, in words; "" where that is unknown. */
+function playsMore(one, half) {
+  if (one.plays_more === null || one.plays_more === undefined) return "";
+  if (one.plays_more === 0) return `within ±${half}`;
+  return `about ${count(one.plays_more, "more play")} for ±${half}`;
+}
+
+/** Return a cell of the payoffs in a sentence. */
+function told(one, { half, fades }) {
+  const met = `${plain(one.player)} against ${plain(one.opponent)}`;
+  const mean = `mean return ${signed(one.mean_return)} in ${count(one.games, "play")}`;
+  if (one.win_rate === null) return `${met}: ${mean}; nothing was decided.`;
+  const rate = `win rate ${probability(one.win_rate)}`;
+  const ends = `95 % interval ${probability(one.low)} to ${probability(one.high)}`;
+  const more = fades
+    ? "older plays count less (league.payoff_decay), so more plays hardly narrow it"
+    : playsMore(one, half);
+  return `${met}: ${mean}; ${rate}, ${ends}, ${more}.`;
+}
+
+function standingRow(run, one, half) {
   const sure = one.low > 0.5 || one.high < 0.5;
   const games = address({
     view: "replay",
@@ -51,12 +72,17 @@ function standingRow(run, one) {
     el(
       "td",
       { class: "dim" },
-      one.win_rate === null ? "nothing was decided" : sure ? "" : "not told apart",
+      [
+        one.win_rate === null ? "nothing was decided" : sure ? "" : "not told apart",
+        one.plays_more ? playsMore(one, half) : "",
+      ]
+        .filter(Boolean)
+        .join("; "),
     ),
   );
 }
 
-function standings(run, environment, rows) {
+function standings(run, environment, rows, league) {
   const titles = [
     "Player",
     "Against",
@@ -82,7 +108,7 @@ function standings(run, environment, rows) {
     el(
       "tbody",
       {},
-      rows.map((one) => standingRow(run, one)),
+      rows.map((one) => standingRow(run, one, league.half)),
     ),
   );
   return el(
@@ -90,24 +116,25 @@ function standings(run, environment, rows) {
     {},
     el("h2", {}, word(environment)),
     el("div", { class: "scroll" }, table),
-    payoffs(run, environment, rows),
+    payoffs(run, environment, rows, league),
   );
 }
 
 /** Return the mean returns as a heat map, where there are several players and opponents. */
-function payoffs(run, environment, rows) {
+function payoffs(run, environment, rows, league) {
   const players = [...new Set(rows.map((one) => one.player))];
   const opponents = [...new Set(rows.map((one) => one.opponent))];
   if (players.length < 2) return null;
+  const said = el("p", { role: "status", class: "dim cell-said" });
   const scale = Math.max(...rows.map((one) => Math.abs(one.mean_return ?? 0)));
   const cell = (player, opponent) => {
     const one = rows.find((row) => row.player === player && row.opponent === opponent);
     if (!one) return el("td", { class: "number dim" }, "–");
-    const link = el(
-      "a",
-      { href: address({ view: "replay", run, "f.player": opponent, "f.game": environment }) },
-      signed(one.mean_return),
-    );
+    const href = address({ view: "replay", run, "f.player": opponent, "f.game": environment });
+    const sentence = told(one, league);
+    const tell = () => said.replaceChildren(word(sentence));
+    const on = { focus: tell, pointerenter: tell };
+    const link = el("a", { href, title: sentence, on }, signed(one.mean_return));
     return el("td", { class: `number ${diverging(one.mean_return, scale)}` }, link);
   };
   const head = el(
@@ -128,6 +155,7 @@ function payoffs(run, environment, rows) {
     "div",
     { class: "scroll" },
     el("table", { class: "heat" }, el("thead", {}, head), el("tbody", {}, body)),
+    said,
   );
 }
 
@@ -137,8 +165,9 @@ export function open(root, { get, setKeys }) {
   const body = el("div", {});
   const curves = el("div", { class: "charts" });
   const held = { shown: [], run: null };
-  root.replaceChildren(el("h1", {}, "League"), choice.node, body, curves);
-  setKeys([]);
+  const tree = new Tree();
+  root.replaceChildren(el("h1", {}, "League"), choice.node, body, tree.node, curves);
+  setKeys(tree.keys());
 
   async function exploitability(run, names) {
     held.shown.forEach((handle) => handle.close());
@@ -172,6 +201,7 @@ export function open(root, { get, setKeys }) {
         answer.run,
         name,
         league.standings.filter((one) => one.environment === name),
+        league,
       ),
     );
     const notes = (league.notes ?? []).map((note) => el("p", { class: "note" }, word(note)));
@@ -189,6 +219,7 @@ export function open(root, { get, setKeys }) {
       ...notes,
       ...(tables.length ? tables : [none]),
     );
+    tree.show(await get(`/api/runs/${answer.run}/family`));
     await exploitability(answer.run, league.exploitability ?? []);
   }
 

@@ -12,6 +12,7 @@ const VIEWS = {
   replay: { title: "Replays", load: () => import("./replays.js") },
   league: { title: "League", load: () => import("./league.js") },
   workers: { title: "Workers", load: () => import("./workers.js") },
+  play: { title: "Play", load: () => import("./play.js") },
 };
 const page = { name: null, view: null, asked: 0, loads: 0 };
 const root = document.querySelector("#view");

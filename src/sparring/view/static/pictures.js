@@ -4,9 +4,14 @@ import { get } from "./api.js";
 
 const KEPT = 60; // pictures kept
 
+/** Return the run in an address: its number, or that of the plays of people against it. */
+export function runOf({ run, people }) {
+  return people ? `${run}-people` : run;
+}
+
 /** Return the address of a play's answers. */
-export function addressOf({ run, step, episode }) {
-  return `/api/runs/${run}/episodes/${step}/${episode}`;
+export function addressOf({ run, people, step, episode }) {
+  return `/api/runs/${runOf({ run, people })}/episodes/${step}/${episode}`;
 }
 
 /** Return an address at which an <img> finds a picture; nothing in it can run there. */

@@ -3,6 +3,7 @@
 import { draw, paint, prepare } from "./charts.js";
 import { el, missing, word } from "./dom.js";
 import { count, number } from "./format.js";
+import { workerLanes } from "./lanes.js";
 import { state } from "./router.js";
 import { runChoice } from "./run_choice.js";
 
@@ -93,7 +94,8 @@ export function open(root, { get, setKeys }) {
       "Workers: scale.fleet=processes scale.workers=2";
     const said = answer.workers ? answer.sentence : nobody;
     const steps = answer.workers ? `${count(answer.step.length, "step")} shown` : "";
-    body.replaceChildren(el("p", {}, word(said ?? "")), el("p", { class: "dim" }, steps));
+    const lanes = answer.workers ? workerLanes(answer) : "";
+    body.replaceChildren(el("p", {}, word(said ?? "")), el("p", { class: "dim" }, steps), lanes);
     if (answer.workers) {
       drawAll(answer);
       under.replaceChildren(faults(answer.faults ?? []));

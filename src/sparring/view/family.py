@@ -1,0 +1,166 @@
+"""The members of a league and who came from whom: what a run's checkpoint and configuration say.
+
+A record of a member may have a ``tag`` and a ``parent``. Where it names no parent, a snapshot came
+from the one before it of its policy, and the first from the policy's start. What left the league
+is in no checkpoint: it was taken at a step of ``league.every``, and is not among those that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from sparring.errors import SparringError
+from sparring.refs import MAIN, PlayerRef, ref, snapshot
+from sparring.run.events import LAST_STEP
+from sparring.run.state import STATE
+from sparring.system.files import parse_json
+from sparring.view.answers import one_line
+from sparring.view.plain_files import read_from
+from sparring.view.runs import Run
+
+ENGINE = "engine.json"
+MOST = 300  # members that left and are drawn; of more, every so many-th stays
+POLICIES = 12  # that are drawn
+TEXT = 60  # characters of a tag
+UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError)
+KEPT, LEFT, NEW = "kept", "left", "new"  # new: taken after the newest checkpoint
+START, NOW = "start", "now"
+
+
+class Told(NamedTuple):
+    """What a record says of a member."""
+
+    tag: str | None = None
+    parent: str | None = None
+
+
+def family(run: Run) -> dict[str, Any]:
+    """Return the members of a run's league, and what each of them came from."""
+    notes: list[str] = []
+    step, found = _newest(run, notes)
+    known = {str(member): told for member, told in found}
+    rows: list[dict[str, Any]] = []
+    policies = _policies(run)
+    for name, trained in list(policies.items())[:POLICIES]:
+        own = [member for member, _ in found if (member.name or MAIN) == name]
+        rows += _of_policy(run, name, trained, own, step, known, notes)
+    if len(policies) > POLICIES:
+        notes.append(f"{len(policies) - POLICIES} more policies are not drawn")
+    return {"run": run.number, "step": step, "members": _with_parents(rows, notes), "notes": notes}
+
+
+def _newest(run: Run, notes: list[str]) -> tuple[int | None, list[tuple[PlayerRef, Told]]]:
+    """Return the step of the newest checkpoint that can be read, and the members in it."""
+    for step in reversed(run.checkpoints()):
+        folder = run.path / "checkpoints" / f"step_{step:06d}"
+        try:
+            engine, state = (parse_json(read_from(folder / one, 0)[0]) for one in (ENGINE, STATE))
+            return step, list(_members(engine, state.get("league")))
+        except (*UNREADABLE, SparringError) as error:
+            notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
+    return None, []
+
+
+def _members(engine: Mapping[str, Any], league: Any) -> Iterable[tuple[PlayerRef, Told]]:
+    """Yield the snapshots of a checkpoint, with what its records say of them."""
+    more = league.get("members") if isinstance(league, Mapping) else None
+    told = more if isinstance(more, Mapping) else {}
+    for policy in engine.get("policies", {MAIN: engine}).values():
+        for name, record in policy.get("members", {}).items():
+            member = ref(name)
+            if member.step is not None and member.step < LAST_STEP:
+                yield member, _told(record, told.get(name))
+
+
+def _told(*records: Any) -> Told:
+    """Return the tag and the parent that the first record with one of them names."""
+    for record in records:
+        if isinstance(record, Mapping) and record.keys() & {"tag", "parent"}:
+            tag, parent = (record.get(name) for name in ("tag", "parent"))
+            if isinstance(parent, Mapping):
+                parent = str(PlayerRef.from_json(parent))
+            return Told(*(text if isinstance(text, str) else None for text in (tag, parent)))
+    return Told()
+
+
+def _policies(run: Run) -> dict[str, bool]:
+    """Return the names of a run's policies, and whether each is trained."""
+    found = run.config.get("policies")
+    if not isinstance(found, Mapping) or not found:
+        return {MAIN: True}
+    return {
+        str(name): not (isinstance(own, Mapping) and own.get("frozen") is True)
+        for name, own in found.items()
+    }
+
+
+def _of_policy(
+    run: Run,
+    name: str,
+    trained: bool,
+    members: list[PlayerRef],
+    step: int | None,
+    known: Mapping[str, Told],
+    notes: list[str],
+) -> list[dict[str, Any]]:
+    """Return the rows of a policy, oldest first: its start, its snapshots, and what it is now."""
+    rows = [_row(f"{START}-{name}" if name != MAIN else START, name, 0, START)]
+    if not trained:
+        return rows
+    done, there = run.step or 0, {str(member) for member in members}
+    kept = [_row(str(own), name, own.step, KEPT, known[str(own)]) for own in members]
+    gone = [str(snapshot(at, name)) for at in _taken(run, done)]
+    gone = [text for text in gone if text not in there]
+    if len(gone) > MOST:
+        every = -(-len(gone) // MOST)
+        notes.append(f"{name}: one in {every} of {len(gone)} snapshots that left is drawn")
+        gone = gone[::-every]
+    for text in gone:
+        at = ref(text).step or 0
+        kept.append(_row(text, name, at, NEW if step is None or at > step else LEFT))
+    rows += sorted(kept, key=lambda row: row["step"])
+    newest = str(PlayerRef("learner").of(name))
+    return [*rows, _row(newest, name, max(done, rows[-1]["step"]), NOW)]
+
+
+def _taken(run: Run, done: int) -> range:
+    """Return the steps at which snapshots were taken."""
+    league = run.config.get("league")
+    every = league.get("every") if isinstance(league, Mapping) else 0
+    return range(every, done + 1, every) if type(every) is int and every > 0 else range(0)
+
+
+def _row(
+    name: str, policy: str, step: int | None, state: str, told: Told | None = None
+) -> dict[str, Any]:
+    """Return a member as the page gets it, before its parent is known."""
+    told = told or Told()
+    return {
+        "name": name,
+        "policy": policy,
+        "step": step,
+        "state": state,
+        "tag": told.tag[:TEXT] if told.tag is not None else None,
+        "parent": told.parent,
+        "recorded": told.parent is not None,
+    }
+
+
+def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
+    """Give each member its parent: the one that is recorded, else the one before it."""
+    by_name = {row["name"]: row for row in rows}
+    for place, row in enumerate(rows):
+        own, before = row["parent"], rows[place - 1] if place else None
+        if own is not None and not _is_older(by_name.get(own), row):
+            notes.append(f"the recorded parent of {row['name']} is no earlier member: {own:.60}")
+            row["recorded"] = False
+        if not row["recorded"]:
+            same = before is not None and before["policy"] == row["policy"]
+            row["parent"] = before["name"] if same and before is not None else None
+    return rows
+
+
+def _is_older(parent: Mapping[str, Any] | None, row: Mapping[str, Any]) -> bool:
+    """Return whether a member may have come from another one."""
+    return parent is not None and parent is not row and parent["step"] <= row["step"]

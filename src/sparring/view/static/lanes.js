@@ -1,0 +1,163 @@
+/** What workers did over the steps: a lane each, or one for all where only totals are recorded. */
+
+import { el, svg } from "./dom.js";
+import { number } from "./format.js";
+
+const WIDTH = 720;
+const HEIGHT = 22;
+const MOST = 240; // bars of a lane; more steps share one
+const HATCH = "lanes-hatch";
+
+/** Return the mean of what is recorded between two places; null for nothing. */
+function mean(values, from, to) {
+  const known = values.slice(from, to).filter((value) => value !== null && value !== undefined);
+  return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
+}
+
+/** Return shares by bar: playing from below, waiting above it, not there on top. */
+function bars(lane, steps) {
+  const each = Math.ceil(steps.length / MOST);
+  const found = [];
+  for (let from = 0; from < steps.length; from += each) {
+    const playing = mean(lane.playing, from, from + each);
+    const ready = mean(lane.ready, from, from + each);
+    found.push(playing === null || ready === null ? null : [playing, Math.max(ready, playing)]);
+  }
+  return { each, found };
+}
+
+function boxes(found, width, low, high) {
+  return found
+    .map((one, index) => {
+      if (!one) return "";
+      const [from, to] = [low(one), high(one)].map((share) => (1 - share) * HEIGHT);
+      const [x, end] = [index * width, (index + 1) * width];
+      if (to >= from) return "";
+      return `M${x.toFixed(2)} ${from.toFixed(2)}V${to.toFixed(2)}H${end.toFixed(2)}V${from}Z`;
+    })
+    .join("");
+}
+
+function shares(lane) {
+  const playing = mean(lane.playing, 0, undefined);
+  const ready = mean(lane.ready, 0, undefined);
+  if (playing === null || ready === null) return [null, null, null];
+  return [playing, Math.max(0, ready - playing), Math.max(0, 1 - Math.max(ready, playing))];
+}
+
+const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
+
+function total(lost) {
+  return lost.reduce((sum, [, times]) => sum + times, 0);
+}
+
+function strip(lane, steps, name) {
+  const [playing, waiting, away] = shares(lane).map(percent);
+  const when = lane.lost.slice(-8).map(([step]) => step);
+  const lost = when.length ? `; lost ${total(lane.lost)} times, lately in steps ${when}` : "";
+  const root = svg("svg", {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    width: WIDTH,
+    height: HEIGHT,
+    class: "lane",
+    role: "img",
+    preserveAspectRatio: "none",
+    "aria-label": `${name}: plays ${playing}, waits ${waiting}, not there ${away}${lost}`,
+  });
+  const { each, found } = bars(lane, steps);
+  const width = WIDTH / Math.max(found.length, 1);
+  const drawn = [
+    ["plays", (one) => [0, one[0]]],
+    ["waits", (one) => [one[0], one[1]]],
+    ["away", (one) => [one[1], 1]],
+  ];
+  for (const [kind, ends] of drawn) {
+    const d = boxes(
+      found,
+      width,
+      (one) => ends(one)[0],
+      (one) => ends(one)[1],
+    );
+    const fill = kind === "waits" ? `url(#${HATCH})` : null;
+    root.append(svg("path", { d, class: kind, fill }));
+  }
+  for (const [step, times] of lane.lost) {
+    const x = (Math.floor(steps.indexOf(step) / each) + 0.5) * width;
+    const mark = svg("path", { d: `M${x - 4} 7l8 8M${x + 4} 7l-8 8`, class: "death" });
+    mark.append(svg("title", {}, `step ${step}: lost${times > 1 ? `, ${times} times` : ""}`));
+    root.append(mark);
+  }
+  return root;
+}
+
+function row(lane, steps, name) {
+  const digits = (text, kind = "") => el("td", { class: `number ${kind}` }, text);
+  const lost = total(lane.lost);
+  return el(
+    "tr",
+    {},
+    el("th", { scope: "row" }, name),
+    el("td", { class: "lane-cell" }, strip(lane, steps, name)),
+    shares(lane).map((share) => digits(percent(share))),
+    digits(number(lost), lost ? "bad" : ""),
+  );
+}
+
+/** Return what holds the hatching that lanes are filled with. */
+function hatching() {
+  const line = svg("path", { d: "M0 6L6 0", class: "hatch-line" });
+  const box = { id: HATCH, width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+  const root = svg("svg", { width: 0, height: 0, class: "hatching", "aria-hidden": "true" });
+  root.append(svg("defs", {}, svg("pattern", box, line)));
+  return root;
+}
+
+function key() {
+  const one = (kind, text) => {
+    const box = { viewBox: "0 0 16 12", width: 16, height: 12, "aria-hidden": "true" };
+    const fill = kind === "waits" ? `url(#${HATCH})` : null;
+    const d = kind === "death" ? "M4 2l8 8M12 2l-8 8" : "M0 0H16V12H0Z";
+    return el("span", {}, svg("svg", box, svg("path", { d, class: kind, fill })), ` ${text}`);
+  };
+  const all = [
+    one("plays", "plays"),
+    one("waits", "waits"),
+    one("away", "not there: starting, or lost"),
+    one("death", "was lost in this step"),
+  ];
+  return el("p", { class: "lane-key dim" }, all);
+}
+
+function remark({ lanes, wanted, step }) {
+  const many = Math.ceil(step.length / MOST);
+  const each = many > 1 ? `, ${many} steps to a bar` : "";
+  const from = `Steps ${step[0]} to ${step.at(-1)}${each}. A bar is the share of a step's time.`;
+  if (!lanes.length)
+    return `${from} Of each worker by itself nothing is recorded: one lane is of all ${wanted}.`;
+  return lanes.length < wanted
+    ? `${from} Recorded are the first ${lanes.length} workers of ${wanted}, and all together.`
+    : from;
+}
+
+/** Return the lanes of an answer of /workers. */
+export function workerLanes(answer) {
+  const { lanes, all, step } = answer;
+  const titles = ["worker", "over the steps", "plays", "waits", "not there", "lost"];
+  const head = titles.map((title) => el("th", { scope: "col" }, title));
+  const rows = lanes.map((lane) => row(lane, step, `worker ${lane.worker}`));
+  const table = el(
+    "table",
+    { class: "lanes" },
+    el("thead", {}, el("tr", {}, head)),
+    el("tbody", {}, rows, row(all, step, "all workers")),
+  );
+  return el(
+    "section",
+    { class: "lanes-of" },
+    el("h2", {}, "Who plays, waits and was lost"),
+    el("p", { class: "dim" }, remark(answer)),
+    hatching(),
+    el("div", { class: "scroll" }, table),
+    key(),
+  );
+}

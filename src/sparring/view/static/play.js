@@ -1,0 +1,279 @@
+/** A person plays: choices, the play as the seat sees it, hints, the end, the next one. */
+
+import { cameWithToken, post } from "./api.js";
+import { el, plain } from "./dom.js";
+import { showDown } from "./play_end.js";
+import { choices } from "./play_setup.js";
+import { Board, table } from "./play_table.js";
+import { go } from "./router.js";
+
+const ASK_EVERY = 400; // milliseconds between questions while others think
+const CHOSEN = ["run", "environment", "seat", "against", "seed"];
+
+/** Return a text that no other session has. */
+function newKey() {
+  return [...crypto.getRandomValues(new Uint32Array(4))].join("-");
+}
+
+/** Return a sentence on how the play stands, for the status line. */
+function standing(state) {
+  if (state.phase === "thinking") {
+    const { for: what, seconds } = state.waits ?? { for: "the play", seconds: 0 };
+    return `Waiting for ${what}${seconds >= 2 ? ` (${Math.round(seconds)} s)` : ""} …`;
+  }
+  if (state.phase === "failed") return state.trouble;
+  if (state.phase === "over") return `The end. ${state.end?.verdict ?? ""}`;
+  return `Your turn, ${plain(state.roles[state.seat])}.`;
+}
+
+class Play {
+  constructor(root, { get, setKeys, status }) {
+    Object.assign(this, { root, get, setKeys, tell: status });
+    this.board = new Board();
+    this.live = el("p", { class: "play-status", role: "status", "aria-live": "polite" });
+    this.body = el("div", { class: "play-body" });
+    this.root.append(this.live, this.body);
+  }
+
+  async show(now) {
+    this.now = now;
+    if (now.id && this.state?.id === now.id) return;
+    if (now.id) {
+      try {
+        await this.take(await this.get(`/play/${encodeURIComponent(now.id)}`));
+        return;
+      } catch (error) {
+        if (error.status !== 404) throw error;
+        this.note = "That session has ended: the server was started anew, or newer ones began.";
+      }
+    } else if (now.begin && cameWithToken()) {
+      // a link of another page begins nothing: it fills in the choices
+      await this.begin(Object.fromEntries(CHOSEN.map((name) => [name, now[name]])));
+      return;
+    }
+    await this.choose();
+  }
+
+  /** Show the choices. */
+  async choose() {
+    clearTimeout(this.timer);
+    this.state = this.options = null;
+    this.live.textContent = "Asking what can be played …";
+    this.setKeys([["Enter", "begin", () => this.body.querySelector(".begin")?.click()]]);
+    const begin = (chosen) => this.attempt(() => this.begin(chosen));
+    await choices(this.body, this.now, this.get, begin);
+    this.live.textContent = this.note ?? "";
+    this.note = null;
+  }
+
+  async begin(chosen) {
+    const number = (text) => (text === undefined || text === "" ? null : Number(text));
+    const asked = {
+      key: newKey(),
+      run: number(chosen.run),
+      environment: chosen.environment || null,
+      seat: number(chosen.seat) ?? 0,
+      against: chosen.against || null,
+      seed: number(chosen.seed),
+    };
+    let state;
+    try {
+      state = await post("/play", asked);
+    } catch (error) {
+      this.note = error.message;
+      this.now = { ...this.now, ...chosen };
+      await this.choose();
+      return;
+    }
+    if (this.closed) return;
+    this.asked = chosen;
+    this.options = null;
+    await this.take(state);
+    go({ view: "play", ...this.kept(chosen), id: state.id }, true);
+  }
+
+  kept(chosen) {
+    return Object.fromEntries(CHOSEN.slice(0, 4).map((name) => [name, chosen[name]]));
+  }
+
+  /** Do something; what is refused is said, and nothing is lost. */
+  async attempt(act) {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      await act();
+    } catch (error) {
+      this.live.textContent = error.message;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  send(what, values = {}) {
+    return this.attempt(async () => {
+      const { id, play } = this.state;
+      const found = await post(`/play/${encodeURIComponent(id)}/${what}`, { play, ...values });
+      if (this.state?.id === id) await this.take(found);
+    });
+  }
+
+  /** Show the choices; a play in which others still think is left, so that nothing waits for it. */
+  async anew() {
+    const { id, waits } = this.state;
+    try {
+      if (waits) await post(`/play/${encodeURIComponent(id)}/leave`, {});
+    } catch (error) {
+      this.note = error.message;
+    }
+    if (this.state?.id === id) go({ view: "play", ...this.kept(this.asked ?? this.now) });
+  }
+
+  say(reply) {
+    if (this.state?.phase === "yours") this.send("move", { turn: this.state.turn, reply });
+  }
+
+  hint() {
+    if (this.state?.phase === "yours") this.send("hint", { turn: this.state.turn });
+  }
+
+  next(seat, against) {
+    const state = this.state;
+    if (state?.end) this.send("next", { seat, against });
+  }
+
+  rules() {
+    const rules = this.body.querySelector("details.rules");
+    if (!rules) return;
+    rules.open = !rules.open;
+    if (rules.open) rules.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Take what the server says of the play, and draw it. */
+  async take(state) {
+    clearTimeout(this.timer);
+    const before = this.state;
+    this.state = state;
+    const heard = state.phase === "yours" ? plain(state.told, 400) : ""; // read aloud only
+    const sentence = `${standing(state)} ${heard}`;
+    if (this.live.textContent !== sentence)
+      this.live.replaceChildren(`${standing(state)} `, el("span", { class: "unseen" }, heard));
+    this.draw(before);
+    if (state.waits) this.timer = setTimeout(() => this.poll(), ASK_EVERY);
+    else if (state.end) this.judge();
+    if (state.end && !this.options) this.offer();
+  }
+
+  /** Ask once for the judgement of a play that is over. */
+  async judge() {
+    const { id, play, end } = this.state;
+    const which = `${id} ${play}`;
+    if (end.judgement || end.why || this.judged === which) return;
+    this.judged = which;
+    try {
+      const found = await post(`/play/${encodeURIComponent(id)}/judge`, { play });
+      if (this.state?.id === id && this.state.play === play) await this.take(found);
+    } catch (error) {
+      this.live.textContent = error.message;
+    }
+  }
+
+  /** Ask who may play next. */
+  async offer() {
+    const { run } = this.asked ?? this.now;
+    const { id, environment } = this.state;
+    try {
+      const found = await this.get("/play", { run, environment });
+      if (this.state?.id !== id) return;
+      this.options = found;
+      if (this.state.end) this.draw(this.state);
+    } catch {
+      // the next play is offered as this one was; the lists come with the end of the next
+    }
+  }
+
+  async poll() {
+    const { id } = this.state;
+    try {
+      const found = await this.get(`/play/${encodeURIComponent(id)}`);
+      if (this.state?.id === id) await this.take(found);
+    } catch (error) {
+      if (this.state?.id !== id) return;
+      this.live.textContent = error.message;
+      if (error.status !== 404) this.timer = setTimeout(() => this.poll(), 5 * ASK_EVERY);
+    }
+  }
+
+  draw(before) {
+    const { state } = this;
+    const typed = this.body.querySelector(".say")?.value ?? "";
+    const open = this.body.querySelector("details.rules")?.open;
+    const first = state.play === 1 && state.turn === 0 && !state.end;
+    const same = before?.id === state.id && before.play === state.play;
+    const moved = !same || before.turn !== state.turn;
+    const begun = moved && state.play === 1 && state.turn === 1; // the rules make room
+    const parts = table(state, {
+      board: this.board,
+      rules: begun ? false : (open ?? first),
+      typed: moved ? "" : typed,
+      say: (reply) => this.say(reply),
+      hint: () => this.hint(),
+      toggle: () => this.rules(),
+      anew: () => this.anew(),
+    });
+    if (state.end) {
+      const old = (name) => this.body.querySelector(`.ending select[name=${name}]`)?.value;
+      const chosen = { seat: old("seat") ?? state.seat, against: old("against") ?? state.against };
+      const next = (seat, against) => this.next(seat, against);
+      parts.push(showDown(state, { board: this.board, options: this.options, chosen, next }));
+    }
+    this.body.replaceChildren(...parts);
+    this.body.dataset.phase = state.phase;
+    this.body.dataset.turn = `${state.play ?? 0}.${state.turn ?? 0}`;
+    this.keys();
+    this.focus(moved || !before?.end === Boolean(state.end));
+  }
+
+  focus(moved) {
+    const first = this.body.querySelector(this.state.end ? ".next" : ".say:enabled");
+    const wanted = first ?? this.body.querySelector(".told-now");
+    wanted?.focus({ preventScroll: !moved });
+  }
+
+  keys() {
+    const { state } = this;
+    const press = (selector) => this.body.querySelector(selector)?.click();
+    const after = state.end ? ".next" : ".anew";
+    const rows = [["r", "the rules", () => this.rules()]];
+    if (state.phase === "yours") {
+      if (state.legal) {
+        const digits = state.legal.slice(0, 9).map((_, place) => String(place + 1));
+        rows.push([digits.join(", "), "choose an action", (key) => this.say(this.at(key))]);
+      }
+      rows.push(["h", "a hint of the oracle", () => this.hint()]);
+    }
+    if (state.phase === "over" || state.phase === "failed")
+      rows.push(["n", "the next play", () => press(after)]);
+    this.setKeys(rows);
+  }
+
+  at(key) {
+    return this.state.legal[Number(key) - 1];
+  }
+
+  /** The theme has changed: the picture is another one. */
+  themed() {
+    if (this.state) this.draw(this.state);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.closed = true;
+    this.state = null;
+    this.board.close();
+  }
+}
+
+/** Open the view. */
+export function open(root, page) {
+  return new Play(root, page);
+}

@@ -1,0 +1,123 @@
+/** The end of a play: all that was hidden, what each move was worth, and the next play. */
+
+import { button, el, passage, plain, word } from "./dom.js";
+import { count, number } from "./format.js";
+import { seatChoices } from "./play_setup.js";
+
+function lost({ regret }) {
+  if (regret === null || regret === undefined) return el("td", { class: "number" }, "–");
+  if (regret <= 1e-9) return el("td", { class: "number" }, "0");
+  return el("td", { class: "number lost" }, number(regret, 3));
+}
+
+function row(turn, state, place, has) {
+  const wrong = turn.event !== "ok" && turn.event !== "memory";
+  const mark = wrong
+    ? el("span", { class: "tag bad" }, turn.event === "illegal" ? "illegal" : "not understood")
+    : null;
+  const instead = wrong && turn.action ? [" played for it: ", word(turn.action)] : null;
+  const best = turn.oracle ? turn.oracle.best.map((action) => word(action, { class: "one" })) : "–";
+  const cells = [
+    el("td", { class: "number" }, String(place + 1)),
+    el("th", { scope: "row" }, word(state.roles[turn.seat]), turn.yours ? " (you)" : ""),
+    el("td", {}, word(turn.reply, { class: "said" }), " ", mark, instead),
+    has.oracle ? el("td", {}, best) : null,
+    has.oracle ? lost(turn) : null,
+    has.thought ? el("td", { class: "dim" }, word(turn.thought)) : null,
+    el(
+      "td",
+      { class: "told-cell" },
+      el("details", {}, el("summary", {}, "told"), passage(turn.told)),
+    ),
+  ];
+  return el("tr", { class: turn.yours ? "played" : "" }, cells);
+}
+
+function moves(state) {
+  const { turns } = state.end;
+  const has = {
+    oracle: turns.some(({ oracle }) => oracle),
+    thought: turns.some(({ thought }) => thought),
+  };
+  const titles = [
+    "",
+    "who",
+    "replied",
+    has.oracle ? "oracle's best" : null,
+    has.oracle ? "lost by it" : null,
+    has.thought ? "policy" : null,
+    "was told",
+  ];
+  const head = titles
+    .filter((title) => title !== null)
+    .map((title) => el("th", { scope: "col" }, title));
+  const drawn = turns.map((turn, place) => row(turn, state, place, has));
+  const all = el("table", { class: "moves show-down" }, el("thead", {}, el("tr", {}, head)));
+  all.append(el("tbody", {}, drawn));
+  return el("div", { class: "scroll" }, all);
+}
+
+function judged({ judgement, why }) {
+  if (why) return el("p", { class: "note" }, word(why));
+  if (!judgement) return el("p", { class: "note", role: "status" }, "The oracle is judging …");
+  const { best, judged: of, regret, oracle } = judgement;
+  const text =
+    `Oracle ${plain(oracle)}: ${best} best of your ${count(of, "move")}; ` +
+    `you gave away ${number(regret, 3)} in all.`;
+  return el("p", { class: "judged" }, text);
+}
+
+/** Return the last position with nothing hidden. */
+function last(state, board) {
+  const picture = board.of(state);
+  const text = state.end.ending;
+  if (!picture && !text) return null;
+  return el(
+    "div",
+    { class: "play-now last" },
+    picture ? el("div", { class: "board-box" }, picture) : null,
+    text ? el("div", { class: "told-now" }, passage(text, "mono")) : null,
+  );
+}
+
+function kept({ stored, run }) {
+  if (!stored) return el("p", { class: "dim" }, "Not stored: plays without a run are not kept.");
+  if (stored.why) return el("p", { class: "note bad" }, "Not stored: ", word(stored.why));
+  const command = `sparring show RUN --played --step ${stored.number}`;
+  return el("p", { class: "dim" }, `Stored in ${plain(run)}: `, el("code", {}, command));
+}
+
+function nextPlay(state, { options, chosen, next }) {
+  const box = el("div", { class: "choices" }, options ? seatChoices(options, chosen) : null);
+  const value = (name, otherwise) =>
+    box.querySelector(`select[name=${name}]`)?.value ?? otherwise;
+  const begin = button(
+    ["Next play ", el("kbd", {}, "N")],
+    () => next(Number(value("seat", state.seat)), value("against", state.against)),
+    { class: "next" },
+  );
+  box.append(begin);
+  return box;
+}
+
+/**
+ * Return the end of a play.
+ * @param {Object} state as the server gives it, with an end
+ * @param {{board: Board, options: Object, chosen: Object, next: function}} wanted the picture, who
+ *   may play next, what is chosen, and what takes the seat and the opponent of the next play
+ */
+export function showDown(state, wanted) {
+  const { end } = state;
+  return el(
+    "section",
+    { class: "ending", "aria-label": "the end" },
+    el("h2", {}, word(end.verdict)),
+    end.cut ? el("p", { class: "note" }, "The limit of turns ended it.") : null,
+    judged(end),
+    last(state, wanted.board),
+    moves(state),
+    nextPlay(state, wanted),
+    kept(state),
+    el("p", { class: "dim" }, `The deal is --seed ${end.seed}.`),
+  );
+}

@@ -1,0 +1,73 @@
+"""What every meta-solver must hold, for every file found in the slot; and what its check refuses."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparring import registry
+from sparring.errors import GameError, PluginError
+from sparring.league.meta_game import MetaStrategy
+from sparring.testing import check_meta_solver
+
+ROOT = Path(__file__).parents[2]
+HEADINGS = ("What:", "When to use:", "Mathematics:", "Pitfalls:", "Reference:", "Verified by:")
+NAMES = registry.names("league.meta_solvers")
+QUICK = {"steps": 30, "rounds": 30}  # in place of thousands
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_solver_says_what_it_is(name):
+    text = inspect.getdoc(registry.load("league.meta_solvers", name).function)
+    places = [text.find(heading) for heading in HEADINGS]
+    assert -1 not in places and places == sorted(places)
+    assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", text))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_public_check_passes(name):
+    plugin = registry.load("league.meta_solvers", name)
+    quick = {key: value for key, value in QUICK.items() if key in plugin.options}
+    for preset in (None, *plugin.presets):
+        check_meta_solver(registry.bind("league.meta_solvers", name, quick, preset=preset), games=15)
+
+
+ASKED = []
+
+
+def whimsical(game):
+    """Give another member the weight each time."""
+    ASKED.append(game)
+    return MetaStrategy(sides=tuple(np.eye(size)[len(ASKED) % size] for size in game.shape))
+
+
+def meddling(game):
+    """Change what it is given."""
+    game.payoffs[0][0, 0] += 1
+    return MetaStrategy(sides=tuple(np.eye(size)[0] for size in game.shape))
+
+
+def choosy(game):
+    """Refuse everything."""
+    raise GameError("no")
+
+
+def careless(game):
+    """Give weights of no sum."""
+    return MetaStrategy(sides=tuple(np.ones(size) for size in game.shape))
+
+
+@pytest.mark.parametrize(
+    ("solver", "error", "said"),
+    [
+        (whimsical, AssertionError, "must answer the same"),
+        (meddling, AssertionError, "must not change the payoffs"),
+        (choosy, GameError, "no"),
+        (careless, PluginError, "sum to 1"),
+    ],
+)
+def test_a_solver_that_does_not_keep_it_is_told(solver, error, said):
+    with pytest.raises(error, match=said):
+        check_meta_solver(solver)

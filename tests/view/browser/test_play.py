@@ -1,0 +1,109 @@
+"""A person plays in the browser: by keys alone, to the end, and the next play."""
+
+import pytest
+import run_made as made
+
+PLAY = "?view=play&run=&environment={}&against={}&seat={}&seed=3&begin=1"
+START = 60_000  # milliseconds that the process that plays may take to start
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("runs")
+    made.write_run(folder / "kuhn")
+    with serve(folder) as served:
+        yield served
+
+
+def sit(visitor, served, environment, against="random", seat=0, **options):
+    """Sit down, and wait for the first turn."""
+    page = visitor.open(served, PLAY.format(environment, against, seat), loaded=False, **options)
+    page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
+    return page
+
+
+def press(page, key, selector):
+    """Press a key and wait for what it brings."""
+    page.keyboard.press(key)
+    page.wait_for_selector(selector, timeout=START)
+
+
+def test_poker_to_the_end_by_keys(visitor, served):
+    page = sit(visitor, served, "kuhn_poker", "cfr")
+    assert "We play Kuhn poker" in page.inner_text("details.rules[open]")
+    assert "Your card is the Queen." in page.inner_text(".told-now")
+    assert page.inner_text(".play-status").startswith("Your turn, first.")
+    assert "Jack" not in page.inner_text(".play-now")
+    press(page, "r", "details.rules:not([open])")
+    press(page, "h", ".act.good .worth")
+    assert "oracle cfr" in page.inner_text(".doing .note")
+    assert "best" in page.get_attribute(".act.good", "aria-label")
+    turn = 0
+    while page.get_attribute(".play-body", "data-phase") != "over":
+        turn += 1
+        press(page, "1", f".play-body[data-phase=over], .play-body[data-turn='1.{turn}'][data-phase=yours]")
+    page.wait_for_selector(".judged")
+    assert "The cards: first Queen, second Jack." in page.inner_text(".ending")
+    assert "first (you)" in page.inner_text(".show-down")
+    assert page.inner_text(".play-status").startswith("The end. You ")
+    page.wait_for_selector(".ending select[name=seat]")
+    page.select_option(".ending select[name=seat]", "1")
+    press(page, "n", ".play-body[data-turn='2.0'][data-phase=yours]")
+    assert "second: you" in page.inner_text(".sitter.you")
+
+
+def test_typed_text_stays_text_and_a_reload_keeps_the_play(visitor, served):
+    page = sit(visitor, served, "talk")
+    page.keyboard.type("<img src=x onerror='window.hit=1'> \u202e h1")
+    press(page, "Enter", ".play-body[data-turn='1.1'][data-phase=yours]")
+    assert "<img src=x" in page.inner_text(".so-far") and "U+202E" in page.inner_text(".so-far")
+    assert page.evaluate("() => window.hit") is None and page.locator(".so-far img").count() == 0
+    page.reload()
+    page.wait_for_selector(".play-body[data-turn='1.1'][data-phase=yours]")
+    press(page, "2", ".play-body[data-phase=over]")
+    page.wait_for_selector(".ending .note:has-text('no oracle')")
+
+
+def test_what_is_no_action_is_said_beside_the_box(visitor, served):
+    page = sit(visitor, served, "sudoku", "", theme="dark", width=390)
+    page.keyboard.type("nonsense")
+    press(page, "Enter", "[role=alert]:has-text('is no action of this game')")
+    assert page.input_value(".say") == "nonsense"
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_choices_lead_to_a_play(visitor, served):
+    page = visitor.open(served, "?view=play&run=", loaded=False)
+    page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
+    page.select_option("select[name=environment]", "tic_tac_toe")
+    page.wait_for_selector("select[name=against] option[value=minimax]", state="attached")
+    page.select_option("select[name=against]", "random")
+    page.select_option("select[name=seat]", "1")
+    page.focus(".begin")
+    press(page, "Enter", ".play-body[data-phase=yours]")
+    assert "O: you" in page.inner_text(".sitter.you")
+    page.go_back()
+
+
+def test_a_link_of_another_page_begins_nothing(visitor, served):
+    page = visitor.open(served, "?view=runs", loaded=False)
+    before = len(served.plays._sessions)
+    page.goto(served.base + PLAY.format("urn", "", 0))
+    page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
+    assert page.input_value("select[name=environment]") == "urn"
+    assert len(served.plays._sessions) == before
+
+
+@pytest.mark.slow
+def test_a_play_that_hangs_is_left(visitor, served):
+    page = sit(visitor, served, "simple_negotiation", "minimax")
+    page.click(".act >> nth=1")
+    page.wait_for_selector(".play-body[data-phase=thinking]")
+    page.click(".anew")
+    page.wait_for_selector(".play-body[data-phase=choosing]", timeout=START)
+    page.select_option("select[name=environment]", "urn")
+    page.wait_for_selector(".begin:enabled")
+    page.wait_for_function("() => document.querySelectorAll('select[name=against]').length === 0")
+    page.click(".begin")
+    page.wait_for_selector(".play-body[data-phase=yours]", timeout=START)
+    assert "urn" in page.inner_text(".play-head h1")

@@ -1,0 +1,460 @@
+"""People's plays over HTTP: every state change once, nothing hidden told, limits, and forged requests."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+import sparring.view.play_worker as play_worker
+import sparring.view.plays as plays_module
+from sparring.cli import app
+from sparring.errors import OracleError, RolloutError
+from sparring.experiments.room import Opposite, Room
+from sparring.experiments.sitting import Sitting, keep
+from sparring.guard import Call
+from sparring.measure.oracle_choice import chosen_oracle
+from sparring.oracles.judge import regret
+from sparring.players.scripted import scripted
+from sparring.rng import Stream
+from sparring.rollout.store import EpisodeStore
+from sparring.view.app import application
+from sparring.view.pages import Pages
+from sparring.view.play_shown import position
+from sparring.view.play_worker import PlayWorker
+from sparring.view.plays import Plays
+from sparring.view.watch import Watch
+
+TOKEN = "right-token"
+SMALL = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=2", "threads=1"]
+SMALL += ["evaluation.exact=false", "evaluation.opponents=[]"]
+OWN = {"X-Sparring": "1", "Content-Type": "application/json"}
+
+
+class Here:
+    """Plays in this process; what goes over is JSON, as to another one."""
+
+    def __init__(self, make, settings, workers):
+        self.make, self.settings, self.answer, self.killed = make, settings, None, threading.Event()
+
+    def start(self):
+        self.answer = PlayWorker(**json.loads(json.dumps(self.settings)))
+
+    def answers(self, jobs, *, seconds):
+        for job in jobs:
+            if job[0] == "move" and job[-1] == "die":
+                raise RolloutError("A worker process died (exit code -9), perhaps; run again")
+            if job[0] == "move" and job[-1] == "hang" and self.killed.wait(20):
+                raise RolloutError("A worker process died (exit code -9), perhaps; run again")
+            if job[0] == "move" and job[-1].startswith("slow "):
+                time.sleep(1.0)
+                job = [*job[:-1], job[-1].removeprefix("slow ")]
+            yield job, json.loads(json.dumps(self.answer(json.loads(json.dumps(job)))))
+
+    def kill(self):
+        self.killed.set()
+
+    def close(self, *, at_once):
+        self.answer = None
+
+
+class Page:
+    """What the page does."""
+
+    def __init__(self, folders=(), pool=Here, trusted=()):
+        self.watch = Watch(folders)
+        self.plays = Plays(self.watch, trusted, pool=pool)
+        guarded = application(Pages(self.watch), TOKEN, plays=self.plays)
+        self.client = TestClient(guarded, base_url="http://127.0.0.1:7460")
+        self.client.headers["Authorization"] = f"Bearer {TOKEN}"
+
+    def post(self, path, status=200, **body):
+        answer = self.client.post(path, content=json.dumps(body), headers=OWN)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def begin(self, environment, status=200, *, key="k", **body):
+        return self.post("/play", status, key=key, environment=environment, **body)
+
+    def move(self, state, reply, status=200, **other):
+        return self.post(f"/play/{state['id']}/move", status, **{"play": state["play"], "turn": state["turn"], "reply": reply} | other)
+
+    def settled(self, state):
+        """Ask until nothing is waited for."""
+        end = time.monotonic() + 60
+        while state["phase"] == "thinking" and time.monotonic() < end:
+            time.sleep(0.02)
+            state = self.client.get(f"/play/{state['id']}").json()
+        return state
+
+    def to_the_end(self, state, choose=lambda legal: legal[0]):
+        while state["phase"] == "yours":
+            state = self.settled(self.move(state, choose(state["legal"])))
+        return state
+
+
+@pytest.fixture(scope="module")
+def page():
+    found = Page()
+    yield found
+    found.plays.close()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "poker"
+    outcome = CliRunner().invoke(app, ["train", "kuhn-tiny", *SMALL, "--run", str(path)])
+    assert outcome.exit_code == 0, outcome.output
+    return path
+
+
+def test_a_play_from_the_rules_to_the_judgement(page):
+    state = page.begin("kuhn_poker", key="rules", against="cfr", seed=3)
+    assert state["phase"] == "yours" and state["turn"] == 0 and state["legal"] == ["pass", "bet"]
+    assert "We play Kuhn poker" in state["rules"] and "Your card is the Queen" in state["told"]
+    assert state["players"] == ["you", "cfr"] and state["end"] is None and state["stored"] is None
+    over = page.to_the_end(state)
+    assert over["phase"] == "over" and over["legal"] is None
+    assert over["end"]["ending"].endswith("The cards: first Queen, second Jack.")
+    assert sum(over["end"]["returns"]) == 0 and over["end"]["judgement"] is None
+    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
+    own = [turn for turn in judged["turns"] if turn["yours"]]
+    assert judged["judgement"]["moves"] == len(own) == judged["judgement"]["judged"]
+    assert judged["judgement"]["regret"] == pytest.approx(sum(turn["regret"] for turn in own))
+    assert judged["judgement"]["oracle"] == "cfr"
+
+
+def test_a_hint_is_the_oracles_verdict(page):
+    room = Room()
+    game = room.game("tic_tac_toe")
+    oracle, _ = chosen_oracle(game)
+    state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
+    state = page.settled(page.move(state, "a1"))
+    hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
+    play = page.plays._pool.answer._sessions[state["id"]].sitting.asked.state.clone()
+    (verdict,) = oracle.judge([play])
+    assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
+    assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"
+    assert page.settled(page.move(state, hint["best"][0]))["hint"] is None
+
+
+def test_no_oracle_is_said(page):
+    state = page.begin("rock_paper_scissors", key="none", against="random")
+    hint = page.post(f"/play/{state['id']}/hint", play=1, turn=0)["hint"]
+    assert hint["oracle"] is None and hint["why"].startswith("there is no oracle: it has no rules")
+    over = page.to_the_end(state)
+    judged = page.post(f"/play/{over['id']}/judge", play=1)["end"]
+    assert judged["judgement"] is None and "there is no oracle" in judged["why"]
+
+
+def test_nothing_hidden_is_told_before_the_end(page):
+    """Two deals that the seat cannot tell apart give the same bytes, whatever the other holds."""
+    found = {}
+    for seed in range(40):
+        state = page.begin("kuhn_poker", key=f"deal-{seed}", against="scripted preference=[bet]", seed=seed, status=400)
+        assert "opponent" in state["error"]
+        state = page.begin("kuhn_poker", key=f"deal-{seed}", against="random", seed=seed)
+        other = page.plays._pool.answer._sessions[state["id"]].sitting.play.node
+        cards = str(other.history()[:2])
+        told = json.dumps({name: value for name, value in state.items() if name != "id"})
+        found.setdefault(state["told"], {})[cards] = told
+    assert len(found) == 3 and all(len(deals) == 2 for deals in found.values())
+    assert all(len(set(deals.values())) == 1 for deals in found.values())
+
+
+@pytest.mark.parametrize("environment", ["sealed_auction", "talk", "bargain"])
+def test_what_others_were_told_comes_at_the_end_only(page, environment):
+    state = page.begin(environment, key=f"secret-{environment}", against="random", seed=2)
+    sitting = page.plays._pool.answer._sessions[state["id"]].sitting
+    for _ in range(30):
+        secrets = {draft.told for draft in sitting._play._drafts if draft.seat == 1}
+        secrets -= {draft.told for draft in sitting._play._drafts if draft.seat == 0}
+        if state["phase"] != "yours":
+            break
+        assert not any(text in json.dumps(state, ensure_ascii=False) for text in map(str.strip, secrets) if text)
+        state = page.settled(page.move(state, state["legal"][0] if state["legal"] else "hello"))
+    assert state["phase"] == "over"
+    assert {turn["told"] for turn in state["end"]["turns"] if turn["seat"] == 1} >= secrets
+
+
+@pytest.mark.parametrize("environment", ["rock_paper_scissors", "sealed_auction", "repeated_dilemma"])
+def test_what_another_has_done_in_the_same_moment_is_not_told(environment):
+    room, found = Room(), set()
+    game = room.game(environment)
+    legal = game.reset(Stream.from_seed(0)).legal(0)
+    for action in legal[:2]:
+        other = Opposite("bot-scripted", "scripted", scripted(preference=(action,)))
+        sitting = Sitting(game, 1, other, 3)
+        found.add(json.dumps(position(sitting)))
+    assert len(found) == 1
+
+
+def test_each_change_happens_once(page):
+    state = page.begin("tic_tac_toe", key="once", against="random", seed=4)
+    assert page.begin("tic_tac_toe", key="once", against="random", seed=4) == state
+    first = page.settled(page.move(state, "b2"))
+    assert page.move(state, "b2") == first
+    assert "turn 0 is not due" in page.move(state, "a1", 409)["error"]
+    assert "turn 7 is not due" in page.move(first, "a1", 409, turn=7)["error"]
+    assert "play 2 is not" in page.move(first, "a1", 409, play=2)["error"]
+    second = page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random")
+    assert second["play"] == 2 and second["seat"] == 1 and second["past"] == []
+    assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == second
+    assert "play 1 is not" in page.move(first, "a1", 409)["error"]
+
+
+def test_the_next_play_has_another_deal(page):
+    page_state = page.begin("kuhn_poker", key="deals", against="random")
+    seeds = set()
+    for play in range(1, 5):
+        state = page.to_the_end(page_state)
+        seeds.add(state["end"]["seed"])
+        page_state = page.post(f"/play/{state['id']}/next", play=play, seat=play % 2, against="random")
+        assert page_state["seat"] == play % 2
+    assert len(seeds) == 4
+
+
+def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
+    hostile = "<script>hit()</script> \u202e \x1b[31m ' \" \ud800"
+    state = page.begin("tic_tac_toe", key="hostile", against="random")
+    found = page.move(state, hostile)
+    assert found["turn"] == 0 and "is no action of this game" in found["trouble"]
+    assert "at most 8,000" in page.move(state, "x" * 9000)["trouble"]
+    raw = page.client.post(f"/play/{state['id']}/move", content=json.dumps({"play": 1, "turn": 0, "reply": hostile}), headers=OWN)
+    assert raw.content.isascii() and raw.headers["content-type"] == "application/json"
+    talk = page.begin("talk", key="talk", against="random")
+    heard = page.settled(page.move(talk, hostile))
+    assert heard["past"][0]["reply"] == hostile.replace("\ud800", "?")
+
+
+def test_long_thought_does_not_hold_the_request(page, monkeypatch):
+    monkeypatch.setattr(plays_module, "PATIENCE", 0.05)
+    state = page.begin("tic_tac_toe", key="slow", against="random", seed=1)
+    state = page.settled(state)
+    found = page.move(state, "slow b2")
+    assert found["phase"] == "thinking" and found["waits"]["for"] == "the others to reply"
+    assert page.move(state, "slow b2")["phase"] == "thinking"
+    assert "still waits for the others" in page.move(state, "a1", 409)["error"]
+    assert page.settled(found)["turn"] == 1
+
+
+def test_a_process_that_dies_takes_the_plays_and_not_the_page():
+    page = Page()
+    state = page.begin("kuhn_poker", key="a", against="random")
+    other = page.begin("urn", key="c")
+    found = page.move(state, "die")
+    assert page.client.get(f"/play/{other['id']}").json()["phase"] == "failed"
+    assert found["phase"] == "failed" and "The process that plays was ended. A worker process died" in found["trouble"]
+    assert page.client.get("/api/runs").status_code == 200
+    assert page.begin("kuhn_poker", key="b", against="random")["phase"] == "yours"
+    assert "has ended" in page.post(f"/play/{state['id']}/next", 404, play=1, seat=0, against=None)["error"]
+    page.plays.close()
+
+
+def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
+    monkeypatch.setattr(plays_module, "PATIENCE", 0.05)
+    page = Page()
+    state = page.settled(page.begin("kuhn_poker", key="a", against="random"))
+    other = page.settled(page.begin("urn", key="c"))
+    assert page.move(state, "hang")["phase"] == "thinking"
+    queued = page.move(other, "draw")
+    assert page.post(f"/play/{state['id']}/leave") == {"left": True}
+    assert page.post(f"/play/{state['id']}/leave") == {"left": False}
+    assert page.client.get(f"/play/{state['id']}").status_code == 404
+    assert page.settled(queued)["phase"] == "failed"
+    began = page.settled(page.begin("kuhn_poker", key="b", against="random"))
+    assert began["phase"] == "yours" and [*page.plays._pool.answer._sessions] == [began["id"]]
+    page.plays.close()
+
+
+def test_a_play_that_is_left_in_peace_ends_nothing(page):
+    state, other = page.begin("urn", key="left"), page.begin("urn", key="stays")
+    assert page.post(f"/play/{state['id']}/leave") == {"left": True}
+    assert page.client.get(f"/play/{other['id']}").json()["phase"] == "yours"
+    page.begin("urn", key="after")
+    assert state["id"] not in page.plays._pool.answer._sessions
+
+
+def test_few_sessions(page):
+    states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.SESSIONS + 1)]
+    assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
+    assert all(page.client.get(f"/play/{state['id']}").status_code == 200 for state in states[1:])
+    assert len(page.plays._pool.answer._sessions) == plays_module.SESSIONS
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"{", 400), (b"[]", 400), (b"[" * 60000, 400), (b"{}", 400), (b'{"key": 5}', 400), (b'{"key": "x", "seat": -1, "environment": "urn"}', 400), (b'{"key": "x", "seat": 9, "environment": "urn"}', 400), (b'{"key": "x", "environment": "../../etc/passwd"}', 400), (b'{"key": "x", "run": 7}', 404), (b'{"key": "x", "environment": "nim", "against": "os.system"}', 400), (b" " * 70000, 413)],
+)
+def test_bodies_that_are_refused(page, body, status):
+    answer = page.client.post("/play", content=body, headers=OWN)
+    assert answer.status_code == status and set(answer.json()) == {"error"}, answer.text
+
+
+FORGED = {
+    "no token": ({"Authorization": ""}, 401),
+    "another token": ({"Authorization": "Bearer wrong"}, 401),
+    "another host": ({"Host": "evil.example:7460"}, 403),
+    "another origin": ({"Origin": "http://evil.example"}, 403),
+    "no origin at all": ({"Origin": "null"}, 403),
+    "another site": ({"Sec-Fetch-Site": "cross-site"}, 403),
+    "a form": ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    "plain text": ({"Content-Type": "text/plain"}, 415),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("path", ["/play", "/play/{}/move", "/play/{}/next", "/play/{}/leave"])
+def test_forged_requests_change_nothing(page, name, path):
+    headers, status = FORGED[name]
+    state = page.begin("tic_tac_toe", key="forged", against="random", seed=1)
+    body = {"key": f"forged {name}", "environment": "urn", "play": 1, "turn": 0, "reply": "b2", "seat": 0, "against": "random"}
+    answer = page.client.post(path.format(state["id"]), json=body, headers=OWN | headers)
+    assert answer.status_code == status
+    assert page.client.get(f"/play/{state['id']}").json() == state
+    assert all(one.key != f"forged {name}" for one in page.plays._sessions.values())
+
+
+def test_a_form_without_our_header_is_refused(page):
+    assert page.client.post("/play", json={"key": "x", "environment": "urn"}).status_code == 415
+    assert page.client.get("/play/nobody").status_code == 404
+    assert page.client.get("/play/nobody/move").status_code == 405
+
+
+def test_choices_of_an_environment(page):
+    found = page.client.get("/play", params={"environment": "tic_tac_toe"}).json()
+    assert found["roles"] == ["X", "O"] and "kuhn_poker" in found["environments"]
+    assert [one["name"] for one in found["against"]] == ["mcts", "minimax", "random"]
+    assert page.client.get("/play", params={"environment": "nothing"}).status_code == 400
+
+
+def test_against_a_run_plays_are_stored_beside_its_own(run):
+    page = Page([run.parent])
+    own = {path.name: path.read_bytes() for path in (run / "episodes").glob("*")}
+    choices = page.client.get("/play", params={"run": "0"}).json()
+    assert choices["environments"] == ["kuhn_poker"]
+    assert [one["name"] for one in choices["against"]][:1] == ["policy"]
+    state = page.settled(page.begin(None, run=0, seat=1, seed=5))
+    assert state["run"] == "poker" and state["players"] == ["policy, step 1", "you"]
+    over = page.to_the_end(state)
+    assert over["stored"] == {"number": 1, "why": None}
+    ((_, stored),) = EpisodeStore(run / "played" / "episodes").episodes()
+    assert stored.agents == ("past-000001", "person-you")
+    assert [turn.reply for turn in stored.turns] == [turn["reply"] for turn in over["end"]["turns"]]
+    assert stored.returns == tuple(over["end"]["returns"])
+    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))
+    ((_, again),) = EpisodeStore(run / "played" / "episodes").episodes()
+    assert [regret(turn) for turn in again.turns] == [turn["regret"] for turn in judged["end"]["turns"]]
+    assert {path.name: path.read_bytes() for path in (run / "episodes").glob("*")} == own
+    assert any(turn["thought"] for turn in judged["end"]["turns"] if not turn["yours"])
+    page.plays.close()
+
+
+def full(*_):
+    raise OSError("no space")
+
+
+def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
+    page = Page([run.parent])
+    monkeypatch.setattr("sparring.view.play_worker.keep", full)
+    over = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
+    assert over["phase"] == "over" and over["stored"] == {"number": None, "why": "no space"}
+    page.plays.close()
+
+
+def test_an_oracle_that_takes_too_long_is_given_up(monkeypatch):
+    def endless(*_):
+        with Call("oracle 'endless'"):
+            time.sleep(30)
+
+    monkeypatch.setattr(play_worker, "JUDGES", 0.1)
+    monkeypatch.setattr(play_worker, "chosen_oracle", endless)
+    worker = PlayWorker([], None)
+    worker(["begin", "a", {"run": None, "environment": "urn", "seat": 0, "against": None, "seed": 1}, []])
+    began = time.monotonic()
+    why = worker(["hint", "a", 1, 0])["hint"]["why"]
+    assert why == "there is no oracle: it takes longer than 0.1 s to judge a position"
+    assert time.monotonic() - began < 10
+    assert worker(["hint", "a", 1, 0])["hint"]["why"] == why
+
+
+def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_it_is_shown(page, run, monkeypatch):
+    def fail(*_):
+        raise OracleError("no")
+
+    mine = Page([run.parent])
+    monkeypatch.setattr("sparring.view.play_worker.show_down", fail)
+    over = mine.to_the_end(mine.settled(mine.begin(None, run=0, against="random")))
+    assert over["phase"] == "over" and over["stored"]["number"] and over["trouble"] == "The end cannot be shown: no"
+    mine.plays.close()
+    monkeypatch.undo()
+    over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
+    monkeypatch.setattr(Sitting, "judged", fail)
+    judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
+    assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this play: no"
+
+
+def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
+    path, worker = tmp_path / "run", PlayWorker([], None)
+    shutil.copytree(run, path)
+    room = worker._room(str(path))
+    assert worker._room(str(path)) is room
+    (path / "config.yaml").write_bytes((path / "config.yaml").read_bytes() + b"\n")
+    assert worker._room(str(path)) is not room
+    sat = {"run": str(path), "environment": None, "seat": 0, "against": "random", "seed": 1}
+    state = worker(["begin", "a", sat, []])
+    shutil.rmtree(path)
+    while state["phase"] == "yours":
+        state = worker(["move", "a", 1, state["turn"], "bet"])
+    assert state["end"] and state["stored"]["number"] is None and "cannot be" in state["stored"]["why"]
+    assert "There is no run folder" in worker(["begin", "b", sat, []])["error"]
+    assert not path.exists()
+
+
+@pytest.mark.slow
+def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(play_worker, "JUDGES", 5.0)
+    worker, stream, kept = PlayWorker([], None), Stream.from_seed(1), []
+    for name in Room().environments:
+        for seat in range(len(worker.on_options(None, name)["roles"])):
+            sat = {"run": None, "environment": name, "seat": seat, "against": None, "seed": 5}
+            state = worker(["begin", name, sat, [name]])
+            for turn in range(200):
+                if state["phase"] != "yours":
+                    break
+                draw = stream.child(turn)
+                legal = state["legal"]
+                reply = legal[draw.integer(0, len(legal))] if legal else "<b>hello</b>"
+                state = json.loads(json.dumps(worker(["move", name, 1, turn, reply]), allow_nan=False))
+                assert "error" not in state and not state["trouble"], (name, seat, state)
+            assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
+            end = worker(["judge", name, 1])["end"]
+            assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
+            kept.append(worker._sessions[name].sitting.episode)
+            assert keep(tmp_path, kept[-1]) == len(kept)
+    assert [one for _, one in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == kept
+
+
+@pytest.mark.slow
+def test_the_process_is_one_of_its_own_and_may_be_killed():
+    page = Page(pool=plays_module.WorkerPool)
+    state = page.settled(page.begin("kuhn_poker", key="a", against="cfr", seed=3))
+    assert page.settled(page.move(state, "pass"))["turn"] >= 1
+    (process,) = page.plays._pool._processes
+    assert process.pid != os.getpid()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join(20)
+    failed = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))
+    assert failed["phase"] == "failed" and "was ended" in failed["trouble"]
+    state = page.settled(page.begin("simple_negotiation", key="b", against="minimax"))
+    began, found = time.monotonic(), page.move(state, state["legal"][1])
+    assert found["phase"] == "thinking"  # for minutes
+    page.post(f"/play/{found['id']}/leave")
+    assert page.settled(page.begin("kuhn_poker", key="c", against="cfr"))["phase"] == "yours"
+    assert time.monotonic() - began < 60
+    page.plays.close()

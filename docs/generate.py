@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import credit_pages
 import measured
+import self_play_page
 from pages import config_page, method_page, metrics_page, prose, table
 
 from sparring import registry
@@ -135,6 +136,7 @@ def pages() -> dict[Path, str]:
     found = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
     found |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
     found |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
+    found[self_play_page.PAGE] = self_play_page.page()
     for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
             found[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))

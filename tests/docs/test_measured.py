@@ -11,6 +11,7 @@ from loading import ROOT, load
 measured = load("docs", "measured")
 published = load("benchmarks", "published")
 credit_pages = load("docs", "credit_pages")
+self_play_page = load("docs", "self_play_page")
 PAGES = [
     page
     for page in [
@@ -41,11 +42,12 @@ def test_a_page_shows_what_its_results_files_hold(page):
     assert measured.filled(text, measured.made()) == text, f"{page.name} is stale; run `make docs`"
 
 
-@pytest.mark.parametrize("name", ["lab", "race"])
-def test_the_pages_of_the_credit_lab_are_what_their_results_files_hold(name):
+@pytest.mark.parametrize("name", ["lab", "race", "self-play"])
+def test_whole_pages_are_what_their_results_files_hold(name):
     path, page = {
         "lab": (credit_pages.LAB, credit_pages.lab_page),
         "race": (credit_pages.RACE, credit_pages.race_page),
+        "self-play": (self_play_page.PAGE, self_play_page.page),
     }[name]
     assert path.read_text(encoding="utf-8") == page(), f"{path.name} is stale; run `make docs`"
 
@@ -53,7 +55,7 @@ def test_the_pages_of_the_credit_lab_are_what_their_results_files_hold(name):
 WRITTEN = sorted(
     {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/reproduction").glob("*.md")}
 )
-WHOLE = {"credit-lab.md", "credit-race.md"}  # made from their files as a whole
+WHOLE = {"credit-lab.md", "credit-race.md", "self-play.md"}  # made from their files as a whole
 DIARIES = {"LOG.md", "CHANGELOG.md"}
 WRITTEN = [
     page

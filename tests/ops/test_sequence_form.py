@@ -1,0 +1,77 @@
+"""Policies as vectors in which payoffs are linear, against walks of the tree."""
+
+import numpy as np
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.measure.exact_values import exact_values
+from sparring.measure.exploitability import best_response_values
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.table_policy import random_table
+from sparring.ops.sequence_form import sequence_form
+from sparring.ops.zero_sum import equilibrium
+from sparring.rng import Stream
+
+
+@pytest.fixture(params=["matrix_brps", "kuhn_poker", "leduc_poker"])
+def walked(request):
+    game = make_game(request.param)
+    states = enumerate_info_states(game)
+    table = random_table(states, Stream.from_seed(3))
+    seats = np.array([query.seat for query in states.queries])
+    widths = np.array([len(row) for row in table.rows])
+    form = sequence_form(states.tree, seats, widths)
+    policies = [
+        np.concatenate([[1.0], *(table.rows[number] for number in seat.states)])
+        for seat in form.seats
+    ]
+    return game, states, table, form, policies
+
+
+def test_payoffs_and_best_responses_are_those_of_the_tree(walked):
+    game, states, table, form, policies = walked
+    plans = [seat.plan(policy) for seat, policy in zip(form.seats, policies, strict=True)]
+    best = best_response_values(game, states, table.rows)
+    values = exact_values(states, table.rows)
+    for side, seat in enumerate(form.seats):
+        matrix = form.matrix(states.tree.returns[:, side])
+        payoff = matrix @ plans[1] if side == 0 else matrix.T @ plans[0]
+        assert plans[side] @ payoff == pytest.approx(values.returns[side], abs=1e-12)
+        policy, value = seat.best_response(payoff)
+        assert value == pytest.approx(best[side], abs=1e-9)
+        assert seat.plan(policy) @ payoff == pytest.approx(best[side], abs=1e-9)
+        np.testing.assert_allclose(
+            seat.policy(plans[side], policies[side]), policies[side], atol=1e-12
+        )
+        worth, state = seat.values(payoff, policies[side])
+        came = seat.reach @ plans[1 - side]
+        np.testing.assert_allclose(state / came, values.state[seat.states], atol=1e-9)
+        np.testing.assert_allclose(
+            worth[1:] / np.repeat(came, seat.width),
+            np.concatenate([values.action[n] for n in seat.states]),
+            atol=1e-9,
+        )
+
+
+def test_an_equilibrium_has_plans_that_no_best_response_beats(walked):
+    _, states, _, form, _ = walked
+    matrix = form.matrix(states.tree.returns[:, 0])
+    found = equilibrium(form.seats, matrix)
+    best = form.seats[0].best_response(matrix @ found.plans[1])[1]
+    worst = -form.seats[1].best_response(-(matrix.T @ found.plans[0]))[1]
+    assert best == pytest.approx(found.value, abs=1e-6)
+    assert worst == pytest.approx(found.value, abs=1e-6)
+
+
+def test_an_equilibrium_with_fewer_actions_uses_no_other(walked):
+    _, states, _, form, _ = walked
+    matrix = form.matrix(states.tree.returns[:, 0])
+    allowed = [np.zeros(seat.size, dtype=bool) for seat in form.seats]
+    for own, seat in zip(allowed, form.seats, strict=True):
+        own[0] = True
+        own[seat.first] = True
+    found = equilibrium(form.seats, matrix, tuple(allowed))
+    for own, plan in zip(allowed, found.plans, strict=True):
+        np.testing.assert_array_equal(plan[~own], 0.0)
+        assert plan[0] == pytest.approx(1.0)
+    assert found.value == pytest.approx(found.plans[0] @ (matrix @ found.plans[1]), abs=1e-9)

@@ -13,8 +13,9 @@ Metrics, per game GAME:
     optimality_gap/GAME             cooperative games: best joint value minus the policy's
     team_exploitability/GAME        several teams: mean over teams of what a team gains by its best
                                     joint plan
-    one_seat_exploitability/GAME    the same of the best plan of one seat alone; 0 with
-                                    team_exploitability above 0 is a local equilibrium
+    one_seat_exploitability/GAME    several teams: mean over teams of what a team gains by the best
+                                    plan of one of its seats; 0 here and above 0 together is a local
+                                    equilibrium
     match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
                                     intervals, return, illegal (two bots of one kind are told apart
                                     by the options that differ, mcts(simulations=1000))

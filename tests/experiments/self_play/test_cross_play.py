@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from sparring.environments.catalogue import make_game
+from sparring.experiments.self_play.algorithms import WARM
 from sparring.experiments.self_play.cross_play import CrossPlay
 from sparring.experiments.self_play.frame import begin
+from sparring.experiments.self_play.recipe import Recipe, Row
 from sparring.experiments.self_play.team_table import ETA, RATE, measured, method
 from sparring.experiments.self_play.team_world import TeamWorld
+from sparring.experiments.self_play.tree_world import tree_world
 from sparring.rng import Stream
 
 RPS = {"game": "rock_paper_scissors", "members": 2, "start": "uniform", "steps": 1000, "seeds": 1}
@@ -45,9 +48,18 @@ def test_counters_that_are_never_reset_fail():
     assert min(gains("average", **given, method="gridworld")) > 1
 
 
-def test_fictitious_self_play_meets_the_mean_of_what_it_was():
+def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
     (found,) = measured(**{**RPS, "steps": 60}, method="FSP", rounds=60)["average"]
     assert 0.6 < found["team"] < 0.99
+    world = TeamWorld(make_game("team_matrix").payoffs, "example")
+    run, met, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
+    monkeypatch.setattr(world, "respond", lambda side, against, *given, **more: met.append(against) or respond(side, against, *given, **more))
+    was = [run.live[0].shown]
+    for _ in range(3):
+        run.step()
+        assert met[-1][0][0][0].shown == pytest.approx(np.mean(was, axis=0))
+        was.append(run.live[0].shown)
+    assert run.average[0].shown == pytest.approx(np.mean(was, axis=0))
 
 
 def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():
@@ -64,3 +76,15 @@ def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():
     assert run.game().payoffs[0][1, 0] == pytest.approx(world.payoffs([main, first])[0])
     run.step()
     assert len(run.members[0]) == 5 and np.sum(run.strategy().sides[0]) == pytest.approx(1)
+
+
+def test_two_seats_have_a_main_and_counters_each():
+    world, recipe = tree_world("kuhn_poker"), Recipe(row=Row(solver="nash", self_share=ETA), oracle=WARM, kind=CrossPlay)
+    run = begin(recipe, world, Stream.from_seed(0))
+    before = world.gap(run.answer())
+    for _ in range(5):
+        run.step()
+    assert not run.shared and [len(own) for own in run.members] == [11, 11]
+    assert world.gap(run.answer()) < 0.1 < before
+    counter, main = run.members[0][-1], run.live[1]
+    assert world.payoffs([counter, main])[0] > world.payoffs([run.live[0], main])[0] - 1e-3

@@ -37,6 +37,10 @@ GRIDWORLD: dict[tuple[str, str], dict[str, float]] = {
         "mixture": 0.4,
     },
 }
+PARTS = (
+    *("uniform start", "longer phases", "random start"),
+    *("gridworld form", "self share", "team size"),
+)
 Labels = dict[str, Any]
 
 
@@ -51,25 +55,29 @@ def lesson(game: str, method: str, part: str, **changes: Any) -> Labels:
 
 def lessons(setting: Setting) -> list[Labels]:
     """Return all cells of a setting."""
-    games, found = setting["games"], []
-    for game in games:
+    every = [*uniform_starts(setting), *random_starts(setting), *team_sizes(setting)]
+    return [one for one in every if one["part"] in setting["parts"]]
+
+
+def uniform_starts(setting: Setting) -> list[Labels]:
+    """Return the cells that begin with uniform policies, of which nothing is random."""
+    found = []
+    for game in setting["games"]:
         found += [lesson(game, name, "uniform start") for name in ("SP", "FSP")]
         if game != "seek_attack_defend":
             found.append(lesson(game, "PSRO uniform", "uniform start", rounds=19))
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP"):
                 found.append(lesson(game, name, "uniform start", solver=solver))
-    if "seek_attack_defend" in games:
-        long = {"solver": EXACT, "steps": 1000}
-        found.append(lesson("seek_attack_defend", "FXP", "longer phases", **long))
-    return found + random_starts(setting)
+        if game == "seek_attack_defend":
+            found.append(lesson(game, "FXP", "longer phases", solver=EXACT, steps=1000))
+    return found
 
 
 def random_starts(setting: Setting) -> list[Labels]:
     """Return the cells that begin with random policies."""
-    small = [game for game in setting["games"] if game != "seek_attack_defend"]
     own, found = {"start": "random", "seeds": setting["seeds"]}, []
-    for game in small:
+    for game in [game for game in setting["games"] if game != "seek_attack_defend"]:
         found += [lesson(game, name, "random start", **own) for name in ("SP", "FSP")]
         for solver in (RELEASED, EXACT):
             for name in ("PSRO Nash", "FXP", "FXP, one counter"):
@@ -79,10 +87,13 @@ def random_starts(setting: Setting) -> list[Labels]:
             found.append(lesson(game, name, "gridworld form", **changes))
         for eta in setting["etas"]:
             found.append(lesson(game, "FXP", "self share", solver=EXACT, eta=eta, **own))
-    sizes = {"start": "random", "seeds": setting["size seeds"]}
-    for members in setting["sizes"]:
-        found.append(lesson("example", "SP", "team size", members=members, **sizes))
     return found
+
+
+def team_sizes(setting: Setting) -> list[Labels]:
+    """Return the cells of self-play in the example, with teams of several sizes."""
+    own = {"start": "random", "seeds": setting["size seeds"]}
+    return [lesson("example", "SP", "team size", members=size, **own) for size in setting["sizes"]]
 
 
 def cells(setting: Setting) -> list[Cell]:
@@ -136,6 +147,7 @@ STUDY = Study(
     results="fxp",
     setting={
         "games": list(MEMBERS),
+        "parts": list(PARTS),
         "seeds": 20,
         "etas": [0.0, 0.1, 0.6, 1.0],
         "sizes": [2, 3, 5, 8],
@@ -143,6 +155,7 @@ STUDY = Study(
     },
     quick={
         "games": ["rock_paper_scissors"],
+        "parts": ["self share", "team size"],
         "seeds": 2,
         "etas": [0.0],
         "sizes": [2, 3],

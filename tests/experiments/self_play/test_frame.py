@@ -252,6 +252,13 @@ def test_a_shared_population_needs_a_symmetric_world():
     assert run_of("independent learners").learners == 2
 
 
+def test_rates_of_wins_are_shares_also_of_sums_that_round(monkeypatch):
+    world = tree_world(RPS)
+    monkeypatch.setattr(world, "_wins", world._wins * (1 + 1e-12))
+    rock, paper = np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 1, 0])
+    assert world.wins([world.of(0, paper), world.of(1, rock)]).tolist() == [1.0, 0.0]
+
+
 def test_a_game_that_is_not_zero_sum_is_refused():
     with pytest.raises(ConfigError, match=r"two seats whose returns sum to 0; 'tiny_hanabi'"):
         tree_world("tiny_hanabi")

@@ -16,7 +16,7 @@ from sparring.system.files import parse_json
 MODULE = "sparring.experiments.self_play.cell"
 FILE = "found.json"
 GAMES = ("matrix_rps", "matrix_brps", "kuhn_poker", "leduc_poker")
-AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50, 70, 100)
+AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
 MOST = {  # answers, where a joint distribution over more members takes too long
     "JPSRO, CCE": {"leduc_poker": 16},
     "JPSRO, CE": {"kuhn_poker": 16, "leduc_poker": 16},
@@ -67,7 +67,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="every algorithm of self-play as one recipe, in four games with tables, 3 seeds",
     page="docs/self-play.md",
-    hours=0.8,
+    hours=0.3,
     results="self-play",
     setting={
         "algorithms": [*ALGORITHMS, *REFERENCES],

@@ -83,16 +83,16 @@ RESPONSE_ORACLES: dict[str, Recipe] = {
     "PSRO uniform": psro("uniform"),
     "PSRO replicator": psro("projected_replicator", dt=0.1, steps=1000),
     "PSRO rectified": replace(psro("rectified"), both_seats=True),
-    "alpha-PSRO": psro("alpha_rank"),
+    "alpha-PSRO": replace(psro("alpha_rank"), both_seats=True),
     "anytime PSRO": Recipe(oracle=FRESH, kind=Anytime),
     "JPSRO, CCE": Recipe(row=Row(solver="correlated", options={"kind": "cce"}), schedule=NEW),
     "JPSRO, CE": Recipe(
         row=Row(solver="correlated", options={"kind": "ce"}, each=True), schedule=NEW
     ),
     "XDO": Recipe(start="pure", schedule=NEW, kind=Xdo),
-    "DCH": ladder("nash", levels=8),
-    "pipeline PSRO": ladder("nash", levels=4, plateau=0.01),
-    "pipeline PSRO, timer": ladder("nash", levels=4, timer=4),
+    "DCH": ladder("nash", levels=5),
+    "pipeline PSRO": ladder("nash", levels=3, plateau=0.01),
+    "pipeline PSRO, timer": ladder("nash", levels=3, timer=4),
     "diverse PSRO": Recipe(
         row=Row(solver="nash"),
         oracle=FRESH,
@@ -103,7 +103,7 @@ RESPONSE_ORACLES: dict[str, Recipe] = {
 }
 
 ONGOING: dict[str, Recipe] = {
-    "NeuPL-like": ladder("nash", levels=15),
+    "NeuPL-like": ladder("nash", levels=10),
     "AlphaStar's league": league(reset=True),
     "AlphaStar's league, no reset": league(reset=False),
     "OpenAI Five's, unverified": Recipe(

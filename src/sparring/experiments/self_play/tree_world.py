@@ -102,6 +102,7 @@ class TreeWorld:
     def wins(self, profile: Sequence[TablePlan]) -> FloatArray:
         """Return the probability that each side wins, a draw counting half, [2]."""
         share = float(profile[0].plan @ (self._wins @ profile[1].plan))
+        share = min(max(share, 0.0), 1.0)  # sums round
         return np.array([share, 1.0 - share])
 
     def respond(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.experiments.self_play.algorithms import ALGORITHMS, FAMILIES, STEPS
 from sparring.experiments.self_play.references import ALPHA, REFERENCES, STEP
-from sparring.report.result_figures import Maker, Results, markdown
+from sparring.report.result_figures import Maker, Results, markdown, values
 from sparring.report.self_play_claims import (
     AFTER,
     END,
@@ -91,6 +91,13 @@ payoffs.
 biased.
 - Indices of delta-uniform count stored policies, not steps.
 - Comparisons are at equal answers, not at equal rounds, and payoffs of the table are counted.
+- Anytime PSRO and XDO solve a linear program in the whole game every round; the columns do not \
+count it.
+- The gate, PFSP and the league go by the rate of wins, a draw being half, while oracles earn the \
+payoffs. In poker what earns more chips may win less often: the gate let {promoted} new policies \
+through in Kuhn or Leduc, of {tried} trained.
+- JPSRO's joint distribution is handed in by its marginals, which is enough where two payoffs sum \
+to 0.
 - The references count other things: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
 external sampling has {each} sampled passes for one. MMD has alpha {alpha} and steps of {step}, in \
 units of the largest payoff, so it tends to an equilibrium with entropy, not to NashConv 0.
@@ -129,10 +136,21 @@ def page(results: Results) -> str:
     if set(ALGORITHMS) <= {row["algorithm"] for row in results.rows()}:
         parts += ["## The survey's claims", claims_table(results)]
     each = REFERENCES["external-sampling MCCFR"].each
-    traps = TRAPS.format(each=each, alpha=ALPHA, step=STEP).strip()
-    parts += ["## What is easily got wrong", traps]
+    promoted, tried = gate(results)
+    words = {"each": each, "alpha": ALPHA, "step": STEP, "promoted": promoted, "tried": tried}
+    parts += ["## What is easily got wrong", TRAPS.format(**words).strip()]
     parts += ["## What is not here", markdown(("algorithm", "what is missing"), MISSING.items())]
     return "\n\n".join(parts) + "\n"
+
+
+def gate(results: Results) -> tuple[int, int]:
+    """Return how many policies the gate let through in poker, and how many were trained."""
+    promoted = tried = 0
+    for game in ("kuhn_poker", "leduc_poker"):
+        for row in results.rows(algorithm="AlphaGo Zero's gate", game=game):
+            promoted += sum(int(count) - 2 for count in values(row, "members"))
+            tried += sum(2 * int(count) for count in values(row, "rounds"))
+    return promoted, tried
 
 
 def recipes_table(names: list[str]) -> str:

@@ -38,6 +38,10 @@ class RockPaperScissors:
         """Return a play at its start; nothing is left to chance."""
         return Choice(self)
 
+    def openings(self) -> tuple[tuple[float, Choice], ...]:
+        """Return the one play that there is at the start, with its probability."""
+        return ((1.0, Choice(self)),)
+
 
 class Choice(Painted):
     """One play."""

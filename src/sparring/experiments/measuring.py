@@ -14,7 +14,7 @@ from sparring.config_parts import parse_named
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import figures_of, nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
 from sparring.measure.matches import Record, intervals_of, play_matches
@@ -44,17 +44,11 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
 def _exact(game: Game, info_states: InfoStates, policy: Any) -> dict[str, float]:
     """Return the figures of ``exact_figures`` from the game's information states."""
     report = nash_conv(game, info_states, policy)
-    figures = {
-        f"nash_conv/{game.name}": report.nash_conv,
-        f"illegal_mass/{game.name}": report.illegal_mass,
-        f"illegal_mass_reached/{game.name}": report.illegal_mass_reached,
+    values = zip(game.roles, report.values, strict=True)
+    return {
+        **figures_of(game, report),
+        **{f"value/{game.name}/{role}": value for role, value in values},
     }
-    for role, gain, value in zip(game.roles, report.gains, report.values, strict=True):
-        figures[f"exploitability/{game.name}/{role}"] = gain
-        figures[f"value/{game.name}/{role}"] = value
-    if report.optimality_gap is not None:
-        figures[f"optimality_gap/{game.name}"] = report.optimality_gap
-    return figures
 
 
 def named_games(texts: Sequence[str], *, style: str) -> list[Game]:

@@ -15,6 +15,7 @@ import numpy as np
 from sparring.environments.enumerable import Enumerable, Node
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import Asking, no_rules
+from sparring.environments.played import tree_of
 from sparring.errors import GameError, TooLargeError
 from sparring.guard import Call
 from sparring.measure.policies import Query
@@ -189,7 +190,8 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
     rollout produces when every reply is legal.
 
     Args:
-        game: any sequential game whose OpenSpiel rules give information-state strings.
+        game: any sequential game whose OpenSpiel rules give information-state strings, or an
+            environment of one's own that has ``openings`` (``environments/played.py``).
         limit: the largest number of information states to accept.
 
     Raises:
@@ -198,10 +200,13 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
         GameError: OpenSpiel gives no information states for this game, or two paths to one
             information state tell their seat different things (the wording breaks perfect recall).
     """
-    if no_rules(game):
+    tree = tree_of(game)
+    if tree is None:
         raise GameError(
-            f"{game.name}: no exact figures, as {no_rules(game)}; matches say how it is played."
+            f"{game.name}: no exact figures, as {no_rules(game)}, and it has no method openings; "
+            "matches say how it is played."
         )
+    game = tree
     if not game.has_info_states:
         raise GameError(
             f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has "

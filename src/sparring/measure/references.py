@@ -10,8 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparring.environments.openspiel.base import Game
+from sparring.environments.played import rules_key
 from sparring.errors import GameError
-from sparring.measure.exploitability import ExploitabilityReport, best_response_values, nash_conv
+from sparring.measure.exploitability import (
+    ExploitabilityReport,
+    best_response_values,
+    figures_of,
+    nash_conv,
+)
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.policies import UniformScorer
 from sparring.ops.zero_sum import equilibrium_value
@@ -42,7 +48,7 @@ def references(game: Game, info_states: InfoStates) -> References:
         game: the game the information states were enumerated from.
         info_states: of ``enumerate_info_states(game)``.
     """
-    key = (game.rules_key, 0)
+    key = (rules_key(game), 0)
     known = _known.get(key)
     if known is None:
         known = _known[key] = _references(game, info_states)
@@ -51,10 +57,10 @@ def references(game: Game, info_states: InfoStates) -> References:
 
 def references_of(game: Game, *, max_states: int = MOST_STATES) -> References | None:
     """Return ``references`` of a game, found once per process; None if it is larger."""
-    solved = _known.get((game.rules_key, 0))
+    solved = _known.get((rules_key(game), 0))
     if solved is not None:
         return solved
-    key = (game.rules_key, max_states)
+    key = (rules_key(game), max_states)
     if key not in _known:
         try:
             _known[key] = references(game, enumerate_info_states(game, limit=max_states))
@@ -93,20 +99,14 @@ def _references(game: Game, info_states: InfoStates) -> References:
 
 def beside(game: Game, known: References) -> dict[str, tuple[float, float | None]]:
     """Return what uniform and best play have for each exact figure; None is unknown."""
-    name, uniform = game.name, known.uniform
+    name, values = game.name, known.values or (None,) * game.num_seats
+    uniform = figures_of(game, known.uniform)
     found: dict[str, tuple[float, float | None]] = {
-        f"nash_conv/{name}": (uniform.nash_conv, 0.0),
-        f"illegal_mass/{name}": (0.0, 0.0),
-        f"illegal_mass_reached/{name}": (0.0, 0.0),
+        figure: (0.0 if figure.startswith("illegal_mass") else value, 0.0)
+        for figure, value in uniform.items()
     }
-    for seat, role in enumerate(game.roles):
-        found[f"exploitability/{name}/{role}"] = (uniform.gains[seat], 0.0)
-        found[f"value/{name}/{role}"] = (
-            uniform.values[seat],
-            None if known.values is None else known.values[seat],
-        )
-    if uniform.optimality_gap is not None:
-        found[f"optimality_gap/{name}"] = (uniform.optimality_gap, 0.0)
+    for role, mean, best in zip(game.roles, known.uniform.values, values, strict=True):
+        found[f"value/{name}/{role}"] = (mean, best)
     return found
 
 

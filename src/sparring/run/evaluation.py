@@ -11,6 +11,11 @@ Metrics, per game GAME:
     illegal_mass_reached/GAME       mean probability of no legal action, each state weighted by how
                                     often play reaches it
     optimality_gap/GAME             cooperative games: best joint value minus the policy's
+    team_exploitability/GAME        several teams: mean over teams of what a team gains by its best
+                                    joint plan
+    one_seat_exploitability/GAME    several teams: mean over teams of what a team gains by the best
+                                    plan of one of its seats; 0 here and above 0 together is a local
+                                    equilibrium
     match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
                                     intervals, return, illegal (two bots of one kind are told apart
                                     by the options that differ, mcts(simulations=1000))
@@ -45,7 +50,7 @@ from typing import Any
 from sparring.config import EvaluationConfig
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.measure.exploitability import nash_conv
+from sparring.measure.exploitability import figures_of, nash_conv
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels
@@ -141,21 +146,7 @@ class Evaluator:
 
     def _exact(self, game: Game, policy: Any) -> dict[str, float]:
         """Return what enumeration says."""
-        report = nash_conv(game, self._info_states[game.name], policy)
-        metrics = {
-            f"nash_conv/{game.name}": report.nash_conv,
-            f"illegal_mass/{game.name}": report.illegal_mass,
-            f"illegal_mass_reached/{game.name}": report.illegal_mass_reached,
-        }
-        metrics.update(
-            {
-                f"exploitability/{game.name}/{role}": gain
-                for role, gain in zip(game.roles, report.gains, strict=True)
-            }
-        )
-        if report.optimality_gap is not None:
-            metrics[f"optimality_gap/{game.name}"] = report.optimality_gap
-        return metrics
+        return figures_of(game, nash_conv(game, self._info_states[game.name], policy))
 
 
 def match_metrics(

@@ -1,0 +1,175 @@
+"""Environments of one's own as trees of histories, so that exact solvers can walk them.
+
+A capability: ``openings()`` gives every play that chance can begin with its probability, and
+nothing is left to chance after that; plays are ``Cloneable``, and every seat chooses from a list.
+Seats that are due at once move one after the other in the tree, and none is told of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparring.environments.openspiel.base import Game
+from sparring.errors import GameError
+from sparring.types import Observation
+
+__all__ = ["History", "PlayedTree", "Told", "rules_key", "tree_of"]
+
+
+def tree_of(game: Any) -> Any:
+    """Return what solvers walk: a game over OpenSpiel itself, of another environment its plays.
+
+    None where an environment has no ``openings``.
+    """
+    if isinstance(game, Game):
+        return game
+    return PlayedTree(game) if hasattr(game, "openings") else None
+
+
+def rules_key(game: Any) -> str:
+    """Return rules and options as text; environments with one text have one tree."""
+    if isinstance(game, Game):
+        return game.rules_key
+    made = getattr(game, "made_by", None)
+    return f"{made['name']} {made['options']}" if made else f"{game.name} {vars(game)}"
+
+
+class PlayedTree:
+    """The histories of an environment that has ``openings``; see ``enumerable.Enumerable``.
+
+    Args:
+        rules: the environment.
+    """
+
+    perfect_information = False
+    has_info_states = True
+
+    def __init__(self, rules: Any) -> None:
+        self.rules, self.name, self.num_seats = rules, rules.name, rules.num_seats
+        self.rules_key = rules_key(rules)
+
+    def first_node(self) -> History:
+        """Return the history in which nothing has happened: chance, where plays begin apart."""
+        openings = tuple((float(share), play) for share, play in self.rules.openings())
+        if len(openings) == 1:
+            return History(name=self.name, play=openings[0][1])
+        return History(name=self.name, play=None, openings=openings)
+
+    def state_of(self, node: History) -> Told:
+        """Return what the seat that is to move in a history is told, and its actions as words."""
+        return Told(node=node)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class History:
+    """A play, and the replies of seats that are due with others who have not moved yet.
+
+    Args:
+        name: of the environment, for errors.
+        play: None before chance has begun it.
+        openings: of the environment, before that.
+        moved: by seat, those who have moved in this moment.
+        plies: replies before.
+    """
+
+    name: str
+    play: Any
+    openings: Sequence[tuple[float, Any]] = ()
+    moved: Mapping[int, str] = field(default_factory=dict)
+    plies: int = 0
+
+    def is_terminal(self) -> bool:
+        """Return whether the play is over."""
+        return self.play is not None and not self.play.due()
+
+    def is_chance_node(self) -> bool:
+        """Return whether chance is to begin the play."""
+        return self.play is None
+
+    @property
+    def seat(self) -> int:
+        """The first seat that is due and has not moved."""
+        first: int = min(set(self.play.due()) - set(self.moved))
+        return first
+
+    def current_player(self) -> int:
+        """Return the seat that is to move, below 0 where none is."""
+        return -1 if self.play is None or not self.play.due() else self.seat
+
+    def legal_words(self) -> tuple[str, ...]:
+        """Return the legal actions of the seat that is to move.
+
+        Raises:
+            GameError: it may say any text.
+        """
+        legal = self.play.legal(self.seat)
+        if legal is None:
+            raise GameError(
+                f"{self.name}: no exact figures, as a seat may reply with any text; matches say "
+                "how it is played."
+            )
+        return tuple(legal)
+
+    def legal_actions(self) -> list[int]:
+        """Return the numbers of the legal actions, or of the openings."""
+        return list(range(len(self.openings if self.play is None else self.legal_words())))
+
+    def chance_outcomes(self) -> list[tuple[int, float]]:
+        """Return the numbers of the openings, with their probabilities."""
+        return [(number, share) for number, (share, _) in enumerate(self.openings)]
+
+    def child(self, index: int, /) -> History:
+        """Return the history after an action or an opening."""
+        if self.play is None:
+            return History(name=self.name, play=self.openings[index][1])
+        moved = {**self.moved, self.seat: self.legal_words()[index]}
+        play = self.play
+        if len(moved) == len(play.due()):
+            play = play.clone()
+            play.step(moved)
+            moved = {}
+        return History(name=self.name, play=play, moved=moved, plies=self.plies + 1)
+
+    def returns(self) -> list[float]:
+        """Return the payoffs so far, [num_seats]."""
+        return list(self.play.returns)
+
+    def information_state_string(self, seat: int, /) -> str:
+        """Return all that a seat knows."""
+        return f"{seat} {self.play.observe(seat).key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A history as the seat sees it that is to move; what ``State`` is to games over OpenSpiel.
+
+    Args:
+        node: the history.
+    """
+
+    node: History
+
+    @property
+    def seat(self) -> int:
+        """The seat that is to move."""
+        return self.node.seat
+
+    @property
+    def plies(self) -> int:
+        """Replies before."""
+        return self.node.plies
+
+    def observe(self, seat: int, since: int) -> Observation:
+        """Return what the seat has not been told yet, whatever ``since`` is."""
+        found: Observation = self.node.play.observe(seat)
+        return found
+
+    def legal_actions(self) -> tuple[str, ...]:
+        """Return the legal actions, as words."""
+        return self.node.legal_words()
+
+    def action_index(self, action: str) -> int:
+        """Return the number of a legal action."""
+        return self.node.legal_words().index(action)

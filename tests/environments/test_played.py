@@ -1,0 +1,74 @@
+"""Environments of one's own as trees: openings are chance, seats that are due at once move unseen."""
+
+import pytest
+
+from sparring.environments.catalogue import make_game
+from sparring.environments.played import PlayedTree, rules_key, tree_of
+from sparring.errors import GameError
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
+from sparring.measure.policies import TabularScorer
+from sparring.types import Observation
+
+
+class Guess:
+    """One seat is told which coin came, another is not; both guess at once, both get right guesses."""
+
+    name, roles, num_seats, max_turns, cooperative = "guess", ("told", "blind"), 2, 2, True
+
+    def openings(self):
+        return ((0.75, GuessPlay("heads")), (0.25, GuessPlay("tails")))
+
+
+class GuessPlay:
+    def __init__(self, coin, said=()):
+        self.coin, self.said = coin, said
+        self.done = bool(said)
+        self.returns = (float(said.count(coin)),) * 2
+
+    def due(self):
+        return () if self.done else (0, 1)
+
+    def legal(self, seat):
+        return ("heads", "tails")
+
+    def observe(self, seat):
+        known = self.coin if seat == 0 else "?"
+        return Observation(told=known, key=f"{seat} {known}")
+
+    def step(self, replies):
+        self.__init__(self.coin, (replies[0], replies[1]))
+
+    def clone(self):
+        return GuessPlay(self.coin, self.said)
+
+
+def test_openings_are_chance_and_nobody_sees_who_moves_at_once():
+    states = enumerate_info_states(Guess())
+    assert [query.key for query in states.queries] == ["0 heads", "1 ?", "0 tails"]
+    assert len(states.tree.parent) == 1 + 2 * (1 + 2 + 4) and len(states.tree.terminal) == 8
+    table = {(0, "0 heads"): {"heads": 1.0}, (0, "0 tails"): {"tails": 1.0}, (1, "1 ?"): {"tails": 1.0}}
+    report = nash_conv(Guess(), states, TabularScorer(table))
+    assert report.values == pytest.approx((1.25, 1.25)) and report.gains == pytest.approx((0, 0.5))
+    assert report.best_joint_value == pytest.approx(1.75) and report.teams is None
+
+
+def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(monkeypatch):
+    assert tree_of(make_game("sealed_auction")) is None
+    with pytest.raises(GameError, match="no method openings"):
+        enumerate_info_states(make_game("sealed_auction"))
+    monkeypatch.setattr(GuessPlay, "legal", lambda self, seat: None)
+    with pytest.raises(GameError, match="guess: no exact figures, as a seat may reply with any text"):
+        enumerate_info_states(Guess())
+
+
+def test_a_game_over_openspiel_is_its_own_tree():
+    game = make_game("kuhn_poker")
+    assert tree_of(game) is game and rules_key(game) == game.rules_key
+
+
+def test_other_options_are_other_rules():
+    one, two = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
+    assert rules_key(one) != rules_key(two) == PlayedTree(two).rules_key
+    with pytest.raises(GameError, match="cannot evaluate"):
+        nash_conv(two, enumerate_info_states(one), TabularScorer({}))

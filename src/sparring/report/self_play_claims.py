@@ -18,7 +18,7 @@ GAMES = {
 }
 DIGITS = {"matrix_brps": 2}  # its payoffs go to 50
 LARGEST = {"matrix_rps": 1, "matrix_brps": 50, "kuhn_poker": 2, "leduc_poker": 13}
-FALLEN = 0.5  # of what it was at the start
+FALLEN, FAR = 0.5, 0.1  # of what it was at the start
 EQUAL = 1e-6
 
 
@@ -90,12 +90,13 @@ def verdict(held: Sequence[bool]) -> str:
 
 def cycles(results: Results) -> Claim:
     """Vanilla cycles; the averages and mixtures fall."""
-    found, held = [], []
+    found, held, strict = [], [], []
     for name in ("vanilla", "fictitious play", "fictitious self-play", "PSRO Nash"):
         left = []
         for game in games(results):
             row = results.row(algorithm=name, game=game)
-            held.append(falls(row) > FALLEN if name == "vanilla" else falls(row) < FALLEN)
+            for level, held_by in ((FALLEN, held), (FAR, strict)):
+                held_by.append(falls(row) > level if name == "vanilla" else falls(row) < level)
             left.append(f"{GAMES[game]} {falls(row):.0%}")
         found.append(f"{name}: {', '.join(left)}")
     return Claim(
@@ -103,7 +104,8 @@ def cycles(results: Results) -> Claim:
         "and PSRO fall",
         verdict(held),
         f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as fallen: "
-        f"below {FALLEN:.0%}.",
+        f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the first "
+        f"choice, it is {sum(strict)} of {len(strict)}.",
     )
 
 

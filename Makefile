@@ -112,13 +112,15 @@ commands: models
 
 WHEEL := .venv-wheel
 
-# the wheel, installed without extras into an empty environment
+# the wheel, installed into an empty environment: without extras, and then with the viewer
 wheel: setup view
 	rm -rf $(WHEEL) build
 	$(PYTHON) -m venv $(WHEEL)
 	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL) .
 	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt $(WHEEL)/*.whl
 	$(BIN)/python -m pytest tests/wheel/check_wheel.py
+	$(WHEEL)/bin/python -m pip install --quiet --constraint constraints.txt "$$(echo $(WHEEL)/*.whl)[view]"
+	$(BIN)/python -m pytest tests/wheel/check_view.py
 
 check: lint types test test-slow fuzz examples docs-check commands wheel interop
 

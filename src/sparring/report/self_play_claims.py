@@ -104,8 +104,8 @@ def cycles(results: Results) -> Claim:
         "and PSRO fall",
         verdict(held),
         f"NashConv at the end in shares of the start's. {'; '.join(found)}. Counted as fallen: "
-        f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the first "
-        f"choice, it is {sum(strict)} of {len(strict)}.",
+        f"below {FALLEN:.0%}, a limit that was chosen after a first look; with {FAR:.0%}, the "
+        f"first choice, it is {sum(strict)} of {len(strict)}.",
     )
 
 

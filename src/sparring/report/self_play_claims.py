@@ -90,7 +90,9 @@ def verdict(held: Sequence[bool]) -> str:
 
 def cycles(results: Results) -> Claim:
     """Vanilla cycles; the averages and mixtures fall."""
-    found, held, strict = [], [], []
+    found: list[str] = []
+    held: list[bool] = []
+    strict: list[bool] = []
     for name in ("vanilla", "fictitious play", "fictitious self-play", "PSRO Nash"):
         left = []
         for game in games(results):

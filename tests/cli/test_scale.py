@@ -59,11 +59,12 @@ def test_a_probe_is_a_table_and_a_file(tmp_path):
 
 def test_a_wrong_file_is_one_line(tmp_path):
     wrong = tmp_path / "wrong.json"
-    for content in ("{", '{"version": 2}'):
-        wrong.write_text(content)
-        found = subprocess.run([sys.executable, "-c", "from sparring.cli import main; main()", "scale", "plan", *SMALL, "--from", str(wrong)], capture_output=True, text=True)
-        assert found.returncode != 0 and found.stdout == ""
-        assert len(found.stderr.strip().splitlines()) == 1 and "sparring scale probe" in found.stderr
+    wrong.write_text("{")
+    found = subprocess.run([sys.executable, "-c", "from sparring.cli import main; main()", "scale", "plan", *SMALL, "--from", str(wrong)], capture_output=True, text=True)
+    assert found.returncode != 0 and found.stdout == ""
+    assert len(found.stderr.strip().splitlines()) == 1 and "sparring scale probe" in found.stderr
+    wrong.write_text('{"version": 2}')
+    assert "sparring scale probe" in str(asked("plan", *SMALL, "--from", str(wrong)).exception)
 
 
 def test_lags_that_are_none_are_refused_before_anything_runs(tmp_path):

@@ -18,7 +18,10 @@ def new(*words):
     return CliRunner().invoke(app, ["new", *words])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+QUICKLY = ("reward", "estimator")  # each kind takes ten seconds
+
+
+@pytest.mark.parametrize("kind", [kind if kind in QUICKLY else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS])
 def test_what_is_written_passes_its_test_and_trains(kind, tmp_path, sparring):
     name, folder = f"own_{kind}", tmp_path / f"own_{kind}"
     done = new(kind, name, "--folder", str(folder))

@@ -117,21 +117,7 @@ def evaluate(
     wanted = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
-        if league and (game or agent):
-            raise ConfigError(
-                "--league rates a run's snapshots at the run's own games; leave --environment and "
-                "--agent out."
-            )
-        if answer and (policy or agent):
-            raise ConfigError(
-                "--answer belongs to a run, and says which of its policies is measured; leave "
-                "--policy and --agent out."
-            )
-        if policy and (league or agent):
-            raise ConfigError(
-                "--policy belongs to a run, whose league rates all its policies together; leave "
-                "--league and --agent out."
-            )
+        _refuse_together(agent, game, policy, answer, league)
         result = measured(
             run,
             agent,
@@ -196,6 +182,31 @@ def _refuse_without_suite(
                 else "; add --suite mars"
             )
             raise ConfigError(f"{option} belongs to a suite{more}, say.")
+
+
+def _refuse_together(
+    agent: str | None,
+    game: list[str] | None,
+    policy: str | None,
+    answer: str | None,
+    league: bool,
+) -> None:
+    """Raise ConfigError for options that do not go together."""
+    if league and (game or agent):
+        raise ConfigError(
+            "--league rates a run's snapshots at the run's own games; leave --environment and "
+            "--agent out."
+        )
+    if answer and (policy or agent):
+        raise ConfigError(
+            "--answer belongs to a run, and says which of its policies is measured; leave "
+            "--policy and --agent out."
+        )
+    if policy and (league or agent):
+        raise ConfigError(
+            "--policy belongs to a run, whose league rates all its policies together; leave "
+            "--league and --agent out."
+        )
 
 
 def _player(

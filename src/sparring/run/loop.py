@@ -119,8 +119,7 @@ def train(
             recorded = config.store.every > 0 and number % config.store.every == 0
             state = begun_anew(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
-            state = outcome.state
-            step = state.step
+            state, step = outcome.state, outcome.state.step
             metrics, timing = outcome.metrics, outcome.timing
             if config.league.every and step % config.league.every == 0:
                 state = take_snapshot(config, engine, methods, state)
@@ -128,10 +127,8 @@ def train(
                 stream = engine.root.child("evaluation").child(step)
                 answer = answer_of(engine, state.payoffs, config.league.answer)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
-                timing = {
-                    **timing,
-                    "seconds/evaluation": time.perf_counter() - began - timing["seconds/round"],
-                }
+                spent = time.perf_counter() - began - timing["seconds/round"]
+                timing = {**timing, "seconds/evaluation": spent}
             if outcome.learned:
                 store.append(step, outcome.episodes)
                 credit.append(step, outcome.episodes, outcome.learned)

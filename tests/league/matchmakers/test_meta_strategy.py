@@ -30,12 +30,16 @@ def book(payoffs, games=10, seats=(0, 1)):
     return Payoffs(rows)
 
 
-def request(number, payoffs=LOSSES, **more):
-    return match_request(2, number=number, members=[str(member) for member in MEMBERS[: len(payoffs)]], payoffs=book(payoffs), **more)
+BOOK = book(LOSSES)
 
 
-def shares(payoffs=LOSSES, count=3000, **options):
-    found = [bind("league.matchmakers", "meta_strategy", options)(request(number, payoffs)) for number in range(count)]
+def request(number, **more):
+    return match_request(2, number=number, members=MEMBERS, payoffs=BOOK, **more)
+
+
+def shares(count=3000, **options):
+    matchmaker = bind("league.matchmakers", "meta_strategy", options)
+    found = [matchmaker(request(number)) for number in range(count)]
     met = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in found]
     assert all(sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(found, met, strict=True))
     return [met.count(member) / count for member in (*MEMBERS, LEARNER)]

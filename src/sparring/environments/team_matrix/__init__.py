@@ -42,8 +42,8 @@ def team_matrix(
             scissors, else paper; 1 for a win
         seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if it is
             at most one above the team's base; the base is the lowest level of the team's seekers,
-            and 0 where the highest is more than one above it. ``force`` attackers wipe out what a
-            team earns of which nobody defends. A team gets what it earns, less ``cost`` for each
+            and 0 where the highest is more than one above it. force attackers wipe out what a
+            team earns of which nobody defends. A team gets what it earns, less cost for each
             attacker, less the same of the other team.
     The equilibrium of ``example`` is all zeros; all ones is a local one, where a team that turns to
     zeros together gains ``prize``. That of ``rock_paper_scissors`` shows each with probability 1/3,

@@ -6,13 +6,14 @@ import json
 from functools import lru_cache
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import AfterValidator, Field
 
 from sparring.config_parts import PluginConfig
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.meta_game import MetaGame, MetaStrategy
+from sparring.league.meta_game import MetaStrategy
 from sparring.league.meta_payoffs import member_payoffs
+from sparring.league.payoffs import Payoffs
+from sparring.refs import PlayerRef
 from sparring.registry import Bound
 
 
@@ -69,26 +70,38 @@ def meta_strategy(
     if not request.members or request.stream.uniform(0) < own:
         return self_play(request)
     label = request.environment.label or request.environment.name
-    game = member_payoffs(request.payoffs, request.members, {label: 1.0})
-    tables: Any = (game.payoffs[0], game.counts, game.wins)
-    text = json.dumps(solver, sort_keys=True)
-    weights = _solved(text, len(request.members), *(table.tobytes() for table in tables))
+    members = tuple(request.members)
+    weights = _solved(_Held(request.payoffs), members, label, json.dumps(solver, sort_keys=True))
     return against(
-        request,
-        lambda seat: drawn(request.members, weights, request.stream.child(seat).uniform(0)),
+        request, lambda seat: drawn(members, weights, request.stream.child(seat).uniform(0))
     )
 
 
-@lru_cache(maxsize=64)  # all initial states of a step have the same meta-game
-def _solved(solver: str, size: int, *tables: bytes) -> tuple[float, ...]:
+class _Held:
+    """A payoff book as a key: equal is the same book alone, which is kept as long as the key."""
+
+    def __init__(self, book: Payoffs) -> None:
+        self.book = book
+
+    def __hash__(self) -> int:
+        return id(self.book)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and other.book is self.book
+
+
+@lru_cache(maxsize=16)  # all initial states of a step have the same book
+def _solved(
+    held: _Held, members: tuple[PlayerRef, ...], environment: str, solver: str
+) -> tuple[float, ...]:
     """Return the weight of each member, [m].
 
     Args:
+        held: the payoff book.
+        members: of the league.
+        environment: its label.
         solver: as it is written, in JSON.
-        size: number of members m.
-        tables: payoffs, counts and rates of wins, [m, m] each.
     """
-    payoffs, counts, wins = (np.frombuffer(table).reshape(size, size) for table in tables)
-    game = MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)
+    game = member_payoffs(held.book, members, {environment: 1.0})
     found: MetaStrategy = _bound(json.loads(solver))(game)
     return tuple(found.sides[1].tolist())

@@ -8,6 +8,7 @@ file has a ``Study`` by the name ``STUDY``. Its tables are in the file of the sa
 from __future__ import annotations
 
 import importlib
+import json
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 from sparring.errors import UnknownNameError
 from sparring.experiments import reproduce
+from sparring.system.files import parse_json
 
 Setting = Mapping[str, Any]
 Row = dict[str, Any]
@@ -24,6 +26,9 @@ Ask = Callable[[Sequence[str]], str]
 
 Measure = Callable[[Path, str, Ask], Any]
 """Gives what a cell came to: from its folder, what its command printed, and further commands."""
+
+
+FOUND = "found.json"  # what a module that measures writes into its cell's folder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +53,29 @@ class Cell:
 
 Found = Mapping[tuple[Any, ...], Mapping[str, Any]]
 """What is kept of each cell by its key: `command`, `commit`, `date`, `seconds`, `found`."""
+
+
+def module_cell(module: str, given: Mapping[str, Any], *, key: tuple[Any, ...], name: str) -> Cell:
+    """Return the cell of a module that is told what to run as JSON, and writes what it found.
+
+    Args:
+        module: run by ``python -m MODULE GIVEN FILE``.
+        given: what it is told.
+        key: of the cell.
+        name: of its folder, in which spaces become hyphens.
+    """
+    return Cell(
+        key=key,
+        folder=name.replace(" ", "-"),
+        command=("python", "-m", module, json.dumps(given)),
+        place=(f"{{}}/{FOUND}",),
+        measure=_written,
+    )
+
+
+def _written(folder: Path, said: str, ask: Ask) -> Any:
+    """Return what a module wrote into its cell's folder."""
+    return parse_json((folder / FOUND).read_bytes())
 
 
 def _nothing(setting: Setting, kept: Found) -> dict[str, Any]:

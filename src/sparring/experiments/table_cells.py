@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed
-from sparring.system.files import parse_json
+from sparring.experiments.study import Cell, Found, Row, Setting, Study, by_seed, module_cell
 
 MODULE = "sparring.experiments.table_learner"
-FILE = "found.json"
 GAMES = 128  # of a step
 
 Labels = dict[str, Any]
@@ -54,18 +50,7 @@ def cells(labelled: Labelled, seeds: int) -> list[Cell]:
 def cell(labels: Labels, one: Lesson, seed: int) -> Cell:
     """Return the cell of a lesson with a seed."""
     name = "-".join(str(value) for value in (*labels.values(), seed))
-    return Cell(
-        key=(*labels.values(), seed),
-        folder=name.replace(" ", "-"),
-        command=("python", "-m", MODULE, json.dumps({**one, "seed": seed})),
-        place=(f"{{}}/{FILE}",),
-        measure=measured,
-    )
-
-
-def measured(folder: Path, said: str, ask: Ask) -> Any:
-    """Return what a run wrote."""
-    return parse_json((folder / FILE).read_bytes())
+    return module_cell(MODULE, {**one, "seed": seed}, key=(*labels.values(), seed), name=name)
 
 
 def rows(labelled: Labelled, seeds: int, kept: Found) -> list[Row]:

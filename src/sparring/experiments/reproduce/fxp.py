@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study, by_seed
-from sparring.system.files import parse_json
+from sparring.experiments.study import Cell, Found, Row, Setting, Study, by_seed, module_cell
 
 MODULE = "sparring.experiments.self_play.team_table"
-FILE = "found.json"
 RELEASED, EXACT = "fictitious_play", "nash"  # meta-solvers: the released code's, a linear program
 MEMBERS = {"example": 3, "rock_paper_scissors": 2, "seek_attack_defend": 4}
 STEPS = {"example": 1000, "rock_paper_scissors": 1000, "seek_attack_defend": 300}
@@ -106,18 +102,8 @@ def cell(labels: Labels) -> Cell:
     given = {name: value for name, value in labels.items() if name != "part"}
     if given["solver"] == "-":
         del given["solver"]
-    return Cell(
-        key=tuple(labels.values()),
-        folder="-".join(str(value) for value in labels.values()).replace(" ", "-"),
-        command=("python", "-m", MODULE, json.dumps(given)),
-        place=(f"{{}}/{FILE}",),
-        measure=measured,
-    )
-
-
-def measured(folder: Path, said: str, ask: Ask) -> Any:
-    """Return what a cell wrote."""
-    return parse_json((folder / FILE).read_bytes())
+    name = "-".join(str(value) for value in labels.values())
+    return module_cell(MODULE, given, key=tuple(labels.values()), name=name)
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:

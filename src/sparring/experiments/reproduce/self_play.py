@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from sparring.experiments.self_play.algorithms import ALGORITHMS, RATE, STEPS
 from sparring.experiments.self_play.references import REFERENCES
-from sparring.experiments.study import Ask, Cell, Found, Row, Setting, Study
-from sparring.system.files import parse_json
+from sparring.experiments.study import Cell, Found, Row, Setting, Study, module_cell
 
 MODULE = "sparring.experiments.self_play.cell"
-FILE = "found.json"
 GAMES = ("matrix_rps", "matrix_brps", "kuhn_poker", "leduc_poker")
 AT = (1, 2, 3, 5, 8, 12, 16, 24, 36, 50)
 MOST = {  # answers, where a joint distribution over more members takes too long
@@ -37,18 +32,8 @@ def cell(name: str, setting: Setting, seed: int) -> Cell:
     """Return the cell of an algorithm with a seed, in all games."""
     given = {"algorithm": name, "games": setting["games"], "at": setting["at"]}
     given |= {"most": setting["most"].get(name, {}), "seed": seed}
-    return Cell(
-        key=(name, seed),
-        folder=f"{re.sub(r'[^A-Za-z0-9.+]+', '-', name)}-{seed}",
-        command=("python", "-m", MODULE, json.dumps(given)),
-        place=(f"{{}}/{FILE}",),
-        measure=measured,
-    )
-
-
-def measured(folder: Path, said: str, ask: Ask) -> Any:
-    """Return what a cell wrote."""
-    return parse_json((folder / FILE).read_bytes())
+    folder = f"{re.sub(r'[^A-Za-z0-9.+]+', '-', name)}-{seed}"
+    return module_cell(MODULE, given, key=(name, seed), name=folder)
 
 
 def rows(setting: Setting, kept: Found) -> list[Row]:

@@ -8,6 +8,7 @@ import pytest
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
 from sparring.errors import ConfigError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.recipe import to_yaml
@@ -51,7 +52,7 @@ def run(path, config, *, resume=False, until=None):
     def watch(report):
         stop.requested = report.step == until
 
-    with folder:
+    with folder, playing(engine, path):
         train(config, engine, folder, resume=resume, stop=stop, watch=watch)
     return engine
 
@@ -127,6 +128,15 @@ def test_a_run_that_goes_on_ends_as_one_that_was_not_interrupted(tmp_path, resta
     run(tmp_path / "parts", config, until=until)
     run(tmp_path / "parts", config, resume=True)
     assert last(tmp_path / "whole") == last(tmp_path / "parts")
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_workers_change_no_byte_of_it(tmp_path, restart):
+    config = config_of(restart=restart)
+    run(tmp_path / "here", config)
+    workers = {"fleet": "simulated", "workers": 3, "unit_games": 4}
+    run(tmp_path / "workers", config.model_copy(update={"scale": config.scale.model_copy(update=workers)}))
+    assert last(tmp_path / "here") == last(tmp_path / "workers")
 
 
 def test_those_meet_next_who_have_met_least():

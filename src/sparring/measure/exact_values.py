@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from sparring.measure.info_states import InfoStates
 from sparring.ops.game_tree import ExactValues, expected_returns, policy_values
 from sparring.types import FloatArray
@@ -25,5 +23,4 @@ def exact_values(info_states: InfoStates, policy: Sequence[FloatArray]) -> Exact
         info_states: of ``enumerate_info_states(game)``.
         policy: probabilities of the legal actions of each information state, I arrays [num_legal].
     """
-    seats = np.array([query.seat for query in info_states.queries], dtype=np.int64)
-    return policy_values(info_states.tree, seats, policy)
+    return policy_values(info_states.tree, info_states.seats, policy)

@@ -21,7 +21,7 @@ from sparring.guard import Call
 from sparring.measure.policies import Query
 from sparring.ops.game_tree import GameTree
 from sparring.rng import Stream
-from sparring.types import Observation
+from sparring.types import IntArray, Observation
 
 DEFAULT_LIMIT = 50_000  # liars_dice(1, 6) has 24,576, tic_tac_toe 294,778
 HISTORIES_PER_INFO_STATE = 10  # the walk also stops at limit * this many histories
@@ -50,6 +50,16 @@ class InfoStates:
     def __len__(self) -> int:
         """Return the number of information states."""
         return len(self.queries)
+
+    @property
+    def seats(self) -> IntArray:
+        """The seat that acts in each, [I]."""
+        return np.array([query.seat for query in self.queries], dtype=np.int64)
+
+    @property
+    def widths(self) -> IntArray:
+        """The number of legal actions of each, [I]."""
+        return np.array([len(query.legal_actions) for query in self.queries], dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -88,11 +88,7 @@ def _references(game: Game, info_states: InfoStates) -> References:
         )
     values = None
     if game.num_seats == 2 and game.zero_sum and len(info_states) <= MOST_SOLVED:
-        seats = np.array([query.seat for query in info_states.queries], dtype=np.int64)
-        widths = np.array(
-            [len(query.legal_actions) for query in info_states.queries], dtype=np.int64
-        )
-        value = equilibrium_value(info_states.tree, seats, widths) + 0.0
+        value = equilibrium_value(info_states.tree, info_states.seats, info_states.widths) + 0.0
         values = (value, 0.0 - value)
     return References(uniform=uniform, best="equilibrium", values=values)
 

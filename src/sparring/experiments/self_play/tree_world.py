@@ -210,6 +210,4 @@ def tree_world(game: str) -> TreeWorld:
         game: e.g. "kuhn_poker".
     """
     states = enumerate_info_states(make_game(game))
-    seats = np.array([query.seat for query in states.queries], dtype=np.int64)
-    widths = np.array([len(query.legal_actions) for query in states.queries], dtype=np.int64)
-    return TreeWorld(game, states.tree, seats, widths)
+    return TreeWorld(game, states.tree, states.seats, states.widths)

@@ -147,9 +147,9 @@ def test_fictitious_play_is_the_mean_of_best_responses_to_the_mean():
 
 
 def test_prioritised_play_without_priorities_is_uniform_past(monkeypatch):
-    from sparring.league.meta_solvers import pfsp
+    from sparring.league import weighting
 
-    monkeypatch.setitem(pfsp.WEIGHTS, "squared", ("hard", 0.0))
+    monkeypatch.setitem(weighting.AS_PUBLISHED, "squared", ("hard", 0.0))
     assert policies(after(6, "PFSP squared", KUHN)) == policies(after(6, "uniform past", KUHN))
 
 

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal
 
-import numpy as np
-
 from sparring.experiments.self_play.frame import Run
 from sparring.experiments.self_play.worlds import P
-from sparring.league.weighting import weight
+from sparring.league.matchmakers.base import drawn
+from sparring.league.weighting import AS_PUBLISHED, weights
 from sparring.rng import Stream
 
 Kind = Literal["main", "main exploiter", "league exploiter"]
-PFSP = {"squared": ("hard", 2.0), "linear_capped": ("capped", 1.0), "variance": ("variance", 1.0)}
 AGENTS: tuple[Kind, ...] = ("main", "main exploiter", "league exploiter", "league exploiter")
 BEATEN = 0.7  # a checkpoint is due once the lowest rate of wins is above this
 RESET = {"main": 0.0, "main exploiter": 1.0, "league exploiter": 0.25}  # probability, by kind
@@ -115,13 +113,8 @@ class League(Run[P]):
         self, agent: Agent[P], among: Sequence[Checkpoint[P]], weighting: str, stream: Stream
     ) -> Sequence[P]:
         """Return a checkpoint drawn by how hard it is for an agent."""
-        name, power = PFSP[weighting]
-        weights = np.array([weight(rate, name, power) for rate in self._rates(agent, among)])
-        if weights.sum() <= 0:
-            weights = np.ones(len(among))
-        sums = np.cumsum(weights / weights.sum())
-        place = int(np.searchsorted(sums, stream.uniform(1), side="right"))
-        return among[min(place, len(among) - 1)].policies
+        hard = weights(self._rates(agent, among), *AS_PUBLISHED[weighting])
+        return drawn(among, hard, stream.uniform(1)).policies
 
     def _rates(self, agent: Agent[P], among: Sequence[Checkpoint[P]]) -> list[float]:
         """Return an agent's rates of wins against checkpoints."""

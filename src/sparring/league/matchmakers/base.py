@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sparring import registry
 from sparring.environments.base import filled_together
@@ -20,6 +20,8 @@ from sparring.refs import MAIN, PlayerRef, ref, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.types import EnvironmentSpec
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +133,7 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
     return Seating(seats=tuple(seats[seat] for seat in range(request.num_seats)), trained=trained)
 
 
-def drawn(members: Sequence[PlayerRef], weights: Sequence[float], draw: float) -> PlayerRef:
+def drawn(members: Sequence[T], weights: Sequence[float], draw: float) -> T:
     """Return the member whose slice of the total weight holds ``draw``, which is in [0, 1)."""
     ends = list(accumulate(weights))
     return members[bisect(ends, min(draw * ends[-1], math.nextafter(ends[-1], 0.0)))]

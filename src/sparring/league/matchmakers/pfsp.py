@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.weighting import weight
+from sparring.league.weighting import weights
 
 
 def pfsp(
@@ -55,9 +55,8 @@ def pfsp(
     if not request.members or request.stream.uniform(0) >= past:
         return self_play(request)
     rates = [request.results(member).win_rate(prior) for member in request.members]
-    found = [weight(rate, weighting, power) for rate in rates]
-    weights = found if sum(found) > 0 else [1.0] * len(found)
+    found = weights(rates, weighting, power)
     return against(
         request,
-        lambda seat: drawn(request.members, weights, request.stream.child(seat).uniform(0)),
+        lambda seat: drawn(request.members, found, request.stream.child(seat).uniform(0)),
     )

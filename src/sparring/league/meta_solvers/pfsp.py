@@ -8,15 +8,8 @@ import numpy as np
 
 from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, two_sided
-from sparring.league.weighting import weight
+from sparring.league.weighting import AS_PUBLISHED, weights
 from sparring.types import FloatArray
-
-WEIGHTS = {  # weighting -> what ``weight`` calls it, and its power
-    "squared": ("hard", 2.0),
-    "linear": ("hard", 1.0),
-    "linear_capped": ("capped", 1.0),
-    "variance": ("variance", 1.0),
-}
 
 
 def pfsp(
@@ -83,6 +76,5 @@ def _wins(game: MetaGame) -> FloatArray:
 
 def _weights(rates: FloatArray, weighting: str) -> FloatArray:
     """Return f of the rates as a distribution."""
-    kind, power = WEIGHTS[weighting]
-    found = np.array([weight(float(rate), kind, power) for rate in rates])
-    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1.0 / len(found))
+    found: FloatArray = np.array(weights(rates.tolist(), *AS_PUBLISHED[weighting]))
+    return np.asarray(found / found.sum())

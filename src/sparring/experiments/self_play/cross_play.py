@@ -81,8 +81,7 @@ class GridworldCrossPlay(Run[P]):
     def train(self) -> None:
         """Train the main and the counter."""
         mains, counters = self.mains(), self.members[0][0::2]
-        met = [*((one, 0.5 / len(mains)) for one in mains)]
-        met += [(one, 0.5 / len(counters)) for one in counters]
+        met = [(one, 0.5 / len(own)) for own in (mains, counters) for one in own]
         self.live = [self.respond(0, [((one,), w) for one, w in met], self.live[0])]
         start = (
             self.fresh(0, f"counter {self.round}") if self.recipe.options["reset"] else met[-1][0]

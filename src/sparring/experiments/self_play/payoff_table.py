@@ -52,9 +52,10 @@ class PayoffTable(Generic[P]):
         if self._shared and cell[0] > cell[1]:
             return
         self.cells += 1
-        payoffs, wins = self._world.payoffs(profile), self._world.wins(profile)
         if self._shared and cell[0] == cell[1]:
             payoffs, wins = np.zeros(2), np.full(2, 0.5)
+        else:
+            payoffs, wins = self._world.payoffs(profile), self._world.wins(profile)
         self._wins[cell] = wins[0]
         if self._shared:
             self._wins[cell[::-1]] = wins[1]

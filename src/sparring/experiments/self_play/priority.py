@@ -33,10 +33,10 @@ class Priority(Run[P]):
 
     def train(self) -> None:
         """Do a round; then lower the quality of those that lost."""
-        chosen = self.strategy().sides[0]
+        count = len(self.quality)
         super().train()
-        lost = np.array([self._loses(number) for number in range(len(chosen))])
-        self.quality -= self.recipe.options["pace"] * lost / len(chosen)
+        lost = np.array([self._loses(number) for number in range(count)])
+        self.quality -= self.recipe.options["pace"] * lost / count
         self.quality = np.append(self.quality, self.quality.max())
 
     def strategy(self) -> MetaStrategy:

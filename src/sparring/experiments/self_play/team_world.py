@@ -70,6 +70,7 @@ class TeamWorld:
         self.meets: FloatArray = np.array(
             [[payoffs.paid(mine, theirs) for theirs in number] for mine in number]
         )
+        self.won: FloatArray = (1 + np.sign(self.meets)) / 2
 
     def of(self, rows: FloatArray, steps: int = 0) -> TeamPlan:
         """Return a policy from its members' probabilities, [members, actions]."""
@@ -99,8 +100,7 @@ class TeamWorld:
 
     def wins(self, profile: Sequence[TeamPlan]) -> FloatArray:
         """Return the probability that each team wins, a draw counting half, [2]."""
-        won = (1 + np.sign(self.meets)) / 2
-        share = float(profile[0].shown @ won @ profile[1].shown)
+        share = float(profile[0].shown @ self.won @ profile[1].shown)
         return np.array([share, 1.0 - share])
 
     def respond(

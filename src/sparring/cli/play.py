@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,12 +15,10 @@ from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, rules_of, wrapped
 from sparring.errors import ConfigError
 from sparring.experiments.room import Opposite, Room
-from sparring.experiments.sitting import YOU, Sitting
+from sparring.experiments.sitting import YOU, Sitting, fresh_seed
 from sparring.players.human import human
 from sparring.report.open_play import is_open, said_lines
 from sparring.report.played import ending, moves, verdict
-
-SEEDS = 1_000_000  # a seed that is drawn is below this
 
 
 def play(
@@ -71,7 +68,7 @@ def play(
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
         say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrapped(rules_of(for_people(rules)))}")
-    number = secrets.randbelow(SEEDS) if seed is None else seed
+    number = fresh_seed() if seed is None else seed
     while True:
         try:
             _one(rules, opposite, seat, number)

@@ -62,14 +62,14 @@ class MemberMixture(Mixture):
         Args:
             queries: information states.
         """
-        earlier = {id(query): _earlier(query) for query in queries}
-        asked = list(dict.fromkeys(one for past in earlier.values() for one in past))
+        earlier = [_earlier(query) for query in queries]
+        asked = list(dict.fromkeys(one for past in earlier for one in past))
         parts, reaches = [], []
         for member, weight in self.members.items():
             scorer: Any = self.agent(member)
             rows = scorer.action_logprobs(asked) if asked else []
             said = {one: float(row[0]) for one, row in zip(asked, rows, strict=True)}
-            own = [sum(said[one] for one in earlier[id(query)]) for query in queries]
+            own = [sum(said[one] for one in past) for past in earlier]
             reaches.append(np.log(weight) + np.array(own, dtype=np.float64))
             parts.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)

@@ -6,6 +6,7 @@ told.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from sparring.types import Episode, Verdict
 
 YOU = str(PlayerRef("person", "you"))
 LONGEST = 8000  # characters of a person's reply
+SEEDS = 1_000_000  # a seed that is drawn is below this
 
 
 class Exchange(NamedTuple):
@@ -210,6 +212,11 @@ class Sitting:
             return self.episode
         games, oracles = {self.game.name: self.game}, {self.game.name: oracle}
         return judge_episodes([self.episode], games, oracles, everyone=True)[0]
+
+
+def fresh_seed() -> int:
+    """Return a seed of a play for which nobody has named one; it is short, to be typed again."""
+    return secrets.randbelow(SEEDS)
 
 
 def keep(run: Path, episode: Episode, number: int | None = None) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sparring.environments.drawing.canvas import THEMES
 from sparring.environments.openspiel.base import State
 from sparring.environments.openspiel.people import rules_of
 from sparring.environments.own import Asking, no_rules
@@ -16,7 +17,6 @@ from sparring.oracles.judge import regret
 from sparring.report.played import ending, thoughts, verdict
 from sparring.types import Episode, Turn, Verdict
 
-THEMES = ("light", "dark")
 Answer = dict[str, Any]
 
 

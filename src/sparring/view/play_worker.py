@@ -7,7 +7,6 @@ nothing happens, and the answer is how things stand.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from sparring.environments.own import no_rules
 from sparring.errors import ConfigError, HungError, RunError, SparringError
 from sparring.experiments.room import Room
-from sparring.experiments.sitting import Sitting, keep
+from sparring.experiments.sitting import Sitting, fresh_seed, keep
 from sparring.guard import Watch
 from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.base import Oracle
@@ -25,7 +24,6 @@ from sparring.view.answers import Refused
 from sparring.view.plain_files import Signature, signature
 from sparring.view.play_shown import Answer, judgement, opinion, position, show_down
 
-SEEDS = 1_000_000  # a seed that is drawn is below this
 JUDGES, PLAYS = 60.0, 300.0  # seconds that a call of an oracle may take, and that of anything else
 
 
@@ -68,7 +66,7 @@ class Session:
             )
         opposite = self.room.opposite(self.game, against)
         given = self.asked["seed"]
-        seed = secrets.randbelow(SEEDS) if given is None else given + self.play
+        seed = fresh_seed() if given is None else given + self.play
         self.sitting = Sitting(self.game, seat, opposite, seed)
         self.play += 1
         self.against = against

@@ -56,6 +56,19 @@ def test_policies_lie_side_by_side_and_a_frozen_one_has_its_start_alone(opened, 
     assert rows["past-blue-000030"]["state"] == "kept"
 
 
+def test_a_start_that_is_a_member_stands_once(opened, run_folder):
+    with_config(run_folder, "league: {every: 10, keep: 3, start: true, restart: true}\n")
+    members = {name: {"parent": "past-000000"} for name in ("past-000010", "past-000020")}
+    checkpoint(run_folder, 20, {"version": 20, "members": {"past-000000": 0, "past-000010": 10, "past-000020": 20}}, league={"members": members})
+    rows, found = told(opened(run_folder))
+    assert [(name, row["parent"], row["state"]) for name, row in rows.items()][:3] == [
+        ("past-000000", None, "start"),
+        ("past-000010", "past-000000", "kept"),
+        ("past-000020", "past-000000", "kept"),
+    ]
+    assert "start" not in rows and found["notes"] == []
+
+
 @pytest.mark.parametrize("where", ["engine", "league"])
 def test_a_recorded_tag_and_parent_are_read(opened, run_folder, where):
     record = {"version": 30, "tag": "counter", "parent": {"kind": "snapshot", "step": 10}}

@@ -105,11 +105,14 @@ def _of_policy(
     notes: list[str],
 ) -> list[dict[str, Any]]:
     """Return the rows of a policy, oldest first: its start, its snapshots, and what it is now."""
-    rows = [_row(f"{START}-{name}" if name != MAIN else START, name, 0, START)]
+    start = str(snapshot(0, name))  # a member, where league.start says so
+    if start not in known:
+        start = START if name == MAIN else f"{START}-{name}"
+    rows = [_row(start, name, 0, START, known.get(start))]
     if not trained:
         return rows
     done, there = run.step or 0, {str(member) for member in members}
-    kept = [_row(str(own), name, own.step, KEPT, known[str(own)]) for own in members]
+    kept = [_row(str(own), name, own.step, KEPT, known[str(own)]) for own in members if own.step]
     gone = [str(snapshot(at, name)) for at in _taken(run, done)]
     gone = [text for text in gone if text not in there]
     if len(gone) > MOST:

@@ -9,7 +9,7 @@ from sparring.config import resolve
 from sparring.engine.answer import MemberMixture, answer_of
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.errors import ConfigError, UnknownNameError
+from sparring.errors import ConfigError, GameError, UnknownNameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exact_values import exact_values
 from sparring.measure.exploitability import ask, nash_conv
@@ -85,6 +85,16 @@ def test_one_member_is_the_member_and_equal_members_are_one():
     exact = nash_conv(GAME, STATES, UniformScorer()).nash_conv
     for one in (mixture, both):
         assert nash_conv(GAME, STATES, one).nash_conv == pytest.approx(exact)
+
+
+def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
+    """Two profiles of a team, all zeros or all ones: drawn seat by seat they would be mixed up."""
+    game = make_game("team_matrix", options={"members": 2})
+    states = enumerate_info_states(game)
+    mixture = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: UniformScorer())
+    with pytest.raises(GameError, match="share its draw"):
+        nash_conv(game, states, mixture)
+    assert nash_conv(game, states, UniformScorer()).teams is not None
 
 
 def test_a_state_that_no_member_plays_to_has_the_weights():

@@ -3,8 +3,9 @@
 Every field has its one default here, or in the signature of the plug-in it configures.
 """
 
-from sparring.config.evaluation import EvaluationConfig, LeagueConfig, OpponentConfig
+from sparring.config.evaluation import EvaluationConfig, OpponentConfig
 from sparring.config.health import HealthConfig, HealthRule
+from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
     LearnerConfig,
     LossConfig,

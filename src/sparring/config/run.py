@@ -23,8 +23,9 @@ from sparring.config.checks import (
     check_losses,
     check_needs,
 )
-from sparring.config.evaluation import EvaluationConfig, LeagueConfig
+from sparring.config.evaluation import EvaluationConfig
 from sparring.config.health import HealthConfig
+from sparring.config.league import LeagueConfig
 from sparring.config.learning import (
     LearnerConfig,
     LossConfig,

@@ -38,6 +38,7 @@ SLOT_OF = {
     "replay": "selection.replay",
     "plan": "rollout.plans",
     "keeping": "league.keeping",
+    "schedule": "league.schedules",
     "sinks": "run.sinks",
     "losses": "losses",
     "opponents": "players",

@@ -32,6 +32,7 @@ SLOTS = {
     "league.matchmakers": "matchmaker",
     "league.keeping": "keeping rule",
     "league.meta_solvers": "meta-solver",
+    "league.schedules": "schedule",
     "rollout.plans": "rollout plan",
     "run.sinks": "sink",
 }
@@ -52,6 +53,7 @@ KEYS = {  # slot -> the configuration's key that names a plug-in of it, for erro
     "selection.replay": "replay",
     "league.matchmakers": "matchmaker",
     "league.keeping": "league.keeping",
+    "league.schedules": "league.schedule",
     "rollout.plans": "rollout.plan",
     "run.sinks": "logging.sinks",
 }

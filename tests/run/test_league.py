@@ -9,7 +9,7 @@ from sparring.engine.local import LocalEngine
 from sparring.errors import UnknownNameError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.refs import LEARNER, snapshot
-from sparring.run.league import take_snapshot
+from sparring.run.league import league_step
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 
@@ -32,7 +32,7 @@ def league_of(setting, steps):
     for step in steps:
         rows = {**state.payoffs.rows, Row("kuhn_poker", 0, LEARNER, snapshot(step)): Results(games=1, wins=1)}
         state = RunState(step=step).remembering(payoffs=Payoffs(rows).to_json(), credit={"x": 1.0})
-        state = take_snapshot(setting, engine, methods, state)
+        state = league_step(setting, engine, methods, state)
     return engine, state
 
 

@@ -12,6 +12,7 @@ from sparring.parts import load_part, offering
 from sparring.refs import OWN, ref
 
 if TYPE_CHECKING:
+    from sparring.config.league import LeagueConfig
     from sparring.config.run import RunConfig
 
 POLICY, LAST = "policy", "last"  # answers of a run that are no mixture of its members
@@ -63,6 +64,22 @@ def check_answer(answer: str) -> str:
         raise UnknownNameError("answer of a run", name, {POLICY, LAST, *solvers})
     PluginConfig.model_validate(answer).bind("league.meta_solvers")
     return answer
+
+
+def check_league(league: LeagueConfig) -> None:
+    """Bind the plug-ins of a league's learners, and what answers for it."""
+    for name, own in league.learners.items():
+        try:
+            for slot, plugin in (
+                ("league.matchmakers", own.matchmaker),
+                ("league.schedules", own.schedule),
+            ):
+                if plugin is not None:
+                    plugin.bind(slot)
+        except ConfigError as error:
+            error.args = (f"league.learners.{name}: {error}",)
+            raise
+    check_answer(league.answer)
 
 
 def check_bots(config: RunConfig) -> None:

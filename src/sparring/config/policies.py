@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
@@ -46,11 +46,16 @@ def completed(data: Any) -> Any:
     """Return a run's configuration in which every policy says everything.
 
     What a policy leaves out is what the run says, or its default. A complete one stays as it is.
+    Where a league has learners, each of them is a policy, whether or not it is written below
+    ``policies``.
 
     Args:
         data: as written, before it is checked.
     """
     given = data.get("policies") if isinstance(data, Mapping) else None
+    learners = _learners(data)
+    if learners and (given is None or isinstance(given, Mapping)):
+        given = {**dict.fromkeys(learners), **(given or {})}
     if not isinstance(given, Mapping):
         return data
     shared = {key: data[key] for key in SECTIONS if key in data}
@@ -64,6 +69,45 @@ def completed(data: Any) -> Any:
         for name, own in given.items()
     }
     return {**data, "policies": policies}
+
+
+def _learners(data: Any) -> tuple[str, ...]:
+    """Return the names of a league's learners, as written."""
+    league = data.get("league") if isinstance(data, Mapping) else None
+    found = league.get("learners") if isinstance(league, Mapping) else None
+    return (
+        tuple(name for name in found if isinstance(name, str)) if isinstance(found, Mapping) else ()
+    )
+
+
+def check_learners(
+    policies: Mapping[str, PolicyConfig],
+    learners: Collection[str],
+    roles: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Raise ValueError if the learners of a league are not the policies that are trained.
+
+    Args:
+        policies: of the run.
+        learners: of its league; none: there is one, or roles say who is who.
+        roles: policy of each role, by the key of the configuration that says it.
+    """
+    known = set(learners)
+    if not known:
+        return
+    for key, given in roles.items():
+        if given:
+            raise ValueError(
+                f"{key}: each learner of the league plays all roles; leave the roles out, or "
+                "league.learners"
+            )
+    for name, own in policies.items():
+        if own.frozen == (name in known):
+            said = "is frozen and learns nothing" if own.frozen else "is trained and not among them"
+            raise ValueError(
+                f"league.learners: the policy {quoted(name)} {said}; the learners are "
+                f"{', '.join(learners)}"
+            )
 
 
 def check_policies(

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from sparring import names, spelling
 from sparring.config.checks import (
-    check_answer,
     check_bots,
     check_candidates,
+    check_league,
     check_losses,
     check_needs,
 )
@@ -39,6 +39,7 @@ from sparring.config.policies import (
     SECTIONS,
     PolicyConfig,
     PolicyName,
+    check_learners,
     check_policies,
     completed,
 )
@@ -145,6 +146,7 @@ class RunConfig(Strict):
     def _policies_fit(self) -> RunConfig:
         given = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
         check_policies(self.policies, {"roles": self.roles, **given})
+        check_learners(self.policies, self.league.learners, {"roles": self.roles, **given})
         return self
 
     @property
@@ -167,10 +169,10 @@ class RunConfig(Strict):
 
     @model_validator(mode="after")
     def _restarts_between_steps(self) -> RunConfig:
-        if self.league.restart and self.scale.lag:
+        if self.league.restarts and self.scale.lag:
             raise ValueError(
-                f"scale.lag={self.scale.lag}: after league.restart plays of before it would be "
-                "learnt from; write scale.lag: 0, or restart: false"
+                f"scale.lag={self.scale.lag}: after a restart in the league plays of before it "
+                "would be learnt from; write scale.lag: 0, or restart: false"
             )
         return self
 
@@ -202,11 +204,13 @@ class RunConfig(Strict):
         slots = {
             "league.matchmakers": self.matchmaker,
             "league.keeping": self.league.keeping,
+            "league.schedules": self.league.schedule,
             "selection": self.selection,
         }
         slots.update({"selection.curricula": self.curriculum, "selection.replay": self.replay})
         for slot, plugin in slots.items():
             plugin.bind(slot)
+        check_league(self.league)
         for name, own in self.by_policy.items():
             try:
                 own.renderer.bind("render")
@@ -227,7 +231,6 @@ class RunConfig(Strict):
                 game.oracle.bind("oracles")
         for sink in self.logging.sinks:
             sink.bind("run.sinks")
-        check_answer(self.league.answer)
         check_bots(self)
         return self
 

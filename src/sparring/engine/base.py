@@ -157,7 +157,11 @@ class Engine(Protocol):
         ...
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add a copy of every policy that is trained to the league, as this snapshot."""
+        """Add copies of the policies that a snapshot is of to the league.
+
+        Where several learn in one league that is one of them; else it is every policy that is
+        trained.
+        """
         ...
 
     def drop_member(self, member: PlayerRef) -> None:
@@ -165,8 +169,8 @@ class Engine(Protocol):
         ...
 
     def restart(self, member: PlayerRef) -> None:
-        """Let every policy that is trained go on from a snapshot, without what its optimiser
-        remembers."""
+        """Let the policies that a snapshot is of go on from it, without what their optimisers
+        remember."""
         ...
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:

@@ -143,17 +143,17 @@ class LocalEngine(Players):
         return sum(losses) / max(len(losses), 1)
 
     def take_member(self, member: PlayerRef) -> None:
-        """Add a copy of every policy that is trained to the league, as this snapshot."""
+        """Add copies of the policies that a snapshot is of to the league."""
         assert member.step is not None, "a snapshot"
-        for name in self.learners:
-            own = self.policies[name]
+        for one in self.parts(member):
+            own = self.policies[one.name or MAIN]
             own.past[member.step] = Snapshot.of(own.model, "past")
 
     def restart(self, member: PlayerRef) -> None:
-        """Let every policy that is trained go on from a snapshot; see ``Learner.restart``."""
+        """Let the policies that a snapshot is of go on from it; see ``Learner.restart``."""
         assert member.step is not None, "a snapshot"
-        for name in self.learners:
-            own = self.policies[name]
+        for one in self.parts(member):
+            own = self.policies[one.name or MAIN]
             own.trained.restart(own.past[member.step])
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:

@@ -63,21 +63,40 @@ class Players:
         return tuple((name, not self.policies[name].frozen) for name in self.roles.of(game))
 
     @property
+    def apart(self) -> bool:
+        """Whether each policy is a player of its own, in all roles: several learn in one league.
+
+        If not, each policy has its roles, and a player who names none is all of them.
+        """
+        return bool(self.config.league.learners)
+
+    @property
     def members(self) -> tuple[PlayerRef, ...]:
-        """The snapshots, oldest first: each is of every policy that is trained."""
-        return tuple(map(snapshot, self.policies[self.learners[0]].past))
+        """The snapshots, oldest first: each is of one learner of a league, or of every policy that
+        is trained.
+        """
+        if not self.apart:
+            return tuple(map(snapshot, self.policies[self.learners[0]].past))
+        found = [
+            snapshot(step, name) for name in self.learners for step in self.policies[name].past
+        ]
+        return tuple(sorted(found, key=_age))
+
+    def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
+        """Return the snapshots, of a policy each, that a member is."""
+        return (member,) if self.apart else tuple(map(member.of, self.learners))
 
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return who a reference means: the learner, the published policy, a snapshot, or a bot.
 
-        Where there are several policies, a reference that names none means a team: in each seat the
-        policy of the seat's role.
+        Where several policies have roles, a reference that names none means a team: in each seat
+        the policy of the seat's role.
 
         Raises:
             UnknownNameError: there is no such snapshot or bot.
         """
         who = ref(player)
-        if len(self.policies) == 1 or who.kind not in OWN or who.name:
+        if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
             return self._one(who)
 
         def at(game: Game, seat: int) -> Agent:
@@ -114,7 +133,7 @@ class Players:
     def _unknown(self, who: PlayerRef) -> UnknownNameError:
         """Return the error of a player that this run has not."""
         own = [str(LEARNER.of(name)) for name in self.policies]
-        there = [str(one.of(name)) for one in self.members for name in self.policies]
+        there = [str(one) for member in self.members for one in self.parts(member)]
         return UnknownNameError("player of this run", str(who), {*self.agents, *own, *there})
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
@@ -175,8 +194,13 @@ class Players:
         return found
 
     def drop_member(self, member: PlayerRef) -> None:
-        """Let a snapshot of all policies leave the league."""
+        """Let a snapshot leave the league."""
         assert member.step is not None, "a snapshot"
-        for name, own in self.policies.items():
-            own.past.pop(member.step, None)
-            self.agents.pop(str(member.of(name)), None)
+        for one in self.parts(member):
+            self.policies[one.name or MAIN].past.pop(member.step, None)
+            self.agents.pop(str(one), None)
+
+
+def _age(member: PlayerRef) -> int:
+    """Return the step that a snapshot was taken at."""
+    return member.step or 0

@@ -62,7 +62,7 @@ class Published:
         """Pin the weights of now of every policy, and of every snapshot of one."""
         kinds = refs(("learner", "policy"))
         own = [who.of(name) for name in self._players.policies for who in kinds]
-        past = [one.of(name) for one in self._players.members for name in self._players.learners]
+        past = [one for member in self._players.members for one in self._players.parts(member)]
         return self.pin([*own, *past])
 
     def keep(self, keys: Pinned) -> Pinned:

@@ -18,20 +18,21 @@ class Roles:
         games: its environments, in the order of the configuration.
 
     Raises:
-        ConfigError: a role has no policy, or a policy no role.
+        ConfigError: a role has no policy, or a policy no role. Where several learn in one league,
+            each plays all roles, and the seats are those of ``main``.
         UnknownNameError: a role is named that no environment has.
     """
 
     def __init__(self, config: RunConfig, games: Sequence[Game]) -> None:
         own = list(zip(games, config.environments, strict=True))
         self._policies, self._shared = tuple(config.by_policy), config.roles
-        self._several = bool(config.policies)
+        self._several = bool(config.policies) and not config.league.learners
         self._given = {game.name: {**config.roles, **section.roles} for game, section in own}
         every = {role: None for game, _ in own for role in game.roles}
         _check(config.roles, every)
         for game, section in own:
             _check(section.roles, game.roles)
-        seated = {name for game, _ in own for name in self.of(game)}
+        seated = {name for game, _ in own for name in self.of(game)} | set(config.league.learners)
         for name in self._policies:
             if name not in seated:
                 raise ConfigError(

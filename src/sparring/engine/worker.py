@@ -95,7 +95,7 @@ class Worker:
         """
         now = held_after(self._held, weights)
         for member in self.players.members:
-            if not {str(member.of(name)) for name in self.players.policies} & now.keys():
+            if not {str(one) for one in self.players.parts(member)} & now.keys():
                 self.players.drop_member(member)
         self._held = {name: one for name, one in self._held.items() if name in now}
         for one in weights:

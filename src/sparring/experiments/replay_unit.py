@@ -25,6 +25,7 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.changes import SAVED
 from sparring.run.folder import RunFolder
+from sparring.run.league import begin_league, begun_anew
 from sparring.run.methods import Methods
 from sparring.run.playing import Opened, Played, Wanted, play_step
 from sparring.run.state import RunState
@@ -72,13 +73,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     """
     config, engine, state = _before(path, step)
     games = [game for game, _ in engine.environments]
-    opened = Opened(
-        step=step - 1,
-        learnt=state.step,
-        members=engine.members,
-        curriculum=state.json("curriculum"),
-        payoffs=state.payoffs,
-    )
+    opened = Opened.of(engine, state, step - 1)
     asking = play_step(config, engine, Methods.of(config, games), opened)
     units, wanted = 0, next(asking, None)
     while wanted is not None:
@@ -153,7 +148,7 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     if not done:
         engine = LocalEngine(config)
         warm_up(config, engine)
-        return config, engine, RunState()
+        return config, engine, begin_league(config, engine, RunState())
     there = checkpoint.steps(path)
     if done not in there:
         again = sorted(
@@ -170,4 +165,4 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     config, engine, _ = load_run(path, done)
     found = folder.checkpoint(done)
     state = RunState.restored(found.path, found.step, found.state, apart=frozenset({SAVED}))
-    return config, engine, state
+    return config, engine, begun_anew(config, engine, state)

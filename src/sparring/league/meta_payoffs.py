@@ -12,7 +12,10 @@ from sparring.refs import PlayerRef
 
 
 def member_payoffs(
-    book: Payoffs, members: Sequence[PlayerRef], environments: Mapping[str, float]
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    environments: Mapping[str, float],
+    others: Sequence[PlayerRef] = (),
 ) -> MetaGame:
     """Return the symmetric meta-game of members who may sit in any side.
 
@@ -27,9 +30,12 @@ def member_payoffs(
         book: the payoff book.
         members: snapshots, oldest first.
         environments: weight of each, by its label. Of several the payoffs are their weighted mean.
+        others: the members of the first side, where the two sides are not the same ones: then the
+            game is not symmetric, and ``members`` are the second side's.
     """
-    place = {member: number for number, member in enumerate(members)}
-    size, total = (len(members), len(members)), sum(environments.values())
+    everyone = list(dict.fromkeys((*others, *members)))
+    place = {member: number for number, member in enumerate(everyone)}
+    size, total = (len(everyone), len(everyone)), sum(environments.values())
     payoffs, counts, points, decided = (np.zeros(size) for _ in range(4))
     for environment, weight in environments.items():
         returns, sides = np.zeros(size), np.zeros(size)
@@ -47,4 +53,8 @@ def member_payoffs(
         mean = returns / np.maximum(sides, 1)
         payoffs += weight / total * (mean - mean.T) / 2
     wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
-    return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)
+    if not others:
+        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)
+    part = np.ix_([place[one] for one in others], [place[one] for one in members])
+    own = payoffs[part]
+    return MetaGame(payoffs=(own, -own), counts=counts[part], wins=wins[part])

@@ -16,8 +16,9 @@ counts less: the book's numbers are then sums of weights,
 
     weight of a play of k steps ago = (1 - payoff_decay)^k
 
-Where a run has several policies, all of them are the learner, and their snapshots of one step are
-one: the seat says which of them played.
+Where a run has several policies for several roles, all of them are the learner, and their snapshots
+of one step are one: the seat says which of them played. Where several learn in one league
+(``league.learners``), each is a player of its own.
 """
 
 from __future__ import annotations
@@ -113,6 +114,9 @@ class Payoffs:
     """The payoff book: a value, which never changes. ``Payoffs()`` is empty."""
 
     rows: Mapping[Row, Results] = field(default_factory=dict)
+    _of: dict[tuple[PlayerRef, PlayerRef], list[Row]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )  # the rows of each pair, as soon as they are asked for
 
     def results(
         self,
@@ -130,14 +134,13 @@ class Payoffs:
             environment: the label of one; None: of all.
             seat: the first one of the player's side; None: any.
         """
+        if not self._of:
+            for row in self.rows:
+                self._of.setdefault((row.player, row.opponent), []).append(row)
         found = Results()
-        for row, results in self.rows.items():
-            if (
-                (row.player, row.opponent) == (player, opponent)
-                and environment in (None, row.environment)
-                and seat in (None, row.seat)
-            ):
-                found += results
+        for row in self._of.get((player, opponent), ()):
+            if environment in (None, row.environment) and seat in (None, row.seat):
+                found += self.rows[row]
         return found
 
     def after(
@@ -146,6 +149,7 @@ class Payoffs:
         teams: Mapping[str, Sequence[int]] | None = None,
         *,
         decay: float = 0.0,
+        apart: bool = False,
     ) -> Payoffs:
         """Return the book of a step later, with the results of these plays added, in their order.
 
@@ -154,13 +158,15 @@ class Payoffs:
             teams: the team of each seat, by the environment's label; every seat is one of its own
                 in an environment that is not named.
             decay: share of their weight that the results so far lose, in [0, 1).
+            apart: whether each policy of the run is a player of its own, as where several learn in
+                one league; else they are one player, whose seats they share.
         """
         old = self.rows.items()
         rows = {row: results.faded(decay) for row, results in old} if decay else dict(old)
         sums: dict[Row, list[float]] = {}  # of the rows that change, as there are very many plays
         for episode in episodes:
             own = (teams or {}).get(episode.game) or range(len(episode.returns))
-            for row, won, returns in _results(episode, tuple(own)):
+            for row, won, returns in _results(episode, tuple(own), apart):
                 if row not in sums:
                     sums[row] = list(astuple(rows.get(row, Results())))
                 found = sums[row]
@@ -232,7 +238,9 @@ def _read(numbers: Mapping[str, Any]) -> Results:
     return results
 
 
-def _results(episode: Episode, teams: tuple[int, ...]) -> Iterator[tuple[Row, int | None, float]]:
+def _results(
+    episode: Episode, teams: tuple[int, ...], apart: bool
+) -> Iterator[tuple[Row, int | None, float]]:
     """Yield what a play says of each ordered pair of players that met in it.
 
     It is the row, whether the player won (1), drew (0) or lost (-1), None where that is not asked,
@@ -241,7 +249,7 @@ def _results(episode: Episode, teams: tuple[int, ...]) -> Iterator[tuple[Row, in
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns
-    meetings = _meetings(episode.game, episode.players, teams)
+    meetings = _meetings(episode.game, episode.players, teams, apart)
     if len(sides) == 1:
         for row, own, _ in meetings:
             yield row, None, returns[own]
@@ -259,13 +267,13 @@ def _results(episode: Episode, teams: tuple[int, ...]) -> Iterator[tuple[Row, in
 
 @lru_cache(maxsize=4096)
 def _meetings(
-    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...]
+    game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of a play's ordered pairs, with the numbers of their sides.
 
     Where all seats are one team, each seat counts as a side.
     """
-    who = [player.of(MAIN) for player in players]
+    who = players if apart else tuple(player.of(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
         (Row(game, sides[own][0], player, opponent), own, other)

@@ -10,10 +10,11 @@ from sparring.config import RolloutConfig
 from sparring.environments.base import first_seats, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.spec import spec_of
+from sparring.league.learners import LeagueLearner, asked
 from sparring.league.matchmakers.base import MatchRequest, Seating
 from sparring.league.payoffs import Payoffs
 from sparring.players.mixture import Mixture
-from sparring.refs import PlayerRef, refs
+from sparring.refs import MAIN, PlayerRef, refs
 from sparring.registry import Bound, bind
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
@@ -56,6 +57,9 @@ def starts(
     bots: Iterable[str] = (),
     seats: Callable[[Game], Sequence[tuple[str, bool]]] | None = None,
     mixtures: Mapping[str, Mixture] | None = None,
+    learners: Sequence[LeagueLearner] = (),
+    tags: Mapping[str, str] | None = None,
+    live: str = "",
 ) -> list[EpisodeSpec]:
     """Return the games of one step.
 
@@ -74,6 +78,10 @@ def starts(
         bots: names of the bots that the run has options of.
         seats: gives the policy of each seat, and whether it is trained; None: ``main``, and it is.
         mixtures: those of the bots that stand for several players, of whom each play draws one.
+        learners: who learns in the league, each with a matchmaker of its own; none: one learner,
+            or one per role.
+        tags: tag of each of them, by its name.
+        live: which of them alone learns now; empty: all do.
 
     Returns:
         ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
@@ -95,20 +103,24 @@ def starts(
         "payoffs": payoffs or Payoffs(),
         "bots": tuple(bots),
         "step": step,
+        "tags": dict(tags or {}) if learners else {},
     }
     requests = {
         game.name: _request(game, seats(game) if seats is not None else (), **common)
         for game, weight in games
         if weight
     }
-    specs = []
+    specs, alone = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
         own, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
         shared, seating = first.get(arm.name, (number, None))
         if seating is None:
-            request = requests[arm.game](number=number, stream=own.child("seats"))
-            seating = matchmaker(request, progress=progress)
+            who = asked(learners, step, group, groups, live) if learners else alone
+            request = requests[arm.game](
+                number=number, stream=own.child("seats"), learner=who.player
+            )
+            seating = who.matchmaker(request, progress=progress)
         deal, several = own.child("deal"), _several(seating, mixtures)
         if arm.start is not None:
             first[arm.name] = shared, seating

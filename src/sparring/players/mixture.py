@@ -64,7 +64,7 @@ class Mixture:
             some: Sequence[PlayerRef] = (who,)
             if text == PAST:
                 some = members
-            elif who.kind == "snapshot" and who.of(MAIN) not in members:
+            elif who.kind == "snapshot" and not _is_member(who, members):
                 some = ()
             for player in some if weight else ():
                 found[player] = found.get(player, 0.0) + weight / len(some)
@@ -110,6 +110,14 @@ class Mixture:
             made: Agent = bound_agent(player.name)()
             self._agents[player.name] = made
         return self._agents[player.name]
+
+
+def _is_member(who: PlayerRef, members: Sequence[PlayerRef]) -> bool:
+    """Return whether a snapshot is in the league.
+
+    Where members have no policies' names, a snapshot of any policy is part of one.
+    """
+    return who in members or (who.of(MAIN) in members and not any(one.name for one in members))
 
 
 def _bot(text: str) -> PlayerRef:

@@ -85,14 +85,7 @@ class Ahead:
                 f"scale.lag={config.scale.lag}: nothing keeps older weights here; train with "
                 "`sparring train` or sparring.train, or write scale.lag: 0."
             )
-        return Opened(
-            step=step,
-            learnt=state.step,
-            members=engine.members,
-            curriculum=state.json("curriculum"),
-            payoffs=state.payoffs,
-            pinned=pinned,
-        )
+        return Opened.of(engine, state, step, pinned)
 
 
 class _Phase:
@@ -135,6 +128,7 @@ def _record(opened: Opened) -> dict[str, Any]:
         "curriculum": opened.curriculum,
         "payoffs": opened.payoffs.to_json(),
         "weights": [list(key) for key in opened.pinned or ()],
+        **({"live": opened.live} if opened.live else {}),
     }
 
 
@@ -154,6 +148,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> Op
             curriculum=record["curriculum"],
             payoffs=Payoffs.from_json(record["payoffs"]),
             pinned=engine.pin(tuple((name, version) for name, version in record["weights"])),
+            live=str(record.get("live", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CheckpointError):

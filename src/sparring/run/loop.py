@@ -30,7 +30,7 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.events import MetricsWriter
 from sparring.run.folder import RunFolder
 from sparring.run.health import HealthMonitor, stopping
-from sparring.run.league import begin_league, begun_anew, take_snapshot
+from sparring.run.league import begin_league, begun_anew, league_step
 from sparring.run.methods import Methods
 from sparring.run.sending import Sinks
 from sparring.run.signals import GracefulStop
@@ -113,7 +113,7 @@ def train(
     try:
         if state.step == 0:
             warm_up(config, engine, watch=warming, stop=stop)
-        begin_league(config, engine, state)
+        state = begin_league(config, engine, state)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
             began, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
@@ -121,8 +121,7 @@ def train(
             outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
             state, step = outcome.state, outcome.state.step
             metrics, timing = outcome.metrics, outcome.timing
-            if config.league.every and step % config.league.every == 0:
-                state = take_snapshot(config, engine, methods, state)
+            state = league_step(config, engine, methods, state, outcome.episodes)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 answer = answer_of(engine, state.payoffs, config.league.answer)

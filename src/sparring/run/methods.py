@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from sparring.config import RunConfig
 from sparring.config.checks import MIXTURE
+from sparring.config.league import LeagueConfig
 from sparring.engine.judging import rewards_of
 from sparring.environments.openspiel.base import Game
+from sparring.league.learners import LeagueLearner
 from sparring.oracles.base import Oracle
 from sparring.oracles.judge import configured_oracles
 from sparring.players.mixture import Mixture
@@ -28,6 +30,8 @@ class Methods:
     replay: Bound | None = None
     plan: Bound = field(default_factory=lambda: bind("rollout.plans", "none"))
     keeping: Bound = field(default_factory=lambda: bind("league.keeping", "spread"))
+    schedules: Mapping[str, Bound] = field(default_factory=dict)  # by the learner's policy
+    learners: tuple[LeagueLearner, ...] = ()  # of a league in which several learn
     oracles: Mapping[str, Oracle] = field(default_factory=dict)  # by the game's name
     mixtures: Mapping[str, Mixture] = field(default_factory=dict)  # by the bot's name
 
@@ -47,6 +51,15 @@ class Methods:
             replay=config.replay.bind("selection.replay"),
             plan=config.rollout.plan.bind("rollout.plans"),
             keeping=config.league.keeping.bind("league.keeping"),
+            schedules=schedules_of(config.league),
+            learners=tuple(
+                LeagueLearner(
+                    policy=name,
+                    matchmaker=(own.matchmaker or config.matchmaker).bind("league.matchmakers"),
+                    share=own.share,
+                )
+                for name, own in config.league.learners.items()
+            ),
             mixtures={
                 name: given.bind("players")()
                 for name, given in config.bots.items()
@@ -54,3 +67,13 @@ class Methods:
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )
+
+
+def schedules_of(league: LeagueConfig) -> dict[str, Bound]:
+    """Return the schedule of each learner of a league, by its policy."""
+    return {
+        name: (getattr(league.learners.get(name), "schedule", None) or league.schedule).bind(
+            "league.schedules"
+        )
+        for name in league.tags
+    }

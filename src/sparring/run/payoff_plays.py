@@ -45,7 +45,8 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         ]
         agents = {str(who): engine.agent(who) for spec in specs for who in spec.players}
         episodes = play_teams(specs, agents, retries=config.rollout.retries)
-        book = book.after(episodes, {game.name: teams_of(game)})
+        apart = bool(config.league.learners)
+        book = book.after(episodes, {game.name: teams_of(game)}, apart=apart)
     return book
 
 

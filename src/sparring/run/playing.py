@@ -23,6 +23,7 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
 from sparring.run.measures import group_metrics
 from sparring.run.methods import Methods
+from sparring.run.state import LEAGUE, RunState
 from sparring.schedule import parse
 from sparring.selection.curricula.base import ArmBook
 from sparring.types import Episode, TurnTable
@@ -47,6 +48,27 @@ class Opened:
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # the weights it is played with; None: those of now
+    live: str = ""  # the policy of a league that alone learns; empty: all do
+
+    @classmethod
+    def of(cls, engine: Engine, state: RunState, step: int, pinned: Pinned | None = None) -> Opened:
+        """Return a step as it is opened now.
+
+        Args:
+            engine: whose members may be met.
+            state: of the run now.
+            step: that is opened.
+            pinned: the weights that it is played with.
+        """
+        return cls(
+            step=step,
+            learnt=state.step,
+            members=engine.members,
+            curriculum=state.json("curriculum"),
+            payoffs=state.payoffs,
+            pinned=pinned,
+            live=state.json(LEAGUE).get("live", ""),
+        )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -107,6 +129,9 @@ def play_step(
             bots=config.bots,
             seats=engine.seats,
             mixtures=methods.mixtures,
+            learners=methods.learners,
+            tags=config.league.tags,
+            live=opened.live,
         )
         planned = play_planned(
             methods.plan, specs, group_size=rollout.group_size, progress=progress

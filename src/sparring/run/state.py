@@ -20,6 +20,7 @@ from sparring.selection.replay.base import ReplayBuffer
 from sparring.system.files import write_synced
 
 STATE = "state.json"
+LEAGUE = "league"  # the owner of what is remembered of a league's learners
 
 
 class Kept(Protocol):

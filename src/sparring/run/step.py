@@ -160,7 +160,10 @@ def play_round(
         curriculum=book.state,
         replay=buffer,
         payoffs=state.payoffs.after(
-            played.episodes, teams, decay=config.league.payoff_decay
+            played.episodes,
+            teams,
+            decay=config.league.payoff_decay,
+            apart=bool(config.league.learners),
         ).to_json(),
         **ahead.state(),
     )

@@ -42,9 +42,11 @@ def warm_up(
         if stop is not None and stop.requested:
             return
         specs, began = [], time.perf_counter()
-        for number in range(config.warmup.games):
-            stream = root.child(update).child(number)
-            game = engine.environments[number % len(engine.environments)][0]
+        for number in range(config.warmup.games * len(config.league.tags)):
+            name, play = list(config.league.tags)[number // config.warmup.games], number
+            play %= config.warmup.games  # each learner of a league imitates the same plays
+            stream = root.child(update).child(play)
+            game = engine.environments[play % len(engine.environments)][0]
             specs.append(
                 EpisodeSpec(
                     game=game,
@@ -52,7 +54,7 @@ def warm_up(
                     group_id=number,
                     deal=stream.child("deal"),
                     stream=stream.child("play"),
-                    seats=(DEMONSTRATOR,) * game.num_seats,
+                    seats=(DEMONSTRATOR.of(name),) * game.num_seats,
                     trained=(True,) * game.num_seats,
                 )
             )

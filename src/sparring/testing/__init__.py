@@ -20,6 +20,7 @@ from sparring.testing.meta_solvers import check_meta_solver
 from sparring.testing.pictures import check_picture, check_svg
 from sparring.testing.rewards import check_reward, random_episode
 from sparring.testing.samplers import check_sampler
+from sparring.testing.schedules import check_schedule, schedule_request
 
 __all__ = [
     "check_context",
@@ -31,10 +32,12 @@ __all__ = [
     "check_picture",
     "check_reward",
     "check_sampler",
+    "check_schedule",
     "check_svg",
     "context_seen",
     "keep_request",
     "match_request",
     "random_episode",
     "random_table",
+    "schedule_request",
 ]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.refs import LEARNER, PlayerRef, refs
+from sparring.refs import LEARNER, PlayerRef, ref, refs
 from sparring.registry import Bound
 from sparring.rng import Stream
 from sparring.testing.given import bound, same
 from sparring.types import EnvironmentSpec
 
 MEMBERS = refs(("past-000010", "past-000020", "past-000030"))
+TAGS = {"main": "main", "counter": "exploiter"}  # of a league of two learners
+LEAGUE = refs(("past-counter-000010", "past-counter-000030"))
 TEAMS = ((0,), (0, 1), (0, 0), (0, 1, 2), (0, 1, 0, 1), (0, 1, 2, 3))  # of one to four seats
 
 
@@ -25,6 +27,8 @@ def match_request(
     payoffs: Payoffs | None = None,
     number: int = 0,
     seed: int = 0,
+    learner: PlayerRef | str = LEARNER,
+    tags: Mapping[str, str] | None = None,
 ) -> MatchRequest:
     """Return a question to a matchmaker, for tests.
 
@@ -35,6 +39,8 @@ def match_request(
         payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
         number: of the initial state, counted over the run.
         seed: of what the matchmaker draws, together with ``number``.
+        learner: who is to learn.
+        tags: tag of each policy that learns in the league, by its name; None: one learns.
     """
     return MatchRequest(
         environment=EnvironmentSpec(name="kuhn_poker"),
@@ -45,6 +51,8 @@ def match_request(
         step=number // 10,
         number=number,
         stream=Stream.from_seed(seed).child(number),
+        learner=ref(learner),
+        tags=dict(tags or {}),
     )
 
 
@@ -53,9 +61,10 @@ def check_matchmaker(
 ) -> None:
     """Check a matchmaker on initial states of one to four seats.
 
-    There are teams and none, snapshots and none, results of any kind and none. It fills every seat
-    with the learner, a snapshot that there is, or a bot; it trains the learner alone, in at least
-    one seat; it answers the same when it is asked the same.
+    There are teams and none, snapshots and none, results of any kind and none, one learner and a
+    league of several. It fills every seat with a learner, a snapshot that there is, or a bot; it
+    trains the learner that is asked for, in at least one seat; it answers the same when it is asked
+    the same.
 
     Args:
         matchmaker: the function, or the plug-in bound.
@@ -69,18 +78,24 @@ def check_matchmaker(
     """
     made = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
-        teams = TEAMS[number % len(TEAMS)]
+        teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
+        several = kind > 0
+        members = [*MEMBERS, *LEAGUE] if several else MEMBERS
         asked = match_request(
             len(teams),
-            members=MEMBERS[: number // len(TEAMS) % (len(MEMBERS) + 1)],
+            members=members[: number // len(TEAMS) % (len(members) + 1)],
             teams=teams,
             payoffs=_book(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
+            learner=LEARNER.of(list(TAGS)[kind - 1]) if several else LEARNER,
+            tags=TAGS if several else None,
         )
         seating = made(asked)
-        assert any(seating.trained), (
-            f"The {made} trains no seat of start {number}: {', '.join(map(str, seating.seats))}."
+        pairs = zip(seating.trained, seating.players, strict=True)
+        assert any(trained and who == asked.learner for trained, who in pairs), (
+            f"The {made} trains {asked.learner} in no seat of start {number}: "
+            f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
         same(seating, made(asked), f"The {made} must answer the same when it is asked the same")
 

@@ -14,9 +14,9 @@ from sparring.errors import ConfigError
 from sparring.experiments.self_play.algorithms import ALGORITHMS, EXACT, FRESH, STEPS
 from sparring.experiments.self_play.diverse import cardinality
 from sparring.experiments.self_play.frame import begin, curve, targets
-from sparring.experiments.self_play.league import without_monotonic_suffix
 from sparring.experiments.self_play.recipe import Recipe, Row
 from sparring.experiments.self_play.tree_world import tree_world
+from sparring.league.matchmakers.alphastar import without_monotonic_suffix
 from sparring.league.meta_game import MetaStrategy
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
@@ -304,7 +304,7 @@ def test_the_suffix_over_which_rates_fall_is_left_out(rates, kept):
 def test_a_main_exploiter_begins_afresh_and_a_main_never_does():
     run, kept = run_of("AlphaStar's league"), run_of("AlphaStar's league, no reset")
     for one in (run, kept):
-        while "main exploiter" not in [checkpoint.kind for checkpoint in one.checkpoints]:
+        while "main_exploiter" not in [checkpoint.kind for checkpoint in one.checkpoints]:
             one.step()
         assert one.round <= 4  # by then a checkpoint must be made
     first = run.checkpoints[0].policies

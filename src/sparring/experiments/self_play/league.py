@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal
+from typing import Any, Generic
 
 from sparring.experiments.self_play.frame import Run
 from sparring.experiments.self_play.worlds import P
-from sparring.league.matchmakers.base import drawn
-from sparring.league.weighting import AS_PUBLISHED, weights
+from sparring.league.matchmakers.alphastar import BEATEN, EXPLOITER, LEAGUE, MAIN, opponent
 from sparring.rng import Stream
 
-Kind = Literal["main", "main exploiter", "league exploiter"]
-AGENTS: tuple[Kind, ...] = ("main", "main exploiter", "league exploiter", "league exploiter")
-BEATEN = 0.7  # a checkpoint is due once the lowest rate of wins is above this
-RESET = {"main": 0.0, "main exploiter": 1.0, "league exploiter": 0.25}  # probability, by kind
+AGENTS = (MAIN, EXPLOITER, LEAGUE, LEAGUE)
+RESET = {MAIN: 0.0, EXPLOITER: 1.0, LEAGUE: 0.25}  # probability, by kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint(Generic[P]):
     """A frozen agent: of which kind, and its policies."""
 
-    kind: Kind
+    kind: str
     policies: Sequence[P]
 
 
@@ -35,7 +32,7 @@ class Checkpoint(Generic[P]):
 class Agent(Generic[P]):
     """A live agent: its policies, and the rounds since its last checkpoint."""
 
-    kind: Kind
+    kind: str
     policies: Sequence[P]
     age: int = 0
 
@@ -49,7 +46,7 @@ class League(Run[P]):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.checkpoints: list[Checkpoint[P]] = [Checkpoint("main", tuple(self.live))]
+        self.checkpoints: list[Checkpoint[P]] = [Checkpoint(MAIN, tuple(self.live))]
         self.agents: list[Agent[P]] = [Agent(kind, tuple(self.live)) for kind in AGENTS]
 
     def train(self) -> None:
@@ -80,45 +77,17 @@ class League(Run[P]):
 
     def _opponent(self, agent: Agent[P], stream: Stream) -> Sequence[P]:
         """Return the opponent of an agent's next play."""
-        main, frozen = self.agents[0], self.checkpoints
-        mains = [one for one in frozen if one.kind == "main"]
-        if agent.kind == "league exploiter":
-            return self._drawn(agent, frozen, "linear_capped", stream)
-        if agent.kind == "main exploiter":
-            if self._rate(agent, main.policies) > 0.1:
-                return main.policies
-            return self._drawn(agent, mains, "variance", stream)
-        coin = stream.uniform(0)
-        if coin < 0.5:
-            return self._drawn(agent, frozen, "squared", stream)
-        if coin < 0.65:
-            checked = self._verified(agent, mains, stream)
-            if checked is not None:
-                return checked
-        return main.policies  # with one main, its rate of wins against itself is 1/2: above 0.3
-
-    def _verified(
-        self, agent: Agent[P], mains: list[Checkpoint[P]], stream: Stream
-    ) -> Sequence[P] | None:
-        """Return a checkpoint that the main has unlearnt to beat, or None."""
-        exploiters = [one for one in self.checkpoints if one.kind == "main exploiter"]
-        if exploiters and min(self._rates(agent, exploiters)) < 0.3:
-            return self._drawn(agent, exploiters, "squared", stream)
-        kept = without_monotonic_suffix(self._rates(agent, mains))
-        if kept and min(self._rates(agent, mains[:kept])) < BEATEN:
-            return self._drawn(agent, mains[:kept], "squared", stream)
-        return None
-
-    def _drawn(
-        self, agent: Agent[P], among: Sequence[Checkpoint[P]], weighting: str, stream: Stream
-    ) -> Sequence[P]:
-        """Return a checkpoint drawn by how hard it is for an agent."""
-        hard = weights(self._rates(agent, among), *AS_PUBLISHED[weighting])
-        return drawn(among, hard, stream.uniform(1)).policies
-
-    def _rates(self, agent: Agent[P], among: Sequence[Checkpoint[P]]) -> list[float]:
-        """Return an agent's rates of wins against checkpoints."""
-        return [self._rate(agent, one.policies) for one in among]
+        main, frozen = self.agents[0], list[Agent[P] | Checkpoint[P]](self.checkpoints)
+        found = opponent(
+            agent.kind,
+            mains=[main],
+            frozen=frozen,
+            tag=lambda one: one.kind,
+            past=lambda _: [one for one in frozen if one.kind == MAIN],
+            rate=lambda one: self._rate(agent, one.policies),
+            stream=stream,
+        )
+        return main.policies if found is None else found.policies
 
     def _rate(self, agent: Agent[P], other: Sequence[P]) -> float:
         """Return an agent's rate of wins against another's policies."""
@@ -129,7 +98,7 @@ class League(Run[P]):
         least, most = self.recipe.options["least"], self.recipe.options["most"]
         if agent.age < least:
             return False
-        among = [self.agents[0]] if agent.kind == "main exploiter" else self.checkpoints
+        among = [self.agents[0]] if agent.kind == EXPLOITER else self.checkpoints
         rates = [self._rate(agent, one.policies) for one in among]
         return min(rates) > BEATEN or agent.age >= most
 
@@ -142,15 +111,3 @@ class League(Run[P]):
         coin = self.stream.child("reset").child(self.round).uniform(number)
         if self.recipe.options["reset"] and coin < RESET[agent.kind]:
             agent.policies = self.checkpoints[0].policies
-
-
-def without_monotonic_suffix(rates: Sequence[float]) -> int:
-    """Return how many checkpoints are left without the newest ones, over which rates only fall.
-
-    Args:
-        rates: of wins, against the oldest checkpoint first.
-    """
-    for last in range(len(rates) - 1, 0, -1):
-        if rates[last - 1] < rates[last]:
-            return last + 1
-    return 0

@@ -23,6 +23,8 @@ class KeepRequest:
         payoffs: how plays between players have ended.
         step: steps done.
         stream: what is drawn comes from here.
+        others: members that stay in any case: the learners' starts, and the snapshots of other
+            learners of the league.
     """
 
     members: Sequence[PlayerRef]
@@ -30,9 +32,11 @@ class KeepRequest:
     payoffs: Payoffs = field(default_factory=Payoffs)
     step: int = 0
     stream: Stream
+    others: Sequence[PlayerRef] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", refs(self.members))
+        object.__setattr__(self, "others", refs(self.others))
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
@@ -41,6 +41,8 @@ class MatchRequest:
         policies: name of the policy that the learner is in each seat, [num_seats]; none: ``main``
             in all.
         learns: whether that policy is trained, [num_seats]; none: all are.
+        learner: who is to learn from this state: ``LEARNER``, or one of several in a league.
+        tags: tag of each policy that learns in the league, by its name; none: there is one.
     """
 
     environment: EnvironmentSpec
@@ -54,9 +56,20 @@ class MatchRequest:
     stream: Stream
     policies: tuple[str, ...] = ()
     learns: tuple[bool, ...] = ()
+    learner: PlayerRef = LEARNER
+    tags: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", refs(self.members))
+
+    @property
+    def others(self) -> tuple[PlayerRef, ...]:
+        """The learners of the league besides the one that is asked for."""
+        return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
+
+    def tag(self, player: PlayerRef) -> str:
+        """Return the tag of a learner or snapshot: that of its policy, or the policy's name."""
+        return self.tags.get(player.name or MAIN, player.name or MAIN)
 
     @property
     def num_seats(self) -> int:
@@ -76,8 +89,12 @@ class MatchRequest:
 
     def results(self, opponent: PlayerRef) -> Results:
         """Return how the learner has done against a player in this environment, from any seat."""
-        label = self.environment.label or self.environment.name
-        return self.payoffs.results(LEARNER, opponent, environment=label)
+        return self.payoffs.results(self.learner, opponent, environment=self.label)
+
+    @property
+    def label(self) -> str:
+        """The environment's name in records."""
+        return self.environment.label or self.environment.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,13 +123,13 @@ def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixtu
 
 def self_play(request: MatchRequest) -> Seating:
     """Return the learner in every seat, trained on all of them."""
-    return _mirror(request.num_seats)
+    return _mirror(request.learner, request.num_seats)
 
 
 @lru_cache(maxsize=64)
-def _mirror(seats: int) -> Seating:
+def _mirror(learner: PlayerRef, seats: int) -> Seating:
     """Return the seating of self-play for so many seats."""
-    return Seating(seats=(LEARNER,) * seats, trained=(True,) * seats)
+    return Seating(seats=(learner,) * seats, trained=(True,) * seats)
 
 
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
@@ -125,7 +142,7 @@ def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seat
         opponent: who fills a side, given the side's first seat.
     """
     own = request.own_sides[request.number % len(request.own_sides)]
-    seats = dict.fromkeys(range(request.num_seats), LEARNER)
+    seats = dict.fromkeys(range(request.num_seats), request.learner)
     for side in request.sides:
         if side != own:
             seats.update(dict.fromkeys(side, opponent(side[0])))
@@ -160,7 +177,7 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
             f"The {matchmaker} must fill {request.num_seats} seats here; it gave {given}."
         )
     for seat, (player, trained) in enumerate(zip(seating.players, seating.trained, strict=True)):
-        if player is LEARNER:
+        if player is LEARNER or player is request.learner:
             continue  # who is always there
         drawn = player.shares(request.members) if isinstance(player, Mixture) else (player,)
         for one in drawn:
@@ -172,7 +189,8 @@ def check_output(matchmaker: Bound, seating: Any, request: MatchRequest) -> None
         if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{str(LEARNER)!r} is trained."
+                f"{' or '.join(repr(str(one)) for one in (request.learner, *request.others))} is "
+                "trained."
             )
 
 
@@ -180,6 +198,8 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
     """Return whether a player can be seated in training."""
     if player.kind == "bot":
         return player.name in request.bots or registry.known("players", player.name)
+    if request.tags:  # each policy is a player of its own
+        return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
     there = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
     return there and player.name in ("", *request.policies)
 
@@ -187,7 +207,9 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
 def _advice(player: PlayerRef, request: MatchRequest) -> str:
     """Return in words who can be seated, the nearest first."""
     bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
-    near = nearest(str(player), [str(LEARNER), *map(str, request.members), *bots])
+    near = nearest(
+        str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]
+    )
     guess = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     there = ", ".join(map(str, request.members)) or "none yet"
     return (

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from sparring.config_parts import PluginConfig
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.meta_game import MetaStrategy
 from sparring.league.meta_payoffs import member_payoffs
 from sparring.league.payoffs import Payoffs
+from sparring.league.solver_option import SolverOption, solved
 from sparring.refs import PlayerRef
-from sparring.registry import Bound
-
-
-def _there(solver: Any) -> Any:
-    """Return a meta-solver as it was written, if there is such a one."""
-    _bound(solver)
-    return solver
-
-
-def _bound(solver: Any) -> Bound:
-    """Return the meta-solver that a text or a mapping names."""
-    return PluginConfig.model_validate(solver).bind("league.meta_solvers")
 
 
 def meta_strategy(
     request: MatchRequest,
     *,
-    solver: Annotated[str | dict[str, Any], AfterValidator(_there)] = "nash",
+    solver: SolverOption = "nash",
     own: Annotated[float, Field(ge=0, le=1)] = 0.0,
+    of: list[str] | None = None,
+    by: list[str] | None = None,
 ) -> Seating:
     """Seat the learner against members of the league by the weights of a meta-solver.
 
@@ -47,6 +36,9 @@ def meta_strategy(
 
         sigma = solver(U)
         P(opponent is j) = (1 - own) sigma(j)
+
+    With ``of`` and ``by`` U is the part of the meta-game of the members B with tags ``by`` against
+    the members A with tags ``of``, and sigma is A's side of its solution: what B finds hardest.
 
     Pitfalls: U is measured by plays: without ``league.plays`` members have met nobody, all payoffs
     are 0, and a solver that reads them says nothing. Few plays make a Nash equilibrium jump;
@@ -63,18 +55,27 @@ def meta_strategy(
             ``{name: delta_uniform, delta: 0.5}``. Default "nash".
         own: share of the initial states that are played against the learner itself, in [0, 1].
             Default 0; Fictitious Cross-Play's is 0.3.
+        of: tags of the members that are met, in a league of several learners. null (default): all
+            members.
+        by: tags of the members that they are weighed against. null (default): the same as ``of``.
+            The counter policy of Fictitious Cross-Play has ``of: [main], by: [counter]``.
 
     Raises:
         GameError: the solver cannot solve the meta-game.
     """
-    if not request.members or request.stream.uniform(0) < own:
+    members = _tagged(request, of)
+    if not members or request.stream.uniform(0) < own:
         return self_play(request)
-    label = request.environment.label or request.environment.name
-    members = tuple(request.members)
-    weights = _solved(_Held(request.payoffs), members, label, json.dumps(solver, sort_keys=True))
+    others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
+    weights = _solved(_Held(request.payoffs), members, others, request.label, named)
     return against(
         request, lambda seat: drawn(members, weights, request.stream.child(seat).uniform(0))
     )
+
+
+def _tagged(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
+    """Return the members with one of these tags; None: all members."""
+    return tuple(one for one in request.members if tags is None or request.tag(one) in tags)
 
 
 class _Held:
@@ -92,16 +93,20 @@ class _Held:
 
 @lru_cache(maxsize=16)  # all initial states of a step have the same book
 def _solved(
-    held: _Held, members: tuple[PlayerRef, ...], environment: str, solver: str
+    held: _Held,
+    members: tuple[PlayerRef, ...],
+    others: tuple[PlayerRef, ...],
+    environment: str,
+    solver: str,
 ) -> tuple[float, ...]:
     """Return the weight of each member, [m].
 
     Args:
         held: the payoff book.
-        members: of the league.
+        members: who is met.
+        others: whom they are weighed against; empty: each other.
         environment: its label.
         solver: as it is written, in JSON.
     """
-    game = member_payoffs(held.book, members, {environment: 1.0})
-    found: MetaStrategy = _bound(json.loads(solver))(game)
-    return tuple(found.sides[1].tolist())
+    game = member_payoffs(held.book, members, {environment: 1.0}, others)
+    return tuple(solved(json.loads(solver), game).sides[1].tolist())

@@ -1,0 +1,102 @@
+"""Opponents by what they are for: learners and snapshots of a league, by their tags."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.errors import ConfigError
+from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
+from sparring.league.weighting import weights
+from sparring.refs import PlayerRef
+
+ANY = "any"  # stands for all tags
+
+PRESETS = {
+    "fxp_main": {"past": {"main": 0.4, "counter": 0.4}},
+    "fxp_counter": {"past": {"main": 1.0}},
+}
+
+
+def by_tag(
+    request: MatchRequest,
+    *,
+    live: dict[str, float] | None = None,
+    past: dict[str, float] | None = None,
+    weighting: Literal["uniform", "hard", "capped", "variance"] = "uniform",
+    power: Annotated[float, Field(ge=0)] = 2.0,
+    prior: Annotated[float, Field(ge=0)] = 2.0,
+) -> Seating:
+    """Seat the learner against other learners, snapshots or itself, by shares of their tags.
+
+    What: with the share of a tag in ``live`` the other seats go to a learner of this tag, as it is
+    now; with its share in ``past`` to a snapshot of a learner of this tag. Each team is an
+    independent draw. What is left of the shares is played against the learner itself. "any" stands
+    for all tags.
+    When to use: leagues of several learners (``league.learners``): exploiters that meet the main
+    learner as it is, a main learner that meets them and its own past, Fictitious Cross-Play.
+    Mathematics: with S the snapshots of the tag that was drawn, and p_j the learner's rate of wins
+    against j (as in ``pfsp``),
+
+        P(j) = f(p_j) / sum over i in S of f(p_i)
+        f(p) = 1                "uniform"
+        f(p) = (1 - p)^power    "hard"
+        f(p) = min(1/2, 1 - p)  "capped"
+        f(p) = p (1 - p)        "variance"
+
+    Pitfalls: a tag of which nobody is there yet leaves its share to the learner itself. Only the
+    learner that is asked for is trained: a live opponent learns from states of its own. Where all
+    seats are one team, each seat is a draw.
+    Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
+    and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
+    Verified by: tests/league/matchmakers/test_by_tag.py.
+
+    Args:
+        live: share of the initial states by the tag of a learner, such as ``{main: 1.0}``. null
+            (default): none.
+        past: share of the initial states by the tag of snapshots, such as ``{any: 0.5}``. Together
+            with ``live`` at most 1. null (default): none.
+        weighting: f, which snapshots of a tag are met more often, as above. Default "uniform".
+        power: the exponent of "hard", at least 0. Default 2.
+        prior: drawn games that are added to every record, at least 0. Default 2.
+
+    Raises:
+        ConfigError: shares that are negative or exceed one.
+    """
+    shares = [(True, tag, share) for tag, share in (live or {}).items()]
+    shares += [(False, tag, share) for tag, share in (past or {}).items()]
+    total = sum(share for *_, share in shares)
+    if any(share < 0 for *_, share in shares) or total > 1 + 1e-9:
+        raise ConfigError(
+            f"matchmaker 'by_tag': live={live} and past={past} must be shares that sum to at most "
+            "1."
+        )
+    draw = request.stream.uniform(0)
+    for now, tag, share in shares:
+        if draw < share:
+            return _met(request, now, tag, (weighting, power, prior))
+        draw -= share
+    return self_play(request)
+
+
+def _met(request: MatchRequest, now: bool, tag: str, how: tuple[str, float, float]) -> Seating:
+    """Return the learner against players of a tag; against itself where there are none."""
+    there = request.others if now else tuple(request.members)
+    players = [who for who in there if tag in (ANY, request.tag(who))]
+    if not players:
+        return self_play(request)
+    found = [1.0] * len(players) if now else _weights(request, players, *how)
+    return against(
+        request, lambda seat: drawn(players, found, request.stream.child(seat).uniform(0))
+    )
+
+
+def _weights(
+    request: MatchRequest, players: list[PlayerRef], weighting: str, power: float, prior: float
+) -> list[float]:
+    """Return how often each of some snapshots is met."""
+    if weighting == "uniform":
+        return [1.0] * len(players)
+    rates = [request.results(who).win_rate(prior) for who in players]
+    return weights(rates, weighting, power)

@@ -1,0 +1,1 @@
+"""When a snapshot of a learner is taken into the league: a file each."""

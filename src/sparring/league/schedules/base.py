@@ -1,0 +1,69 @@
+"""What a schedule is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparring.errors import PluginError
+from sparring.league.payoffs import Payoffs, Results
+from sparring.refs import LEARNER, MAIN, PlayerRef, refs
+from sparring.registry import Bound
+
+GIVEN = {"returns": "mean return of each step in which the learner learnt"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScheduleRequest:
+    """A step has been learnt from: is a snapshot of a learner due?
+
+    Args:
+        age: steps since its last snapshot, or since the run began; at least 1.
+        every: ``league.every``.
+        learner: of whom it is asked.
+        members: snapshots of all learners, oldest first; may be empty.
+        tags: tag of each policy that learns in the league, by its name.
+        payoffs: how plays between players have ended, this step's as well.
+        returns: its mean return of each step since then in which it learnt, oldest first; filled
+            where the schedule NEEDS "returns".
+    """
+
+    age: int
+    every: int
+    learner: PlayerRef = LEARNER
+    members: Sequence[PlayerRef] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: {MAIN: MAIN})
+    payoffs: Payoffs = field(default_factory=Payoffs)
+    returns: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "members", refs(self.members))
+
+    @property
+    def others(self) -> tuple[PlayerRef, ...]:
+        """The other learners of the league."""
+        return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
+
+    def tag(self, player: PlayerRef) -> str:
+        """Return the tag of a learner or snapshot."""
+        return self.tags.get(player.name or MAIN, player.name or MAIN)
+
+    def results(self, opponent: PlayerRef) -> Results:
+        """Return how the learner has done against a player, in all environments."""
+        return self.payoffs.results(self.learner, opponent)
+
+
+def check_output(schedule: Bound, due: Any, request: ScheduleRequest) -> None:
+    """Check that a schedule has answered yes or no.
+
+    Every call of one ends here.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    if not isinstance(due, bool):
+        raise PluginError(
+            f"The {schedule} must return True, for a snapshot now, or False; it returned "
+            f"{due!r:.100}."
+        )

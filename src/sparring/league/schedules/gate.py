@@ -1,0 +1,73 @@
+"""A snapshot as soon as the learner beats those who are there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sparring.league.schedules.base import ScheduleRequest
+from sparring.refs import PlayerRef
+
+
+def gate(
+    request: ScheduleRequest,
+    *,
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.7,
+    against: Literal["members", "newest", "learners"] = "members",
+    tags: list[str] | None = None,
+    least: Annotated[float, Field(ge=0)] = 20.0,
+    longest: Annotated[float, Field(ge=1)] = 2.0,
+) -> bool:
+    """Take a snapshot once the learner's rate of wins against all of its opponents is high enough.
+
+    What: it is asked from ``league.every`` steps after the last snapshot on. It is due when the
+    lowest rate of wins against the opponents is above ``rate``, and in any case when the last
+    snapshot is ``longest`` times ``league.every`` steps old.
+    When to use: a league with exploiters, in which a member is one who has overcome what was there.
+    Mathematics: with a the steps since the last snapshot, and p_j the rate of wins against opponent
+    j in the payoff book, a draw being half a win,
+
+        due = a >= every  and  (min over j of p_j > rate  or  a >= longest * every)
+
+    Pitfalls: the rates are of all training's plays in the book, of weaker weights too: a
+    ``league.payoff_decay`` above 0 lets old ones fade. Against an opponent whom the matchmaker
+    never seats there are no results, and the gate stays closed until ``longest``. Without any
+    opponent it is closed, too. Where all seats are one team nobody wins.
+    Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
+    the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
+    al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.
+    Verified by: tests/league/schedules/test_gate.py.
+
+    Args:
+        rate: of wins that must be exceeded, in (0, 1). Default 0.7.
+        against: "members" (default), all snapshots; "newest", the newest one of each learner;
+            "learners", the other learners as they are now.
+        tags: of the opponents that count; null (default): all.
+        least: plays that must have been decided against each of them. Default 20.
+        longest: multiple of ``league.every`` after which it is due in any case, at least 1.
+            Default 2.
+    """
+    if request.age < request.every:
+        return False
+    if request.age >= longest * request.every:
+        return True
+    opponents = [
+        who for who in _opponents(request, against) if tags is None or request.tag(who) in tags
+    ]
+    return bool(opponents) and all(_beaten(request, who, rate, least) for who in opponents)
+
+
+def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
+    """Return whom the learner must beat."""
+    if against == "learners":
+        return list(request.others)
+    if against == "newest":
+        return list({who.name: who for who in request.members}.values())
+    return list(request.members)
+
+
+def _beaten(request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float) -> bool:
+    """Return whether the learner wins often enough against an opponent."""
+    found = request.results(opponent)
+    return found.wins + found.draws + found.losses >= max(least, 1.0) and found.win_rate() > rate

@@ -1,0 +1,11 @@
+"""A snapshot after every so many steps."""
+
+import pytest
+
+from sparring.league.schedules.steps import steps
+from sparring.testing import schedule_request
+
+
+@pytest.mark.parametrize(("age", "every", "due"), [(1, 1, True), (9, 10, False), (10, 10, True), (11, 10, True)])
+def test_by_hand(age, every, due):
+    assert steps(schedule_request(age, every)) is due

@@ -1,0 +1,36 @@
+"""The tables of benchmarks/README.md on the viewer: benchmarks/view.py and benchmarks/view_paint.py."""
+
+from measured import markdown, rows, source
+
+
+def shown(row):
+    """Return a figure with its unit, to three digits."""
+    value, unit = row["value"], row["unit"]
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
+
+
+def aim(row):
+    """Return what a figure may be at most; nothing where no aim was set."""
+    return shown({**row, "value": row["aim"]}) if "aim" in row else ""
+
+
+def view():
+    """Return times of the index and of a filter, and the server's share of processor time."""
+    lines = [(one["what"], shown(one), aim(one)) for one in rows("view")]
+    return markdown(("what", "figure", "aim, at most"), lines)
+
+
+def paint():
+    """Return when each page is drawn, and its largest paint."""
+    lines = [(one["page"], one["what"], shown(one), aim(one)) for one in rows("view_paint")]
+    return markdown(("page", "what", "median", "aim, at most"), lines)
+
+
+MADE = {
+    "view": view,
+    "view paint": paint,
+    "view source": lambda: source("view"),
+    "view paint source": lambda: source("view_paint"),
+}

@@ -176,11 +176,11 @@ def test_an_estimator_that_cannot_be_used_is_told_as_in_a_run(estimator, said):
 
 
 def seated(*seats, trained=None):
-    return Seating(seats=seats, trained=trained or tuple(seat == "learner" for seat in seats))  # plain names are read
+    return Seating(seats=seats, trained=trained or tuple(str(seat).startswith("learner") for seat in seats))  # plain names are read
 
 
 def mirror(request):
-    return seated(*("learner",) * request.num_seats)
+    return seated(*(str(request.learner),) * request.num_seats)
 
 
 def stranger(request):
@@ -219,7 +219,7 @@ def numbered(request):
     return seated(*range(request.num_seats))
 
 
-@pytest.mark.parametrize(("matchmaker", "said"), [(idle, "trains no seat"), (whimsical, "must answer the same")])
+@pytest.mark.parametrize(("matchmaker", "said"), [(idle, "trains learner in no seat"), (whimsical, "must answer the same")])
 def test_a_bad_matchmaker_is_told(matchmaker, said):
     with pytest.raises(AssertionError, match=said):
         check_matchmaker(matchmaker)

@@ -83,7 +83,7 @@ def check_schedule(
         answer = made(asked)
         same(answer, made(asked), f"The {made} must answer the same when it is asked the same")
         due = due or answer
-    assert due, f"The {made} takes no snapshot in {requests} questions, however old the last one is."
+    assert due, f"The {made} takes no snapshot in {requests} questions, however old the last is."
 
 
 def _book(stream: Stream) -> Payoffs:

@@ -65,5 +65,5 @@ def test_by_the_uniform_solver_it_is_newest(steps, keep):
 
 
 def test_an_unknown_solver_is_refused():
-    with pytest.raises(ConfigError, match="Did you mean .nash."):
+    with pytest.raises(ConfigError, match="Did you mean 'nash'"):
         bind("league.keeping", "mass", {"solver": "nahs"})

@@ -32,7 +32,7 @@ def test_all_members_must_be_beaten():
     assert not gate(asked({**EVEN, "past-000010": 70}))  # above it, not at it
     assert gate(asked({**EVEN, "past-000010": 71}))
     assert gate(asked({**EVEN, "past-000010": 60}), rate=0.55)
-    assert not gate(asked({who: 80 for who in MEMBERS[:2]}))  # the third was never met
+    assert not gate(asked(dict.fromkeys(MEMBERS[:2], 80)))  # the third was never met
 
 
 def test_not_before_every_and_in_any_case_at_the_latest():

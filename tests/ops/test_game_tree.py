@@ -6,7 +6,7 @@ import pytest
 from sparring.environments.catalogue import make_game
 from sparring.measure.exploitability import best_response_values
 from sparring.measure.info_states import enumerate_info_states
-from sparring.ops.game_tree import GameTree, best_response, policy_values
+from sparring.ops.game_tree import GameTree, best_response, folded, policy_values
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,25 @@ def test_a_seat_that_never_acts_has_nothing_to_change():
     assert best_response(tree, np.array([0]), policy, 0)[0].tolist() == [0.0, 1.0]
     found = policy_values(tree, np.array([0]), policy)
     assert (found.others.tolist(), found.reach.tolist(), found.returns.tolist()) == ([1.0], [1.0], [1.5, 4.0])
+
+
+@pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {"players": 3}), ("leduc_poker", {})])
+def test_some_seats_are_paid_the_same_in_the_tree_of_their_own_decisions(name, options):
+    states = enumerate_info_states(make_game(name, options=options))
+    draws = np.random.Generator(np.random.Philox(5))
+    own, one, other = ([draws.dirichlet(np.ones(width)) for width in states.widths] for _ in range(3))
+    mine = states.seats != 1
+
+    def whole(rows, others):
+        policy = [a if kept else b for a, b, kept in zip(rows, others, mine, strict=True)]
+        return policy_values(states.tree, states.seats, policy).returns
+
+    tree = folded(states.tree, mine, [(0.25, one), (0.75, other)])
+    mixed = 0.25 * whole(own, one) + 0.75 * whole(own, other)
+    assert policy_values(tree, states.seats, own).returns == pytest.approx(mixed)
+    assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(mine))
+    alone = folded(states.tree, mine, [(1.0, one)])
+    answer = best_response(alone, states.seats, own, 0)
+    policy = [a if kept else b for a, b, kept in zip(own, one, mine, strict=True)]
+    best = best_response(states.tree, states.seats, policy, 0)
+    assert policy_values(alone, states.seats, answer).returns[0] == pytest.approx(whole(best, one)[0])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparring.types import FloatArray, IntArray
+from sparring.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,6 +116,56 @@ def best_response(
         for index in own[turn[own] == number]:
             rows_of[index] = np.eye(len(action[index]))[int(action[index].argmax())]
     return rows_of
+
+
+def folded(
+    tree: GameTree, own: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
+) -> GameTree:
+    """Return the tree of some decisions alone: chance and all others are in its payoffs.
+
+    A history is what was done in the information states ``own`` so far, in order, and it is paid
+
+        payoff(h) = sum over p of share_p * sum over ends z in which just h was done there of
+                    P(what chance and the others do in z, by profile p) * payoff(z)
+
+    so that policies of those states are worth in it what they are worth in the whole tree.
+
+    Args:
+        tree: every history.
+        own: which information states are kept, [I].
+        others: profiles of the rest, one of which is drawn unseen, with their probabilities; rows
+            of states that are kept are without effect.
+    """
+    move, levels = tree.info_state >= 0, _levels(tree)
+    kept = move & own[tree.info_state]
+    weight = np.zeros(len(tree.parent))
+    for share, rows in others:
+        starts = np.cumsum([0, *map(len, rows)])
+        edge = tree.chance.copy()
+        edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
+        weight += share * _reach(tree, np.where(kept, 1.0, edge), levels)
+    place = np.zeros(len(tree.parent), dtype=np.int64)  # in the new tree, [T]
+    made, size = [np.array([[-1, -1, -1]])], 1
+    for deeper in levels[1:]:
+        place[deeper] = place[tree.parent[deeper]]
+        mine = deeper[kept[deeper]]
+        edges = np.stack((place[mine], tree.info_state[mine], tree.choice[mine]), axis=1)
+        new, number = np.unique(edges, axis=0, return_inverse=True)
+        place[mine] = size + number.reshape(-1)
+        made.append(new)
+        size += len(new)
+    parent, info_state, choice = np.concatenate(made).T
+    terminal, number = np.unique(place[tree.terminal], return_inverse=True)
+    returns = np.zeros((len(terminal), tree.returns.shape[1]))
+    np.add.at(returns, number.reshape(-1), weight[tree.terminal, None] * tree.returns)
+    return GameTree(
+        parent=parent,
+        info_state=info_state,
+        choice=choice,
+        chance=np.ones(size),
+        terminal=terminal,
+        returns=returns,
+    )
 
 
 def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:

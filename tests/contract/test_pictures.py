@@ -14,6 +14,7 @@ from sparring.testing import check_picture, check_svg
 # options with which deals that cannot be told apart are met often; then long plays and large boards
 OPTIONS = {
     "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
+    "code_words": [{"words": 2}, {"words": 6, "style": "full"}],
     "hanabi": [{}, {"size": "simple", "players": 4}],
     "kuhn_poker": [{}, {"players": 3}],
     "leduc_poker": [{"players": 3}],

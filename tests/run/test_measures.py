@@ -5,8 +5,14 @@ import math
 
 import pytest
 
+from sparring.environments.catalogue import make_game
+from sparring.players.random import RandomAgent
+from sparring.refs import bot
+from sparring.rng import Stream
+from sparring.rollout.play import play
+from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.table import turn_table
-from sparring.run.measures import group_metrics, rollout_metrics
+from sparring.run.measures import environment_metrics, group_metrics, rollout_metrics
 from sparring.types import Episode, Segment, Turn
 
 
@@ -91,6 +97,40 @@ def test_a_batch_in_which_nobody_is_trained_has_figures_too():
     assert (metrics["legal_rate"], metrics["turns_per_game"]) == (0.0, 1.0)
     assert not any(name.startswith("return/") for name in metrics)
     assert pytest.approx(0.0) == metrics["forfeit_rate"]
+
+
+def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_ended():
+    """By hand, from the replies and the deal of each play; team b is not trained."""
+    game = make_game("code_words", options={"words": 2}, illegal={"rule": "forfeit"})
+    root, trained = Stream.from_seed(1), (True, True, False, False)
+    seats = (bot("random"),) * 4
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=n,
+            group_id=n,
+            deal=root.child(n),
+            stream=root.child("play").child(n),
+            seats=seats,
+            trained=trained,
+        )
+        for n in range(40)
+    ]
+    batch = play(specs, {str(seats[0]): RandomAgent("random")})
+    understood, clear = [], []
+    for one in batch:
+        secret = game.reset(Stream(one.seed)).position.deal.secret[0]
+        said = {turn.seat: turn.action.split() for turn in one.turns}
+        understood.append(said[1][0] == game.words[secret])
+        clear.append(said[0][0] == game.words[secret])
+    found = environment_metrics(batch, [game, make_game("kuhn_poker")])
+    assert set(found) == {f"figure/code_words/{name}" for name in ("understood", "leaked", "clear", "by_key")}
+    assert found["figure/code_words/understood"] == pytest.approx(sum(understood) / 40) and 0 < sum(understood) < 40
+    assert found["figure/code_words/clear"] == pytest.approx(sum(clear) / 40)
+    lost = dataclasses.replace(batch[0], forfeited_by=0, turns=batch[0].turns[:1])
+    assert environment_metrics([lost, batch[1]], [game]) == environment_metrics([batch[1]], [game])
+    unseen = [dataclasses.replace(one, trained=(False,) * 4) for one in batch]
+    assert environment_metrics(unseen, [game]) == {} == environment_metrics(batch, [make_game("kuhn_poker")])
 
 
 def test_entropy_is_estimated_from_the_sampled_tokens():

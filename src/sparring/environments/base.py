@@ -7,7 +7,8 @@ once (simultaneous moves). A seat may choose from a finite list, or say any text
 What an environment can do besides is said by small protocols: a play that can be copied is
 ``Cloneable``; one that reads replies in its own way is ``Reading``; one that can say something at
 random is ``Sampling`` (warm-up and the player ``random`` ask for it where any text is allowed); one
-whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``.
+whose chance can be drawn anew is ``Redealt``; one that shows itself as a picture is ``Drawable``;
+one that counts things of its own for the metrics of a run is ``Counting``.
 OpenSpiel is one implementation that has all of them, and everything that exact solvers ask for
 (``environments/openspiel``).
 """
@@ -26,6 +27,7 @@ from sparring.types import Observation
 
 __all__ = [
     "Cloneable",
+    "Counting",
     "Drawable",
     "Environment",
     "Play",
@@ -129,6 +131,15 @@ class Sampling(Protocol):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply that has the form asked for, drawn from ``stream``."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A play that counts things of its own, under the names of its environment's ``figures``."""
+
+    def figures(self) -> Mapping[str, tuple[float, ...]]:
+        """Return of a play that is over a number per seat for each name."""
         ...
 
 

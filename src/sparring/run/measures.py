@@ -20,6 +20,8 @@ of replies (legal_rate to sampled_entropy) count all, figures of games what was 
     cut_rate                share of games that rollout.max_turns cut; only where there are any
     return/GAME/ROLE        mean return of the role, in the game's units
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
+    figure/GAME/NAME        what an environment counts itself, such as understood of code_words, a
+                            mean over seats; plays that were forfeited or cut are left out
     candidates/decisions    decisions per game to which there were several replies; this and the
                             next where rollout.candidates.count is above 1
     candidates/equal_share  share of these whose replies were all judged alike
@@ -37,13 +39,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from sparring.credit.base import start_groups, trajectory_returns
+from sparring.environments.own import Asking
 from sparring.ops.groups import group_counts, group_std
 from sparring.oracles.judge import is_best, regret
 from sparring.rewards.base import sampled_tokens
+from sparring.rollout.replay import replayed
 from sparring.types import Episode, Turn, TurnTable
 
 
@@ -67,6 +72,27 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     for game in {game for game, _ in means}:
         of_game = [mean for (name, _), mean in means.items() if name == game]
         metrics[f"seat_asymmetry/{game}"] = max(of_game) - min(of_game)
+    return metrics
+
+
+def environment_metrics(episodes: Sequence[Episode], games: Iterable[Any]) -> dict[str, float]:
+    """Return what environments count themselves: those that have ``figures``.
+
+    Plays are played again for it, as records do not hold what was hidden.
+    """
+    metrics: dict[str, float] = {}
+    for game in games:
+        counted: dict[str, list[float]] = {name: [] for name in getattr(game, "figures", ())}
+        for episode in episodes if counted else ():
+            if episode.game != game.name or episode.forfeited_by is not None or episode.cut:
+                continue
+            *_, end = replayed(game, episode)
+            with Asking(game):
+                found = end.figures()
+            for name, own in counted.items():
+                own += (found[name][seat] for seat, mine in enumerate(episode.trained) if mine)
+        means = {name: sum(own) / len(own) for name, own in counted.items() if own}
+        metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
     return metrics
 
 

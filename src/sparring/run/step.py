@@ -60,7 +60,12 @@ from sparring.league.starts import arms
 from sparring.refs import MAIN
 from sparring.rollout.credit_store import Learned
 from sparring.run.ahead import Ahead
-from sparring.run.measures import candidate_metrics, oracle_metrics, rollout_metrics
+from sparring.run.measures import (
+    candidate_metrics,
+    environment_metrics,
+    oracle_metrics,
+    rollout_metrics,
+)
 from sparring.run.methods import Methods
 from sparring.run.playing import Played
 from sparring.run.state import RunState
@@ -146,7 +151,7 @@ def play_round(
             own |= same_numbers(played.counts.scored, batch.policy)
         metrics |= {f"{prefix(batch.policy)}{name}": value for name, value in own.items()}
     clock.append(time.perf_counter())
-    metrics = {**_of_plays(config, played, methods), **replayed, **metrics}
+    metrics = {**_of_plays(config, engine, played, methods), **replayed, **metrics}
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     if methods.oracles:
@@ -176,12 +181,15 @@ def play_round(
     )
 
 
-def _of_plays(config: RunConfig, played: Played, methods: Methods) -> dict[str, float]:
+def _of_plays(
+    config: RunConfig, engine: Engine, played: Played, methods: Methods
+) -> dict[str, float]:
     """Return the figures of a step's plays."""
     return {
         **rollout_metrics(played.episodes),
         **candidate_metrics(played.episodes),
         **oracle_metrics(played.episodes, methods.oracles),
+        **environment_metrics(played.episodes, (game for game, _ in engine.environments)),
         **played.metrics,
         "retried_games": float(played.counts.retried),
         "dropped_groups": float(len(played.counts.dropped_groups)),

@@ -27,8 +27,9 @@ def check_environment(
     are, they reply at once. A seat that is due is told something, and the same until it has
     replied. A list of legal actions has each once, each is read back from a reply that is the
     action, and a reply without an action reads as None. Returns are one finite number per seat,
-    within ``min_utility`` and ``max_utility`` where these are said. The same stream gives the same
-    play, and so does a copy of a play.
+    within ``min_utility`` and ``max_utility`` where these are said; of each of its ``figures``, if
+    it names any, a play gives one finite number per seat. The same stream gives the same play, and
+    so does a copy of a play.
 
     Args:
         environment: the function that makes it, or the plug-in bound.
@@ -143,4 +144,13 @@ def _final(play: Any, rules: Any, name: str) -> tuple[float, ...]:
         f"max_utility = {rules.max_utility}."
     )
     assert not tuple(play.due()), f"{name}: seats {tuple(play.due())} are due after the end."
+    if names := getattr(rules, "figures", ()):
+        found = play.figures()
+        assert sorted(found) == sorted(names), (
+            f"{name}: figures() gave {sorted(found)}; the environment's figures are {names}."
+        )
+        for one, counted in found.items():
+            assert len(counted) == rules.num_seats and all(map(math.isfinite, counted)), (
+                f"{name}: the figure {one!r} is {counted!r}; give a finite number per seat."
+            )
     return returns

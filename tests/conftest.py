@@ -8,7 +8,10 @@ No test of Hypothesis has a deadline: how long an example takes says how busy th
 the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time.
 """
 
+import importlib.util
 import os
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -28,6 +31,11 @@ hypothesis_settings.register_profile(
     print_blob=True,
 )
 hypothesis_settings.load_profile("sparring")
+
+# what tests of several rooms make: a run whose league has members
+_spec = importlib.util.spec_from_file_location("run_with_members", Path(__file__).parent / "run_with_members.py")
+sys.modules["run_with_members"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(sys.modules["run_with_members"])
 
 
 def pytest_collection_modifyitems(items):

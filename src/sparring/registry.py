@@ -15,6 +15,11 @@ A plug-in module may also declare:
                critic's
     CORRECTS   True for a loss that takes into account that plays come from older weights, as its
                ratio is to the log-probabilities of the sampler: what ``scale.lag`` needs
+    style_of, words_of, identity_of, is_mixture
+               of a player: functions of its options; see ``measure.opponents.AgentSpec``
+    SOLVER     option of a matchmaker that names a meta-solver
+    TWO_SIDED  True for a meta-solver of two sides alone
+    READS_PAYOFFS  False for a meta-solver that looks at no payoffs
     SUMMARY    one line for lists (otherwise the first line of the docstring)
 """
 

@@ -124,8 +124,26 @@ def book():
 def test_the_named_answers(engine):
     assert answer_of(engine, book(), "policy").name == "policy" and answer_of(engine, book(), "last").name == "learner"
     assert list(answer_of(engine, book(), "nash").members.values()) == pytest.approx([1 / 3] * 3)
-    assert list(answer_of(engine, book(), "last_member" if False else "uniform").members) == MEMBERS
+    assert list(answer_of(engine, book(), "uniform").members) == MEMBERS
     assert list(answer_of(engine, book(), "delta_uniform delta=0.99").members) == MEMBERS[-1:]
+
+
+def test_the_average_is_the_policy_and_must_be_kept(engine):
+    assert answer_of(engine, book(), "average") is answer_of(engine, book(), "policy") is not answer_of(engine, book(), "last")
+    assert resolve({**BASE, "league": {"every": 1, "answer": "average"}}).league.answer == "average"
+    with pytest.raises(ConfigError, match=r"this run keeps none; train it with learner\.average=0\.99, or"):
+        resolve({**BASE, "learner": {}, "league": {"every": 1, "answer": "average"}})
+    two = {"policies": {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}}, "roles": {"first": "leader", "second": "helper"}}
+    with pytest.raises(ConfigError, match=r"policies\.helper\.learner\.average=0\.99"):
+        resolve({**BASE, **two, "league": {"every": 1, "answer": "average"}})
+    two["policies"]["helper"] = {"frozen": True}
+    assert resolve({**BASE, **two, "league": {"every": 1, "answer": "average"}})
+
+
+def test_pairs_that_never_met_are_said_of_the_mixture(engine):
+    assert answer_of(engine, book(), "nash").notes == ()
+    (note,) = answer_of(engine, Payoffs(), "nash").notes
+    assert note.startswith("3 of 3 pairs of members have never met") and answer_of(engine, Payoffs(), "uniform").notes == ()
 
 
 def test_without_members_it_is_the_policy():

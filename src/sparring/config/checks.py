@@ -9,13 +9,13 @@ from sparring import registry
 from sparring.config_parts import PluginConfig, bound_agent, check_requires, named_components
 from sparring.errors import ConfigError, MissingError, UnknownNameError
 from sparring.parts import load_part, offering
-from sparring.refs import OWN, ref
+from sparring.refs import MAIN, OWN, ref
 
 if TYPE_CHECKING:
-    from sparring.config.league import LeagueConfig
     from sparring.config.run import RunConfig
 
-POLICY, LAST = "policy", "last"  # answers of a run that are no mixture of its members
+POLICY, LAST, AVERAGE = "policy", "last", "average"
+PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of its members
 MIXTURE = "mixture"  # the player that stands for others
 
 
@@ -49,25 +49,32 @@ def check_needs(config: RunConfig, plugin: registry.Plugin) -> None:
         )
 
 
-def check_answer(answer: str) -> str:
+def check_answer(answer: str, config: RunConfig) -> str:
     """Return the name of a run's answer as it was written.
 
+    Args:
+        answer: "policy", "last", "average", or a meta-solver with its options.
+        config: of the run.
+
     Raises:
-        UnknownNameError: it is neither "policy" nor "last", nor a meta-solver.
-        ConfigError: the meta-solver's options are wrong.
+        UnknownNameError: it is none of these.
+        ConfigError: the meta-solver's options are wrong, or the run keeps no average.
     """
     name = answer.split()[0] if answer.split() else answer
-    if answer in (POLICY, LAST):
+    if answer == AVERAGE:
+        _check_average(config)
+    if answer in PLAIN:
         return answer
     if not registry.known("league.meta_solvers", name.partition(":")[0]):
         solvers = registry.names("league.meta_solvers")
-        raise UnknownNameError("answer of a run", name, {POLICY, LAST, *solvers})
+        raise UnknownNameError("answer of a run", name, {*PLAIN, *solvers})
     PluginConfig.model_validate(answer).bind("league.meta_solvers")
     return answer
 
 
-def check_league(league: LeagueConfig) -> None:
+def check_league(config: RunConfig) -> None:
     """Bind the plug-ins of a league's learners, and what answers for it."""
+    league = config.league
     for name, own in league.learners.items():
         try:
             for slot, plugin in (
@@ -79,7 +86,19 @@ def check_league(league: LeagueConfig) -> None:
         except ConfigError as error:
             error.args = (f"league.learners.{name}: {error}",)
             raise
-    check_answer(league.answer)
+    check_answer(league.answer, config)
+
+
+def _check_average(config: RunConfig) -> None:
+    """Refuse the average of weights that nobody averages."""
+    for name, own in config.by_policy.items():
+        measured = name == MAIN or not config.league.learners
+        if measured and not config.is_frozen(name) and not own.learner.average:
+            key = f"policies.{name}.learner.average" if config.policies else "learner.average"
+            raise ConfigError(
+                f"The answer {AVERAGE!r} is the average of the weights, and this run keeps none; "
+                f"train it with {key}=0.99, or take the answer {POLICY!r}."
+            )
 
 
 def check_bots(config: RunConfig) -> None:
@@ -120,6 +139,17 @@ def _check_agent(
                 f"{where}: {text!r} is a mixture again; write its players into this one."
             )
         _check_silent(member)
+
+
+def stands_for_others(agent: PluginConfig) -> bool:
+    """Return whether an agent is several, of whom one is drawn for each play and team.
+
+    Raises:
+        SparringError: its options are wrong, or its folder cannot be read.
+    """
+    bound = agent.bind("players")
+    told = getattr(bound.plugin.module, "is_mixture", None)
+    return agent.name == MIXTURE or (told is not None and bool(told(**bound.options)))
 
 
 def _check_silent(agent: registry.Bound) -> None:

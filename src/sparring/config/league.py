@@ -85,7 +85,8 @@ class LeagueConfig(Strict):
     answer: str = Field(
         "policy",
         description="who is measured and played with: policy, as it is published; last, the "
-        "learner's weights; or a meta-solver, such as nash: the mixture of members that it gives",
+        "learner's weights; average, their average; or a meta-solver, such as nash: the mixture "
+        "of members that it gives",
     )
     payoff_decay: float = Field(
         0.0,

@@ -210,7 +210,7 @@ class RunConfig(Strict):
         slots.update({"selection.curricula": self.curriculum, "selection.replay": self.replay})
         for slot, plugin in slots.items():
             plugin.bind(slot)
-        check_league(self.league)
+        check_league(self)
         for name, own in self.by_policy.items():
             try:
                 own.renderer.bind("render")

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import LAST, POLICY, check_answer
+from sparring.config.checks import PLAIN, check_answer
+from sparring.config_parts import PluginConfig
 from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
 from sparring.errors import CheckpointError, ConfigError, UnknownNameError
+from sparring.league.meta_payoffs import check_sides
 from sparring.league.payoffs import Payoffs
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
@@ -71,16 +73,20 @@ def load_answer(
     Raises:
         UnknownNameError: there is no such answer.
         CheckpointError: the checkpoint's payoff book cannot be read.
-        ConfigError: the answer is a mixture, and the run has no members.
+        ConfigError: the answer is a mixture, and the run has no members; its meta-solver is for two
+            teams, and there are more; or it is the average, and the run keeps none.
     """
-    wanted = config.league.answer if asked is None else check_answer(asked)
-    if asked not in (None, POLICY, LAST) and not engine.members:
+    wanted = config.league.answer if asked is None else check_answer(asked, config)
+    if asked not in (None, *PLAIN) and not engine.members:
         raise ConfigError(
             f"The answer {asked!r} is a mixture of the league's members, and {path} has none at "
             f"step {step}; train it with league.every=20, or take the answer 'policy'."
         )
-    if wanted in (POLICY, LAST):
+    if wanted in PLAIN:
         return answer_of(engine, Payoffs(), wanted)
+    solver = PluginConfig.model_validate(wanted).bind("league.meta_solvers")
+    trained = [game for game, weight in engine.environments if weight]
+    check_sides(solver, trained, f"The answer {wanted!r}")
     book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
     return answer_of(engine, book, wanted)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from sparring.environments.base import sides_of, teams_of
+from sparring.errors import ConfigError
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
+from sparring.registry import Bound
 
 
 def member_payoffs(
@@ -24,7 +28,8 @@ def member_payoffs(
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
     so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members that have
-    not met, and a member with itself, have 0.
+    not met, and a member with itself, have 0. Where there are three teams or more, i plays against
+    j in all the others.
 
     Args:
         book: the payoff book.
@@ -58,3 +63,48 @@ def member_payoffs(
     part = np.ix_([place[one] for one in others], [place[one] for one in members])
     own = payoffs[part]
     return MetaGame(payoffs=(own, -own), counts=counts[part], wins=wins[part])
+
+
+def unmet_note(solver: Bound, game: MetaGame) -> str:
+    """Return how many pairs of members have never met, for a reader of what a solver gives; or "".
+
+    A solver that looks at no payoffs (``READS_PAYOFFS = False`` in its module) misses none.
+
+    Args:
+        solver: the meta-solver.
+        game: of ``member_payoffs``.
+    """
+    if game.counts is None or not getattr(solver.plugin.module, "READS_PAYOFFS", True):
+        return ""
+    above = np.triu_indices(len(game.counts), 1)
+    met = (game.counts + game.counts.T)[above] > 0
+    missing = int((~met).sum())
+    if not missing:
+        return ""
+    return (
+        f"{missing} of {len(met)} pairs of members have never met, and {solver.plugin.name} takes "
+        "their payoffs as 0; train with league.plays=500, say."
+    )
+
+
+def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
+    """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) where there are more teams.
+
+    Args:
+        solver: the meta-solver.
+        environments: that are trained on.
+        where: the key that names the solver.
+
+    Raises:
+        ConfigError: one of them has more than two teams.
+    """
+    if not getattr(solver.plugin.module, "TWO_SIDED", False):
+        return
+    for environment in environments:
+        teams = len(sides_of(tuple(teams_of(environment))))
+        if teams > 2:
+            raise ConfigError(
+                f"{where}: the meta-solver {solver.plugin.name!r} is for two teams, and "
+                f"{environment.name!r} has {teams}; write alpha_rank, projected_replicator or "
+                "uniform."
+            )

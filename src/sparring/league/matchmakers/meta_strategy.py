@@ -14,6 +14,8 @@ from sparring.league.payoffs import Payoffs
 from sparring.league.solver_option import SolverOption, solved
 from sparring.refs import PlayerRef
 
+SOLVER = "solver"  # the option that names a meta-solver
+
 
 def meta_strategy(
     request: MatchRequest,

@@ -11,6 +11,8 @@ from pydantic import Field
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy
 from sparring.types import FloatArray
 
+READS_PAYOFFS = False
+
 
 def delta_uniform(
     game: MetaGame, *, delta: Annotated[float, Field(ge=0, le=1)] = 0.5

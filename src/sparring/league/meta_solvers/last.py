@@ -6,6 +6,8 @@ import numpy as np
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy
 
+READS_PAYOFFS = False
+
 
 def last(game: MetaGame) -> MetaStrategy:
     """Give each side's newest member all the weight.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
 from sparring.ops.maximum_entropy import most_even
 
+TWO_SIDED = True
+
 
 def max_entropy_nash(game: MetaGame) -> MetaStrategy:
     """Give each side the optimal strategy of largest entropy of the zero-sum meta-game.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
 from sparring.ops.matrix_games import maximin
 
+TWO_SIDED = True
+
 
 def nash(game: MetaGame) -> MetaStrategy:
     """Give each side an optimal strategy of the zero-sum meta-game: a Nash equilibrium.

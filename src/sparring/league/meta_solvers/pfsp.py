@@ -11,6 +11,8 @@ from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, two_sided
 from sparring.league.weighting import AS_PUBLISHED, weights
 from sparring.types import FloatArray
 
+TWO_SIDED = True
+
 
 def pfsp(
     game: MetaGame,

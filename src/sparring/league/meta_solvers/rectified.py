@@ -8,6 +8,8 @@ from sparring.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
 from sparring.ops.matrix_games import maximin
 
+TWO_SIDED = True
+
 
 def rectified(game: MetaGame) -> MetaStrategy:
     """Give each member of the equilibrium a row of its own: the mix of those it beats or ties.

@@ -6,6 +6,8 @@ import numpy as np
 
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy
 
+READS_PAYOFFS = False
+
 
 def uniform(game: MetaGame) -> MetaStrategy:
     """Give every member of a side the same weight.

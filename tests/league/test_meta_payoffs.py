@@ -1,0 +1,45 @@
+"""What is said of a meta-game that has holes, and which solvers do not fit."""
+
+import pytest
+from run_with_members import CYCLE, MEMBERS, book_of
+
+from sparring.environments.catalogue import make_game
+from sparring.errors import ConfigError
+from sparring.league.meta_payoffs import check_sides, member_payoffs, unmet_note
+from sparring.league.payoffs import Payoffs
+from sparring.registry import bind, names
+
+
+def note(solver, book, members=MEMBERS):
+    return unmet_note(
+        bind("league.meta_solvers", solver), member_payoffs(book, members, {"kuhn_poker": 1.0})
+    )
+
+
+def test_pairs_that_have_never_met_are_counted():
+    assert note("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith(
+        "2 of 3 pairs of members have never met, and nash takes"
+    )
+    assert note("pfsp", Payoffs()).startswith("3 of 3 pairs")
+    assert note("nash", CYCLE) == "" and note("nash", Payoffs(), MEMBERS[:1]) == ""
+
+
+@pytest.mark.parametrize("solver", ["uniform", "last", "delta_uniform"])
+def test_who_looks_at_no_payoffs_misses_none(solver):
+    assert note(solver, Payoffs()) == ""
+
+
+def test_solvers_of_two_sides_are_refused_where_there_are_more_teams():
+    two, three = make_game("kuhn_poker"), make_game("kuhn_poker", options={"players": 3})
+    together = make_game("team_matrix", options={"members": 3})
+    for solver in names("league.meta_solvers"):
+        bound = bind("league.meta_solvers", solver)
+        check_sides(bound, [two, together], "league.answer")
+        if solver in ("nash", "max_entropy_nash", "rectified", "pfsp"):
+            with pytest.raises(
+                ConfigError,
+                match=f"league.answer: the meta-solver '{solver}' is for two teams, and 'kuhn_poker' has 3; write",
+            ):
+                check_sides(bound, [two, three], "league.answer")
+        else:
+            check_sides(bound, [three], "league.answer")

@@ -14,7 +14,7 @@ from sparring.config_parts import parse_named
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.measure.exploitability import figures_of, nash_conv
+from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.league_table import league_table
 from sparring.measure.matches import Record, intervals_of, play_matches
@@ -38,17 +38,15 @@ def exact_figures(game: Game, policy: Any, *, max_states: int) -> dict[str, floa
         GameError: the game is too large, or has no information states; the message says what to use
             instead.
     """
-    return _exact(game, enumerate_info_states(game, limit=max_states), policy)
+    return _exact(game, enumerate_info_states(game, limit=max_states), policy)[0]
 
 
-def _exact(game: Game, info_states: InfoStates, policy: Any) -> dict[str, float]:
-    """Return the figures of ``exact_figures`` from the game's information states."""
-    report = nash_conv(game, info_states, policy)
-    values = zip(game.roles, report.values, strict=True)
-    return {
-        **figures_of(game, report),
-        **{f"value/{game.name}/{role}": value for role, value in values},
-    }
+def _exact(game: Game, info_states: InfoStates, policy: Any) -> tuple[dict[str, float], str]:
+    """Return the figures of ``exact_figures`` from the game's information states, and a note."""
+    found = exact_figures_of(game, info_states, policy)
+    values = zip(game.roles, found.values, strict=True)
+    values_by_role = {f"value/{game.name}/{role}": value for role, value in values}
+    return {**found.figures, **values_by_role}, found.note
 
 
 def named_games(texts: Sequence[str], *, style: str) -> list[Game]:
@@ -114,7 +112,9 @@ def evaluate_policy(
         if exact:
             try:
                 info_states = enumerate_info_states(game, limit=max_states)
-                figures.update(_exact(game, info_states, policy))
+                found, note = _exact(game, info_states, policy)
+                figures.update(found)
+                notes += [note] if note else []
                 known[game.name] = references(game, info_states)
             except GameError as error:
                 notes.append(str(error))

@@ -40,6 +40,8 @@ def told(
     for game in games:
         if game.name in known:
             found.update(beside(game, known[game.name]))
+            if f"nash_conv/{game.name}" not in figures:
+                continue  # a mixture that teams of several seats draw from has none
             said = sentence("NashConv", figures[f"nash_conv/{game.name}"], known[game.name])
             said += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {said}")

@@ -50,7 +50,7 @@ from typing import Any
 from sparring.config import EvaluationConfig
 from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
-from sparring.measure.exploitability import figures_of, nash_conv
+from sparring.measure.exact_figures import exact_figures_of
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.measure.matches import MatchReport, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels
@@ -89,6 +89,7 @@ class Evaluator:
         }
         self.notes: list[str] = []
         self._told = 0
+        self._noted: set[str] = set()
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
             try:
@@ -112,6 +113,8 @@ class Evaluator:
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed above for an agent that can also score actions."""
         metrics: dict[str, float] = {}
+        for note in getattr(policy, "notes", ()):
+            self._note(note, "answer")
         for game in self.games:
             if game.name in self._info_states:
                 try:
@@ -146,7 +149,15 @@ class Evaluator:
 
     def _exact(self, game: Game, policy: Any) -> dict[str, float]:
         """Return what enumeration says."""
-        return figures_of(game, nash_conv(game, self._info_states[game.name], policy))
+        found = exact_figures_of(game, self._info_states[game.name], policy)
+        self._note(found.note, f"exact/{game.name}")
+        return found.figures
+
+    def _note(self, note: str, about: str) -> None:
+        """Take a note down; of what it is about there is one in a run."""
+        if note and about not in self._noted:
+            self._noted.add(about)
+            self.notes.append(note)
 
 
 def match_metrics(

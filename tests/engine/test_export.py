@@ -4,12 +4,17 @@ import stat
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sparring.config import resolve
 from sparring.engine.export import CARD, export, first_prompt
+from sparring.engine.export_mixture import export_mixture
 from sparring.engine.local import LocalEngine
-from sparring.errors import ModelError
+from sparring.errors import ConfigError, ModelError, UnknownNameError
+from sparring.players.exported import exported
+from sparring.players.members import MemberMixture
+from sparring.refs import snapshot
 from sparring.rng import Stream
 
 BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
@@ -99,6 +104,55 @@ def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, 
     assert not torch.allclose(with_adapter, plain, atol=1e-6)
     assert "PeftModel" in (tmp_path / "adapter" / CARD).read_text()
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
+
+
+def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
+    """Each member as adapters alone, or merged: both say what the run's member says."""
+    members = {snapshot(step): 0.5 for step in (1, 2)}
+    for number, member in enumerate(members, start=1):
+        for name, parameter in adapted.model.network.named_parameters():
+            if "lora_B" in name:
+                parameter.data.fill_(0.1 * number)
+        adapted.take_member(member)
+    mixture = MemberMixture(members, adapted.agent)
+    wanted = [probabilities(adapted.policies["main"].past[member.step].model.network) for member in members]
+    assert not torch.allclose(*wanted, atol=1e-5)
+    for adapter in (True, False):
+        folder = tmp_path / str(adapter)
+        export_mixture(adapted, folder, mixture, step=2, answer="uniform", adapter=adapter)
+        found = exported(folder=str(folder))
+        agents = [found.agent(who) for who in found.members]
+        for agent, rows in zip(agents, wanted, strict=True):
+            assert torch.allclose(probabilities(agent.sampler.model.network), rows, atol=1e-6)
+        bases = [next(p for n, p in agent.sampler.model.network.named_parameters() if "embed" in n) for agent in agents]
+        assert (bases[0].data_ptr() == bases[1].data_ptr()) == adapter
+        assert (folder / "past-000001" / "model.safetensors").exists() != adapter
+    weights = tmp_path / "True" / "past-000001" / "adapter_model.safetensors"
+    tensors = load_file(weights)
+    save_file({name: tensor[:1] for name, tensor in tensors.items()}, weights)
+    with pytest.raises(ModelError, match="adapters of another model"):
+        exported(folder=str(weights.parent))
+    weights.write_bytes(b"?")
+    with pytest.raises(ModelError, match="cannot be read"):
+        exported(folder=str(weights.parent))
+    weights.unlink()
+    with pytest.raises(ModelError, match=r"has no adapter_model.safetensors; export the run again"):
+        exported(folder=str(weights.parent))
+
+
+def test_of_several_policies_one_is_named(tmp_path):
+    model = {"hidden_size": 8, "layers": 1, "heads": 1}
+    config = {**BASE, "policies": {"leader": {"model": model}, "helper": {"model": {**model, "hidden_size": 16}}}, "roles": {"first": "leader", "second": "helper"}}
+    engine = LocalEngine(resolve(config))
+    engine.take_member(snapshot(1))
+    mixture = MemberMixture({snapshot(1): 1.0}, engine.agent)
+    with pytest.raises(ConfigError, match="--policy leader"):
+        export_mixture(engine, tmp_path / "none", mixture, step=1, answer="nash")
+    export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="helper")
+    found = exported(folder=str(tmp_path / "one"))
+    assert found.agent(*found.members).sampler.model.width == 16
+    with pytest.raises(UnknownNameError, match="snapshot of this run"):
+        export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 
 
 def test_without_adapters_there_are_none_to_write(tiny, tmp_path):

@@ -1,17 +1,22 @@
 """A run folder back to a model that plays, also while its trainer is at work."""
 
+import json
 import shutil
 
 import pytest
+import yaml
+from run_with_members import run_of
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.errors import CheckpointError, RunError
-from sparring.experiments.load import load_run
+from sparring.errors import CheckpointError, ConfigError, ModelError, RunError, SparringError
+from sparring.experiments.load import load_answer, load_run
+from sparring.learn.weights import save_weights
 from sparring.recipe import to_yaml
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from sparring.system.files import file_digest
 
 CONFIG = {
     "environments": [{"name": "kuhn_poker"}],
@@ -72,6 +77,55 @@ def test_a_run_without_a_checkpoint_says_what_to_do(tmp_path):
         load_run(tmp_path / "run")
     with pytest.raises(RunError, match="no run folder"):
         load_run(tmp_path / "nowhere")
+
+
+@pytest.fixture
+def population(tmp_path):
+    return run_of(tmp_path / "population")[0]
+
+
+def test_a_member_whose_file_is_gone_is_named(population):
+    """The checkpoint is passed over as a damaged one is; the error names what is to be done."""
+    (population / "checkpoints" / "step_000002" / "past-000001.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"past-000001.safetensors.*Start anew with"):
+        load_run(population)
+
+
+def test_a_member_of_another_model_is_refused(population):
+    folder = population / "checkpoints" / "step_000002"
+    other = LocalEngine(resolve({**CONFIG, "model": {**CONFIG["model"], "hidden_size": 16}}))
+    save_weights(other.model, folder / "past-000001.safetensors")
+    manifest = folder / checkpoint.MANIFEST  # written anew, as if the file had been saved so
+    data = json.loads(manifest.read_text())
+    data["files"] = {name: [(folder / name).stat().st_size, file_digest(folder / name)] for name in data["files"]}
+    manifest.write_text(json.dumps(data))
+    with pytest.raises(ModelError, match="of another model"):
+        load_run(population)
+
+
+def test_members_of_another_tokenizer_are_refused(population):
+    edited = yaml.safe_load((population / "config.yaml").read_text())
+    edited["environments"][0]["name"] = "leduc_poker"  # whose words make another tokenizer
+    (population / "config.yaml").write_text(yaml.safe_dump(edited))
+    with pytest.raises(ModelError, match="of another model"):
+        load_run(population)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [("average", r"this run keeps none; train it with learner\.average=0\.99"), ("nahs", "Did you mean 'nash'"), ("nash alpha=1", "alpha")],
+)
+def test_an_answer_that_cannot_be_had_says_what_to_write(population, answer, message):
+    config, engine, step = load_run(population)
+    with pytest.raises(SparringError, match=message):
+        load_answer(population, config, engine, step, answer)
+
+
+def test_a_solver_of_two_teams_is_refused_for_three(tmp_path):
+    path, engine = run_of(tmp_path / "three", environments=[{"name": "kuhn_poker", "options": {"players": 3}}])
+    with pytest.raises(ConfigError, match="The answer 'nash': the meta-solver 'nash' is for two teams, and 'kuhn_poker' has 3; write alpha_rank"):
+        load_answer(path, engine.config, engine, 2, "nash")
+    assert load_answer(path, engine.config, engine, 2, "alpha_rank").members
 
 
 def move_on(path, step):

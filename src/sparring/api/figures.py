@@ -26,6 +26,7 @@ def evaluate(
     games_per_seat: int = 100,
     exact: bool = True,
     seed: int = 0,
+    answer: str | None = None,
 ) -> dict[str, Any]:
     """Measure a run or a bot as `sparring evaluate` does; return figures, matches and notes.
 
@@ -39,6 +40,7 @@ def evaluate(
         games_per_seat: plays against each of them from each seat.
         exact: whether to compute exact figures where the environment is small enough.
         seed: of the plays.
+        answer: of a run: who is measured, e.g. "nash"; None: what its configuration says.
 
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
@@ -53,6 +55,8 @@ def evaluate(
         raise ConfigError(
             f"{what!r} is no run folder; to measure a bot, name environments, e.g. {example}."
         )
+    if run is None and answer is not None:
+        raise ConfigError(f"answer={answer!r} belongs to a run; leave it out for a bot.")
     return measured(
         run.path if run else None,
         None if run else str(what),
@@ -62,6 +66,7 @@ def evaluate(
         games_per_seat=games_per_seat,
         exact=exact,
         seed=seed,
+        answer=answer,
     )
 
 

@@ -11,10 +11,11 @@ from typing import Any, TextIO
 
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
-from sparring.engine.export import export
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
 from sparring.errors import ConfigError, quoted
+from sparring.experiments.exporting import export_answer
+from sparring.experiments.load import load_answer
 from sparring.experiments.load import load_run as load_engine
 from sparring.guard import Watch
 from sparring.players.base import Agent
@@ -30,6 +31,7 @@ from sparring.run import checkpoint
 from sparring.run.changes import check_same
 from sparring.run.events import METRICS, read_lines
 from sparring.run.folder import RunFolder
+from sparring.run.league_check import check_league
 from sparring.run.loop import Summary
 from sparring.run.loop import train as run_training
 from sparring.run.provenance import note_start
@@ -104,16 +106,34 @@ class Run:
             )
         return STORES[kind](self.path / kind).read()
 
-    def export(self, folder: str | Path, policy: str | None = None) -> Path:
+    def answer(self, name: str | None = None) -> Agent:
+        """Return who answers for the run: an agent that ``play`` takes.
+
+        Args:
+            name: "policy", "average", "last", or a meta-solver such as "nash": the mixture of the
+                league's members, of whom one is drawn for each play and team. None: what the
+                configuration says (``league.answer``).
+
+        Raises:
+            UnknownNameError: there is no such answer.
+            ConfigError: the run has no members, or keeps no average.
+        """
+        config, engine, step = self._loaded
+        return load_answer(self.path, config, engine, step, name)
+
+    def export(
+        self, folder: str | Path, policy: str | None = None, answer: str | None = None
+    ) -> Path:
         """Write a policy as a folder that ``AutoModelForCausalLM.from_pretrained`` loads.
 
-        Return the folder.
+        A mixture is a folder of such folders, with the weights. Return the folder.
 
         Args:
             folder: where to.
             policy: its name, where the run has several.
+            answer: as for ``answer``; None: the policy.
         """
-        export(self._loaded[1], folder_of(folder), step=self.step, policy=policy)
+        export_answer(self.path, folder_of(folder), answer, checkpoint=self.asked, policy=policy)
         return Path(folder)
 
     def __repr__(self) -> str:
@@ -237,9 +257,11 @@ def train_run(
         folder = RunFolder.open(path)
         check_same(folder, config.model_dump(mode="json"))
         engine = LocalEngine(config)
+        check_league(config, engine)
     else:
         RunFolder.check_free(path, overwrite=overwrite)
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
+        check_league(config, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
     with folder, GracefulStop() as stop, Watch(config.call_seconds), playing(engine, path):
         done = max(checkpoint.steps(path), default=0)

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from sparring.cli.text import say
-from sparring.engine.export import export as write
+from sparring.cli.text import complain, say
+from sparring.config.checks import POLICY
 from sparring.errors import RunError
-from sparring.experiments.load import load_run
+from sparring.experiments.exporting import export_answer
 
 
 def export(
@@ -31,13 +31,33 @@ def export(
     policy: Annotated[
         str | None, typer.Option(help="Which policy, where the run has several.")
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            help="Who is written: policy, average, last, or the mixture of the run's snapshots by "
+            "a meta-solver such as nash; default policy."
+        ),
+    ] = None,
 ) -> None:
-    """Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads."""
+    """Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.
+
+    A mixture is a folder of such folders, with the weights.
+    """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not an empty folder; name another one.")
-    _, engine, step = load_run(run, checkpoint)
-    write(engine, folder, step=step, dtype=dtype, adapter=adapter, policy=policy)
+    step, mixture, notes = export_answer(
+        run, folder, answer, checkpoint=checkpoint, dtype=dtype, adapter=adapter, policy=policy
+    )
+    for note in notes:
+        complain(note)
+    if mixture:
+        say(
+            f"Wrote the mixture of step {step} ({mixture}) to {folder}; it is one player: "
+            f"'exported folder={folder}'."
+        )
+        return
+    what = "policy" if answer in (None, POLICY) else f"answer {answer!r}"
     say(
-        f"Wrote the policy of step {step} to {folder}; its README.md shows the prompt it was "
+        f"Wrote the {what} of step {step} to {folder}; its README.md shows the prompt it was "
         "trained on, and how to load it."
     )

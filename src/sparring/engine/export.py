@@ -10,11 +10,14 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.context.ledger import Ledger
 from sparring.engine.local import LocalEngine
+from sparring.engine.plan import TINY
 from sparring.engine.policy import Policy
 from sparring.environments.base import random_reply
 from sparring.environments.openspiel.base import Game
 from sparring.environments.own import Asking
 from sparring.errors import ConfigError, UnknownNameError
+from sparring.players.exported_files import ExportedPolicy, Sampling, write_exported
+from sparring.refs import PUBLISHED, PlayerRef
 from sparring.rng import Stream
 
 MODE = 0o644  # of every file, so that a server under another user can read it
@@ -44,8 +47,9 @@ def export(
     dtype: str | None = None,
     adapter: bool = False,
     policy: str | None = None,
+    member: PlayerRef = PUBLISHED,
 ) -> None:
-    """Write a published policy.
+    """Write the weights of a policy.
 
     Args:
         engine: of the run.
@@ -54,25 +58,74 @@ def export(
         dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they were trained.
         adapter: write the adapters alone, not merged into the base model.
         policy: its name; None: the only one.
+        member: whose weights: the policy's as it is published, the learner's, or a snapshot's.
 
     Raises:
         ConfigError: there are several policies and none is named.
-        UnknownNameError: there is no such policy.
+        UnknownNameError: there is no such policy, or no such snapshot of it.
         ModelError: adapters alone are asked for and the model has none.
+        RunError: the folder cannot be written.
     """
-    own = _chosen(engine, policy)
-    own.published.save(folder, dtype=dtype, adapter=adapter)
+    own = chosen(engine, policy)
+    model = own.model_of(member)
+    if model is None:
+        raise UnknownNameError("snapshot of this run", str(member), map(str, engine.members))
+    model.save(folder, dtype=dtype, adapter=adapter)
     if not adapter:
         _write_sampling(own, folder / "generation_config.json")
     (folder / CARD).write_text(
         card(engine, own, folder.name, step=step, adapter=adapter), encoding="utf-8"
     )
+    write_exported(folder, _seating(engine, own, adapter=adapter))
+    let_read(folder)
+
+
+def let_read(folder: Path) -> None:
+    """Let a server under another user read every file."""
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
 
 
-def _chosen(engine: LocalEngine, policy: str | None) -> Policy:
+def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPolicy:
+    """Return what Sparring must know to seat a policy."""
+    config, params = own.config, own.params
+    tiny = config.model.name == TINY
+    return ExportedPolicy(
+        model=config.model.name,
+        dtype=config.model.dtype,
+        lora=config.model.lora if adapter else None,
+        longest=None if tiny else config.model.context,
+        renderer=config.renderer,
+        context=config.context,
+        sampling=Sampling(
+            max_new_tokens=params.max_new_tokens,
+            temperature=params.temperature,
+            top_p=params.top_p,
+            top_k=params.top_k,
+        ),
+        in_flight=config.rollout.in_flight,
+        style=str(engine.config.environments[0].options.get("style", "brief")),
+    )
+
+
+def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
+    """Return the command that measures what was exported."""
+    played = [
+        game
+        for game in engine.config.environments
+        if game.weight and any(name == own.name for name, _ in _seats(engine, game.known_as))
+    ]
+    name = (played or engine.config.environments)[0].name
+    return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
+
+
+def _seats(engine: LocalEngine, known_as: str) -> tuple[tuple[str, bool], ...]:
+    """Return the policy of each seat of an environment, by its name in the run."""
+    return next(engine.seats(game) for game, _ in engine.environments if game.name == known_as)
+
+
+def chosen(engine: LocalEngine, policy: str | None) -> Policy:
     """Return the policy that is meant."""
     if policy is None and len(engine.policies) > 1:
         there = ", ".join(engine.policies)
@@ -125,6 +178,7 @@ def card(engine: LocalEngine, own: Policy, folder: str, *, step: int, adapter: b
         *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
+    parts.append(f"With Sparring: `{seat_command(engine, own, folder)}`.")
     if not adapter:
         parts.append(
             "With vLLM: `vllm serve PATH_OF_THIS_FOLDER --generation-config auto`, and "

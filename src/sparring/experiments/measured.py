@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.load import load_answer, load_run, published
 from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
-from sparring.experiments.suite_player import run_player
+from sparring.experiments.suite_player import run_player, unknown_to
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
 from sparring.measure.regret import BUDGET, Judge
@@ -67,7 +68,8 @@ def measured(
         if checkpoint is not None:
             raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
         spec = parse_agent(str(agent))
-        policy, games = spec.make(), named_games(names, style="full")
+        policy, games = spec.make(), named_games(names, style=spec.style)
+        notes += _unknown(games, lambda known: unknown_to(spec.words, known))
         about: dict[str, Any] = {"agent": spec.name, "options": dict(spec.options)}
         exact = exact and hasattr(policy, "action_logprobs")
     else:
@@ -82,17 +84,13 @@ def measured(
         about, met = {"run": str(run), "step": step}, Met(config, games)
         if isinstance(policy, Mixture):
             about["answer"] = f"mixture of {policy}"
+            notes += getattr(policy, "notes", ())
         if names:
             games = named_games(
                 names, style=str(config.environments[0].options.get("style", "brief"))
             )
             player = run_player(run, step, None)
-            unknown = {known.name: player.unknown_words(known) for known in games}
-            notes += [
-                f"{name}: {len(words)} words are unknown to the model and read as <unknown>."
-                for name, words in unknown.items()
-                if words
-            ]
+            notes += _unknown(games, player.unknown_words)
         else:
             own = configured_oracles(config.environments, games)
     oracles, more = oracles_for(games, oracle, own) if judged else ({}, [])
@@ -106,8 +104,19 @@ def measured(
     }
     result = evaluate_policy(policy, games, judges=judges, met=met, **measured)
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
+    if run is None and isinstance(policy, Mixture):
+        result["answer"] = f"mixture of {policy}"
     if league and run is not None:
         result["league"] = league_of_run(
             engine, opponents=bots, games_per_seat=games_per_seat, seed=seed
         )
     return result
+
+
+def _unknown(games: Sequence[Game], unknown: Callable[[Game], Sequence[str]]) -> list[str]:
+    """Return notes on the words of games that who is measured does not know."""
+    return [
+        f"{game.name}: {len(words)} words are unknown to the model and read as <unknown>."
+        for game in games
+        if (words := unknown(game))
+    ]

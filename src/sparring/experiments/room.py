@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring import registry
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import LAST, POLICY
+from sparring.config.checks import PLAIN, POLICY
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solve import unfit
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # a reply that is no legal action is asked for again a few times, so that the play goes on
 RETRY = {"rule": "retry", "retries": 5}
 BOTS = ("minimax", "cfr", "mcts", "house", "random")  # that need nothing from outside
+SENTENCES = "full"  # the wording of environments in sentences
 ENGINES = 2  # checkpoints held at a time
 HISTORIES = 50_000  # of a game tree that cfr solves in seconds
 
@@ -101,7 +102,12 @@ class Room:
             return configured_game(section.model_copy(update={"illegal": RETRY}))
         if name not in game_names():
             raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
-        return make_game(name, options=_in_sentences(name), illegal=RETRY)
+        return make_game(name, options=_worded(name, self._style()), illegal=RETRY)
+
+    def _style(self) -> str:
+        """Return the wording that who is named to sit opposite is used to: mostly sentences."""
+        named = (parse_agent(one) for one in self.trusted if registry.known("players", _first(one)))
+        return next((one.style for one in named if one.style != SENTENCES), SENTENCES)
 
     def oracle(self, game: Game) -> Oracle | None:
         """Return the oracle that the run's configuration names for an environment, if any."""
@@ -124,7 +130,7 @@ class Room:
             self._bots[game.name] = bots_for(game)
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
-        mixed = self.config is not None and self.config.league.answer not in (POLICY, LAST)
+        mixed = self.config is not None and self.config.league.answer not in PLAIN
         usual = "mixture of members" if mixed else "policy"
         found = [] if newest is None else [("policy", f"{usual}, step {newest}")]
         found += [(str(step), f"policy, step {step}") for step in steps if step != newest]
@@ -169,7 +175,7 @@ class Room:
 
     def _bot(self, asked: str) -> Opposite:
         """Return a player plug-in, as a person writes it."""
-        name = asked.split()[0] if asked.split() else asked
+        name = _first(asked) or asked
         if asked not in self.trusted and name not in BOTS:
             there = [str(PUBLISHED)] if self.config is not None else []
             own = [] if self.config is None else self.config.bots
@@ -227,15 +233,20 @@ def bots_for(game: Game) -> list[str]:
     return found
 
 
-def _in_sentences(name: str) -> dict[str, Any]:
-    """Return options that make an environment speak in sentences: itself, or what it is made of."""
+def _first(text: str) -> str:
+    """Return the first word of a text, or ""."""
+    return text.split()[0] if text.split() else ""
+
+
+def _worded(name: str, style: str) -> dict[str, Any]:
+    """Return options that give an environment a style: itself, or what it is made of."""
     if not registry.known("environments", name):
         return {}
     options = registry.load("environments", name).options
     if "style" in options:
-        return {"style": "full"}
+        return {"style": style}
     made = getattr(make_game(name), "inner", None) if "environment" in options else None
     if made is None or made.made_by is None:
         return {}
-    within = {**made.made_by["options"], "style": "full"}
+    within = {**made.made_by["options"], "style": style}
     return {"environment": {"name": made.made_by["name"], "options": within}}

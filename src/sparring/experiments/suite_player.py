@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import EnvironmentConfig, RunConfig, resolve
+from sparring.config.checks import POLICY, check_answer
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
@@ -44,14 +45,16 @@ class Player:
     about: dict[str, Any]
     config: RunConfig | None  # of a run
     remote: bool  # whether it is asked over a network, from one process alone
+    wording: str = "full"  # that an agent is used to
+    words: frozenset[str] | None = None  # that an agent knows; None: any
 
     def style(self, row: SuiteRow) -> str:
         """Return the wording that the player is used to.
 
-        Its own for a game it trained on, else its first game's; full for agents.
+        Its own for a game it trained on, else its first game's; full for most agents.
         """
         if self.config is None:
-            return "full"
+            return self.wording
         trained = [
             game for game in self.config.environments if _same_game(row.game, row.options, game)
         ]
@@ -74,30 +77,36 @@ class Player:
 
         Only a tiny model has a closed one.
         """
-        if self.config is None or not game.brief:
+        if self.config is None:
+            return unknown_to(self.words, game)
+        if not game.brief:
             return []
         if all(own.model.name != TINY for own in self.config.by_policy.values()):
             return []
-        known = vocabulary(self.config)
-        return [word for word in words_of(game) if word not in known]
+        return unknown_to(frozenset(vocabulary(self.config)), game)
 
 
 def run_player(
-    path: Path, step: int | None, temperature: float | None, policy: str | None = None
+    path: Path,
+    step: int | None,
+    temperature: float | None,
+    policy: str | None = None,
+    answer: str | None = None,
 ) -> Player:
-    """Return the policy of a run's checkpoint; of several, each in the seats of its roles.
+    """Return the answer of a run's checkpoint; of several policies each in the seats of its roles.
 
     Args:
         path: the run folder.
         step: of the checkpoint; None takes the newest good one.
         temperature: of sampling; None takes that of training.
         policy: the one of several that sits in every seat; None: all of them.
+        answer: such as "nash"; None: the one that the configuration names.
 
     Raises:
         RunError: no such run, or it has no checkpoint yet.
         CheckpointError: the checkpoint is damaged or does not exist.
         ConfigError: a temperature that is not above 0.
-        UnknownNameError: no such policy.
+        UnknownNameError: no such policy or answer.
     """
     if temperature is not None and not 0 < temperature < float("inf"):
         raise ConfigError(
@@ -108,6 +117,9 @@ def run_player(
     config, found = resolve(run.config()), run.checkpoint(step)
     published(config, path, policy)  # refuses what is none of its policies
     named = {"policy": policy} if policy is not None else {}
+    asked = config.league.answer if answer is None else check_answer(answer, config)
+    if policy is None and asked != POLICY:
+        named = {"answer": asked}
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
@@ -145,18 +157,28 @@ def met_by(player: Mapping[str, Any]) -> Met:
 def agent_player(spec: AgentSpec) -> Player:
     """Return an agent that is no run's policy, such as an endpoint.
 
-    Games are told to it in full style.
+    Games are told to it in full style, unless it is used to another.
     """
     options = without_traffic(spec.options)
     data = {"agent": spec.name, "options": dict(spec.options)}
     about = {"agent": spec.name, "options": options}
+    files = spec.identity
     return Player(
         data=data,
-        identity=[spec.name, options],
+        identity=[spec.name, options, *([] if files is None else [files])],
         about=about,
         config=None,
         remote=spec.name == REMOTE,
+        wording=spec.style,
+        words=spec.words,
     )
+
+
+def unknown_to(words: frozenset[str] | None, game: Game) -> list[str]:
+    """Return the words of a game in brief wording that are not among some; None: all are."""
+    if words is None or not game.brief:
+        return []
+    return [word for word in words_of(game) if word not in words]
 
 
 def styles(suite: Suite, player: Player) -> dict[str, str]:

@@ -34,6 +34,27 @@ class AgentSpec(NamedTuple):
         agent: Agent = registry.bind("players", self.name, self.options)()
         return agent
 
+    @property
+    def style(self) -> str:
+        """The wording that it is used to: full, unless its plug-in has ``style_of``."""
+        return str(self._told("style_of", "full"))
+
+    @property
+    def words(self) -> frozenset[str] | None:
+        """The words that it knows; None: any, or its plug-in has no ``words_of``."""
+        found: frozenset[str] | None = self._told("words_of", None)
+        return found
+
+    @property
+    def identity(self) -> Any:
+        """What its play depends on besides its options, where its plug-in has ``identity_of``."""
+        return self._told("identity_of", None)
+
+    def _told(self, name: str, otherwise: Any) -> Any:
+        """Return what a function of the plug-in's module says of these options."""
+        told = getattr(registry.load("players", self.name).module, name, None)
+        return otherwise if told is None else told(**self.options)
+
 
 def parse_agent(text: str) -> AgentSpec:
     """Return the agent that a text describes.

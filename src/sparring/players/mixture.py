@@ -86,6 +86,10 @@ class Mixture:
             draw -= share
         return player  # what rounding has left over
 
+    def called(self, player: PlayerRef) -> str:
+        """Return what one of the players is called, for people."""
+        return str(player)
+
     def made(self) -> dict[PlayerRef, Agent]:
         """Return all players that can be drawn where there is no run.
 
@@ -108,6 +112,10 @@ class Mixture:
             )
         if player.name not in self._agents:
             made: Agent = bound_agent(player.name)()
+            if isinstance(made, Mixture):
+                raise ConfigError(
+                    f"mixture: {player.name!r} is a mixture again; write its players into this one."
+                )
             self._agents[player.name] = made
         return self._agents[player.name]
 

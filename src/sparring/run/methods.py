@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sparring.config import RunConfig
-from sparring.config.checks import MIXTURE
+from sparring.config.checks import stands_for_others
 from sparring.config.league import LeagueConfig
 from sparring.engine.judging import rewards_of
 from sparring.environments.openspiel.base import Game
@@ -63,7 +63,7 @@ class Methods:
             mixtures={
                 name: given.bind("players")()
                 for name, given in config.bots.items()
-                if given.name == MIXTURE
+                if stands_for_others(given)
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )

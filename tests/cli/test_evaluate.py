@@ -139,7 +139,7 @@ def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch)
     assert mixture["figures"][exact] == pytest.approx(metrics[exact], abs=1e-6) != pytest.approx(policy["figures"][exact], abs=1e-6)
     assert found("--answer", "last")["figures"][exact] == found("--answer", "delta_uniform delta=0.99")["figures"][exact]
     assert "Measured is a mixture of 0.333 past-000000" in CliRunner().invoke(cli.app, ["evaluate", "run", "--games", "2", "--oracle", "none"]).output
-    for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"], ["--answer", "nash", "--suite", "mars"]):
+    for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"]):
         done = CliRunner().invoke(cli.app, ["evaluate", "run", *words])
         assert done.exit_code != 0 and "answer" in str(done.exception)
 

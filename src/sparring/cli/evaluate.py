@@ -141,15 +141,13 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
-    if answer:
-        raise ConfigError("--answer does not go with --suite yet; leave one of them out.")
     if league or not exact:
         raise ConfigError(
             "--league and --no-exact do not go with --suite: the suite says what is measured."
         )
     evaluation = SuiteEvaluation(
         suite,
-        _player(run, agent, checkpoint, temperature, policy),
+        _player(run, agent, checkpoint, temperature, policy, answer),
         opponents=bots,
         games=games,
         seed=seed,
@@ -215,10 +213,12 @@ def _player(
     checkpoint: int | None,
     temperature: float | None,
     policy: str | None,
+    answer: str | None,
 ) -> Player:
-    """Return who is measured by a suite: the policy of a run, or an agent."""
+    """Return who is measured by a suite: the answer of a run, one of its policies, or an agent."""
+    _refuse_together(agent, None, policy, answer, league=False)
     if run is not None:
-        return run_player(run, checkpoint, temperature, policy)
+        return run_player(run, checkpoint, temperature, policy, answer)
     if any(given is not None for given in (temperature, checkpoint, policy)):
         raise ConfigError(
             "--temperature, --checkpoint and --policy belong to a run; write --agent 'endpoint "

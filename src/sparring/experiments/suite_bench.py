@@ -6,13 +6,16 @@ One process with the player, the games and the opponents, each made once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sparring.config.checks import AVERAGE, LAST, POLICY
+from sparring.engine.local import LocalEngine
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError, GameError, ModelError, OracleError
-from sparring.experiments.load import load_run
+from sparring.experiments.load import load_answer, load_run
 from sparring.experiments.measuring import exact_figures
 from sparring.experiments.suite_player import REMOTE, met_by
 from sparring.measure.opponents import AgentSpec
@@ -22,18 +25,21 @@ from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
 from sparring.players.endpoint_trust import trust_file
+from sparring.players.members import MemberMixture
 from sparring.players.policy import PolicyAgent
-from sparring.refs import PUBLISHED
+from sparring.refs import LEARNER, PUBLISHED, PlayerRef
 from sparring.rollout.team import Team
+
+log = logging.getLogger(__name__)
 
 
 class Bench:
     """Plays pieces of a suite.
 
     Args:
-        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"}
-            or {"agent", "options"}, and "answers", the file in which endpoints' answers are kept
-            where their options name none.
+        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"},
+            beside which "policy" or "answer" may stand, or {"agent", "options"}, and "answers",
+            the file in which endpoints' answers are kept where their options name none.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -81,23 +87,42 @@ class Bench:
         if self._agent is None:
             own = self._player
             self._agent = (
-                _kept(AgentSpec(own["agent"], own["options"]), self._answers).make()
+                self._given(AgentSpec(own["agent"], own["options"]))
                 if "agent" in own
                 else self._load(own)
             )
         return self._agent
 
     def _load(self, player: dict[str, Any]) -> Agent:
-        """Return the policy of a run; of several, each in the seats of its roles."""
-        config, engine, _ = load_run(Path(player["run"]), player["step"], threads=1)
-        wanted = player.get("policy")
-        names = [wanted] if wanted else list(config.by_policy)
-        own = {
-            name: _strict(engine.agent(PUBLISHED.of(name)), player["temperature"]) for name in names
-        }
-        self._models = list(own.values())
+        """Return the answer of a run, or one of its policies."""
+        path, temperature = Path(player["run"]), player["temperature"]
+        config, engine, step = load_run(path, player["step"], threads=1)
+        wanted, asked = player.get("policy"), player.get("answer", POLICY)
+        if asked in (POLICY, AVERAGE) or wanted:
+            return self._sat(engine, PUBLISHED, temperature, [wanted] if wanted else None)
+        if asked == LAST:
+            return self._sat(engine, LEARNER, temperature)
+        found = load_answer(path, config, engine, step, asked)
+        if not isinstance(found, MemberMixture):
+            return self._sat(engine, PUBLISHED, temperature)  # as long as there are no members
+        for note in found.notes:
+            log.warning("%s", note)
+        agents = {who: self._sat(engine, who, temperature) for who in found.members}
+        return MemberMixture(found.members, agents.__getitem__, found.notes)
+
+    def _sat(
+        self,
+        engine: LocalEngine,
+        who: PlayerRef,
+        temperature: float | None,
+        names: Sequence[str] | None = None,
+    ) -> Agent:
+        """Return a player of a run; of several policies, each in the seats of its roles."""
+        names = list(engine.config.by_policy) if names is None else names
+        own = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
+        self._models += own.values()
         if len(own) == 1:
-            return self._models[0]
+            return next(iter(own.values()))
 
         def at(game: Game, seat: int) -> Agent:
             try:
@@ -108,7 +133,22 @@ class Bench:
                 ) from None
 
         games = [self._game(place) for place in range(len(self.rows))]
-        return Team(str(PUBLISHED), at, games, config.rollout.in_flight)
+        return Team(str(who), at, games, engine.config.rollout.in_flight)
+
+    def _given(self, spec: AgentSpec) -> Agent:
+        """Return an agent that is no run's; one that speaks with a model speaks as a run's does."""
+        made = _kept(spec, self._answers).make()
+        if isinstance(made, MemberMixture):
+            agents = {who: self._model_of(made.agent(who)) for who in made.members}
+            return MemberMixture(made.members, agents.__getitem__)
+        return self._model_of(made)
+
+    def _model_of(self, agent: Agent) -> Agent:
+        """Return an agent; a model never passes over a conversation that is too long for it."""
+        if not isinstance(agent, PolicyAgent):
+            return agent
+        self._models.append(_strict(agent, None))
+        return self._models[-1]
 
     def _game(self, place: int) -> Game:
         """Return the game of row number ``place``."""
@@ -133,7 +173,7 @@ class Bench:
         """
         key = entry.model_dump_json()
         if key not in self._opponents:
-            self._opponents[key] = _kept(entry.spec, self._answers).make()
+            self._opponents[key] = self._given(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:

@@ -14,9 +14,11 @@ from sparring.measure.oracle_choice import chosen_oracle
 from sparring.oracles.judge import judge_episodes, regret
 from sparring.players.base import Reply
 from sparring.recipe import load_recipe, to_yaml
+from sparring.report.played import drawn_line
 from sparring.rollout.replay import replay
 from sparring.rollout.store import EpisodeStore
 from sparring.run.folder import RunFolder
+from sparring.view.play_shown import show_down
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
@@ -223,11 +225,16 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
     sits = Room(tmp_path / "run")
     opposite = sits.opposite(sits.game(None), None)
     assert opposite.said == "mixture of 3 members, step 2"
-    drawn = set()
+    drawn, told = set(), []
     for seed in range(12):
         sitting = Sitting(sits.game(None), 0, opposite, seed)
         drawn |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
+        assert set(sitting.drawn) == {"second"} and f"mixture-answer, {sitting.drawn['second']}" in sitting._agents
+        told.append(drawn_line(sitting.drawn))
+    assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
+    assert Sitting(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0).drawn == {}
+    assert show_down(sitting, sitting.episode)["drawn"] == told[-1]
     assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
     assert sits.others(sits.game(None))[0] == ("policy", "mixture of members, step 2")
     assert sits.opposite(sits.game(None), "2").said == "policy, step 2"

@@ -18,7 +18,7 @@ from sparring.experiments.room import Opposite, Room
 from sparring.experiments.sitting import YOU, Sitting, fresh_seed
 from sparring.players.human import human
 from sparring.report.open_play import is_open, said_lines
-from sparring.report.played import ending, moves, verdict
+from sparring.report.played import drawn_line, ending, moves, verdict
 
 
 def play(
@@ -133,6 +133,8 @@ def _one(rules: Game, opposite: Opposite | None, seat: int, seed: int) -> None:
     last = "" if is_open(rules) else ending(rules, episode, seat)
     say(f"\n--- The end.\n\n{wrapped(last)}" if last else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
+    if sitting.drawn:
+        say(f"{drawn_line(sitting.drawn)}.")
     called = {YOU: "you"}
     if opposite is not None:
         called[opposite.name] = opposite.said.partition(",")[0]

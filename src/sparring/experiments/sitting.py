@@ -22,7 +22,8 @@ from sparring.oracles.base import Oracle, verdicts
 from sparring.oracles.judge import judge_episodes
 from sparring.players.base import Agent, Failed, PendingTurn, Reply, TextAgent, replies
 from sparring.players.human import understood
-from sparring.refs import PlayerRef
+from sparring.players.mixture import Mixture
+from sparring.refs import PlayerRef, ref
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.rollout.spec import EpisodeSpec
@@ -94,6 +95,7 @@ class Sitting:
             trained=(False,) * game.num_seats,
         )
         (spec,), self._agents, self._whose = seated([spec], agents)
+        self._seats = spec.players
         with Asking(game):
             self._play = EpisodeInPlay(spec, self._agents)
         self.asked: PendingTurn | None = None
@@ -107,6 +109,18 @@ class Sitting:
     def play(self) -> Any:
         """The play as it stands; it knows what is hidden."""
         return self._play.play
+
+    @property
+    def drawn(self) -> dict[str, str]:
+        """Who was drawn in each other role, where a mixture sits opposite; it is for the end."""
+        if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
+            return {}
+        mixture, before = self.opposite.agent, f"{self.opposite.name}, "
+        return {
+            self.game.roles[place]: mixture.called(ref(str(who).removeprefix(before)))
+            for place, who in enumerate(self._seats)
+            if place != self.seat
+        }
 
     @property
     def people(self) -> Any:

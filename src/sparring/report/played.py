@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,18 @@ def verdict(game: Game, returns: tuple[float, ...], seat: int) -> str:
     found = outcome(returns, seat)
     word = "A draw" if found == 0 else f"You {'won' if found > 0 else 'lost'}: {mine:+g}"
     return f"{word}. Payoffs: {payoffs}."
+
+
+def drawn_line(drawn: Mapping[str, str]) -> str:
+    """Return who of a mixture sat opposite, in words without a full stop.
+
+    Args:
+        drawn: the player by the role.
+    """
+    if len(set(drawn.values())) == 1:
+        return f"Drawn from the mixture for this play: {next(iter(drawn.values()))}"
+    named = ", ".join(f"{role} {who}" for role, who in drawn.items())
+    return f"Drawn from the mixture for this play: {named}"
 
 
 def moves(

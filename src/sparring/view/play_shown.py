@@ -14,7 +14,7 @@ from sparring.environments.own import Asking, no_rules
 from sparring.errors import SparringError
 from sparring.experiments.sitting import Sitting
 from sparring.oracles.judge import regret
-from sparring.report.played import ending, thoughts, verdict
+from sparring.report.played import drawn_line, ending, thoughts, verdict
 from sparring.types import Episode, Turn, Verdict
 
 Answer = dict[str, Any]
@@ -100,6 +100,7 @@ def show_down(sitting: Sitting, episode: Episode) -> Answer:
         "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
         "turns": turns,
         "cut": episode.cut,
+        "drawn": drawn_line(sitting.drawn) if sitting.drawn else "",
         "seed": sitting.seed,
     }
 

@@ -94,8 +94,12 @@ def test_a_mixture_is_its_member_where_one_has_all_weight(run, suite, tmp_path):
             last[row][key] if row == "kuhn" else pytest.approx(last[row][key], abs=1e-6)
         )
     assert alone["all"]["exact"] != alone["one"]["exact"]
-    again = json.loads((tmp_path / "b" / "evaluation-small.json").read_text())["measured"]
-    assert len(again) == 4
+    # the same folder with other weights is another player, whose plays are not those of before
+    (tmp_path / "one").rename(tmp_path / "old")
+    export_answer(run, tmp_path / "one", "policy")
+    other = report(agent_player(parse_agent(f"exported folder={tmp_path / 'one'}")), suite, tmp_path / "b")
+    assert other["exact"] != alone["one"]["exact"]
+    assert len(json.loads((tmp_path / "b" / "evaluation-small.json").read_text())["measured"]) == 6
 
 
 @pytest.mark.slow

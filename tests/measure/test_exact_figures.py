@@ -27,9 +27,9 @@ ROCK, PAPER, SCISSORS = ([1, 1], [1, 0], [0, 0])  # the chance of the first choi
 
 
 def table(chances, legal=1.0):
-    """Return a policy in which each member of a team takes its first choice with this chance."""
+    """Return a policy in which each seat takes its first choice with this chance; of two, in both teams."""
     rows = {}
-    for query, first in zip(STATES.queries, [*chances, *chances], strict=True):
+    for query, first in zip(STATES.queries, chances if len(chances) == 4 else [*chances, *chances], strict=True):
         rows[query.seat, query.key] = dict(
             zip(query.legal_actions, (legal * first, legal * (1 - first)), strict=True)
         )
@@ -89,7 +89,7 @@ def test_one_member_is_the_member():
 
 @settings(deadline=None, max_examples=15)
 @given(
-    st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=2), min_size=3, max_size=3),
+    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3),
     st.lists(st.floats(0.05, 1), min_size=3, max_size=3),
 )
 def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, weights):

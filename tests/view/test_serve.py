@@ -1,5 +1,6 @@
 """The command: its process, address, token and end, and what it refuses to start with."""
 
+import asyncio
 import json
 import os
 import signal
@@ -100,6 +101,22 @@ def test_the_default_port_gives_way_if_it_is_taken(monkeypatch):
         with serving.bound("127.0.0.1", None) as second:
             assert second.getsockname()[1] != first.getsockname()[1]
             socket.create_connection(second.getsockname(), timeout=5).close()  # it waits, and is not refused
+
+
+def test_an_answer_does_not_wait_to_be_sent_with_the_next():
+    async def accepted():
+        come = asyncio.get_running_loop().create_future()
+        with serving.bound("127.0.0.1", 0) as listening:
+            server = await asyncio.start_server(lambda reader, writer: come.set_result(writer), sock=listening)
+            async with server:
+                _, client = await asyncio.open_connection(*listening.getsockname())
+                writer = await come
+                found = writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                for one in (client, writer):
+                    one.close()
+        return found
+
+    assert asyncio.run(accepted()) != 0
 
 
 def test_an_address_that_is_not_ours_is_refused(tmp_path):

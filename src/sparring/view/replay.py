@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow.compute as pc
 
-from sparring.errors import SparringError
 from sparring.oracles.judge import regret
 from sparring.report.episode_record import episode_record
 from sparring.rollout.credit_store import Credits
-from sparring.rollout.parts import DAMAGED
 from sparring.rollout.store import EpisodeStore
 from sparring.types import Episode, Turn
 from sparring.view.answers import Refused
 from sparring.view.boards import has_pictures
 from sparring.view.chances import has_chances
 from sparring.view.decode import Decoder, pieces, text_of
-from sparring.view.index import EPISODES, why_left_out
-from sparring.view.learned import Scales, credit_of
+from sparring.view.found import Episodes, Found
+from sparring.view.index import EPISODES
+from sparring.view.learned import Scales
 from sparring.view.runs import Run
 
 CREDIT_SHOWN = (
@@ -35,13 +34,6 @@ TURN_SHOWN = (
 )
 
 
-class Found(NamedTuple):
-    """A stored episode, with what was learned of it."""
-
-    episode: Episode
-    credit: Credits
-
-
 class Replays:
     """The stored episodes of runs, and what pages need beside them. Threads may share it."""
 
@@ -49,6 +41,7 @@ class Replays:
         self._lock = threading.Lock()
         self._decoders: dict[int, tuple[Any, Decoder]] = {}
         self._scales = Scales()
+        self._episodes = Episodes()
 
     def show(self, run: Run, step: int, number: int, seat: int | None) -> dict[str, Any]:
         """Return an episode.
@@ -104,17 +97,7 @@ class Replays:
         Raises:
             Refused: there is none, or its part cannot be read.
         """
-        store = EpisodeStore(run.path / EPISODES)
-        path = store.path(step)
-        if not path.is_file() or not run.keeps(EPISODES):
-            raise Refused(404, f"step {step} is not stored, or no longer")
-        try:
-            episode = store.one(step, number)
-        except (SparringError, *DAMAGED) as error:
-            raise Refused(404, f"{path.name} cannot be read: {why_left_out(error, path)}") from None
-        if episode is None:
-            raise Refused(404, f"step {step} has no episode {number}")
-        return Found(episode, credit_of(run, step, number))
+        return self._episodes.find(run, step, number)
 
     def decoder(self, run: Run) -> Decoder:
         """Return the tokenizers of a run, made when its configuration is first asked for."""

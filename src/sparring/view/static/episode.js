@@ -4,7 +4,7 @@ import { blob } from "./api.js";
 import { button, el } from "./dom.js";
 import { found } from "./finder.js";
 import { addressOf, Pictures, runOf } from "./pictures.js";
-import { legalMoves } from "./position.js";
+import { board, legalMoves } from "./position.js";
 import { change, go, state } from "./router.js";
 import { pair, siblings } from "./siblings.js";
 import { stage } from "./stage.js";
@@ -78,6 +78,7 @@ class Episode {
     this.compared = null;
     this.drawn = 0;
     this.pictures = new Pictures();
+    this.beheld = null; // those of the turn that is shown
     this.place = el("div", {});
     this.more = el("div", { class: "more-plays" });
     root.replaceChildren(this.place, this.more);
@@ -86,9 +87,10 @@ class Episode {
 
   async show(now) {
     const key = [now.run, now.people, now.step, now.episode, now.seat].join("/");
+    const first = key !== this.key;
     this.drawn += 1;
     const asked = this.drawn;
-    if (key !== this.key) {
+    if (first) {
       const path = addressOf({ ...now, run: now.run ?? 0 });
       const answer = await this.get(path, { seat: now.seat });
       if (asked !== this.drawn) return;
@@ -97,9 +99,15 @@ class Episode {
     }
     const turn = this.answer.turns[turnOf(now, this.answer)];
     document.title = `${this.answer.game} play ${this.answer.episode} · Sparring`;
-    const pictures = turn ? await this.pictures.around(this.answer, turn.index) : [];
+    const coming = turn ? this.pictures.around(this.answer, turn.index) : [];
+    if (first) {
+      this.beheld = null; // a process of its own makes pictures: text is shown before
+      this.paint(now);
+    }
+    this.beheld = await coming;
     if (asked !== this.drawn) return;
-    this.paint(now, pictures);
+    if (first) this.place.querySelector(".board-box")?.replaceChildren(board(turn, this.beheld));
+    else this.paint(now);
     if (turn) this.policy(turn);
     await this.beneath(now, key);
   }
@@ -114,20 +122,20 @@ class Episode {
     this.place.querySelector(".legal-moves")?.replaceWith(legalMoves(turn));
   }
 
-  paint(now, pictures) {
+  paint(now) {
     const within = document.activeElement?.closest?.(".timeline, .steps");
     const view = {
       turn: turnOf(now, this.answer),
       colouring: COLOURINGS.includes(now.colour) ? now.colour : COLOURINGS[0],
       compared: this.compared,
-      pictures,
+      pictures: this.beheld,
       tools: this.tools(),
       colour,
       choose: (index) => this.choose(index),
       seat: (number) => change({ seat: number ?? "" }),
       compare: (number) => {
         this.compared = number;
-        this.paint(state(), pictures);
+        this.paint(state());
       },
     };
     this.place.replaceChildren(stage(this.answer, view));

@@ -18,9 +18,12 @@ function image({ address, said }) {
 /**
  * Return the picture of the board, or what the seat could see of it in words.
  * @param {Object} turn the turn that is looked at
- * @param {Array} pictures the position before it, and at the end if it is the last; null: none
+ * @param {?Array} pictures the position before it, and at the end if it is the last, null where
+ *   there is none; null in place of both: they are still being made
  */
-export function board(turn, [before, end]) {
+export function board(turn, pictures) {
+  if (!pictures) return el("p", { class: "board-coming" });
+  const [before, end] = pictures;
   if (before?.address && end?.address)
     return el("div", {}, image(before), el("p", { class: "dim" }, "At the end:"), image(end));
   if (before?.address) return image(before);

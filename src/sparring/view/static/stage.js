@@ -141,7 +141,7 @@ function panel(answer, view) {
 /**
  * Return the whole screen.
  * @param {Object} answer the episode, as the server gives it
- * @param {{turn: number, colouring: string, compared: number, pictures: Array, tools: Element,
+ * @param {{turn: number, colouring: string, compared: number, pictures: ?Array, tools: Element,
  *   choose: function,
  *   colour: function, seat: function, compare: function}} view what is chosen, what a choice does
  */

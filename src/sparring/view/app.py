@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sparring.errors import SparringError
+from sparring.view import shell
 from sparring.view.answers import Refused, json_bytes, one_line
 from sparring.view.export import STATIC
 from sparring.view.guard import Guard
@@ -65,7 +66,7 @@ def application(
         "/api/changes": pages.changes,
     }
     routes = [
-        Route("/", _file),
+        Route("/", _shell),
         Route("/static/{name:path}", _file),
         *(Route(path, _answering(function, _json)) for path, function in told.items()),
         Route("/export/{run}/{step}/{episode}.html", _answering(pages.exported, _page)),
@@ -142,9 +143,17 @@ def _page(page: bytes) -> Response:
     return Response(page, media_type=KINDS[".html"], headers=headers)
 
 
-def _file(request: Request) -> Response:
-    """Return a file of the page: one of the package's, by its plain name."""
-    name = request.path_params.get("name", "index.html")
+async def _shell(request: Request) -> Response:
+    """Return the page."""
+    return Response(shell.page(request.query_params), headers={"content-type": KINDS[".html"]})
+
+
+async def _file(request: Request) -> Response:
+    """Return a file of the page: one of the package's, by its plain name.
+
+    These files are small. To read one at once takes less time than to hand it to a thread.
+    """
+    name = request.path_params["name"]
     kind = KINDS.get(Path(name).suffix)
     if kind is None or _NAME.fullmatch(name) is None:
         return _error(404, "there is no such file")

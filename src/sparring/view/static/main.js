@@ -1,5 +1,6 @@
 /** The page: which view is shown, its theme, its keys, and what is new. */
 
+import { forgetAhead, takeAhead } from "./ahead.js";
 import { get, Refusal, takeToken } from "./api.js";
 import { button, el } from "./dom.js";
 import { help, listen, setKeys } from "./keys.js";
@@ -44,9 +45,13 @@ function navigation(now) {
   document.querySelector("nav").replaceChildren(...links);
 }
 
+function named({ view }) {
+  return Object.hasOwn(VIEWS, view ?? "") ? view : "runs";
+}
+
 async function show(anew = false) {
   const now = state();
-  const name = VIEWS[now.view] ? now.view : "runs";
+  const name = named(now);
   page.asked += 1;
   const asked = page.asked;
   try {
@@ -63,6 +68,7 @@ async function show(anew = false) {
     }
     navigation(now);
     await page.view.show(now);
+    forgetAhead();
     if (asked === page.asked) drawn();
   } catch (error) {
     if (asked !== page.asked) return;
@@ -75,7 +81,7 @@ async function show(anew = false) {
 
 /** Get data for a view; the poll starts from the version that it was read at. */
 async function fetched(path, values, signal) {
-  const answer = await get(path, values, signal);
+  const answer = await (takeAhead(path, values) ?? get(path, values, signal));
   noteVersion(answer?.version);
   return answer;
 }
@@ -102,7 +108,6 @@ function switchTheme() {
   page.view?.themed?.();
 }
 
-takeToken();
 document.querySelector("#theme").addEventListener("click", switchTheme);
 document.querySelector("#help").addEventListener("click", help);
 listen();

@@ -43,7 +43,7 @@ export class Pictures {
   /** Return the picture before a turn, and the one at the end where the turn is the last. */
   async around(answer, index) {
     const ends = index === answer.turns.length - 1;
-    return [await this.at(answer, index), ends ? await this.at(answer, index + 1) : null];
+    return Promise.all([this.at(answer, index), ends ? this.at(answer, index + 1) : null]);
   }
 
   #keep(key, picture) {

@@ -1,0 +1,52 @@
+"""The page itself: links to all modules of a view, read off the modules."""
+
+import re
+
+import pytest
+
+from sparring.view import shell
+
+LINK = re.compile(r'<link rel="modulepreload" href="/static/([\w.-]+)" />')
+ALWAYS = {"ahead.js", "main.js", "api.js", "pictures.js", "router.js", "dom.js", "keys.js", "live.js"}
+
+
+def test_a_view_has_what_its_modules_import():
+    own = {"workers.js", "charts.js", "chart_svg.js", "format.js", "lanes.js", "run_choice.js"}
+    found = shell.modules("workers")
+    assert set(found) == ALWAYS | own and len(found) == len(set(found))
+    assert found[:6] == ("ahead.js", "main.js", "workers.js", "api.js", "pictures.js", "router.js")
+
+
+def test_each_view_of_the_page_is_known():
+    source = (shell.STATIC / "main.js").read_text()
+    assert len(shell.views()) == source.count("load: () => import(") == 6
+    for name, module in shell.views().items():
+        assert module in shell.modules(name)
+
+
+@pytest.mark.parametrize("view", ["", "nothing", '"><script>', "constructor"])
+def test_another_word_stands_for_the_table_of_runs(view):
+    page = shell.page({"view": view}).decode()
+    assert page == shell.page({}).decode()
+    assert tuple(LINK.findall(page)) == shell.modules("runs")
+
+
+def test_modules_are_followed_to_the_last_and_once(tmp_path, monkeypatch):
+    files = {
+        "ahead.js": "/** Nothing. */",
+        "main.js": 'const VIEWS = {\n  runs: { title: "A", load: () => import("./a.js") },\n};',
+        "a.js": 'import {\n  one,\n  other,\n} from "./b.js";\nimport "./c.js";',
+        "b.js": '// import x from "./no.js";\nexport { x } from "./c.js";',
+        "c.js": 'import { y } from "./a.js";\nconst text = `import("./no.js")`;',
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(shell, "STATIC", tmp_path)
+    assert shell.modules("runs") == ("ahead.js", "main.js", "a.js", "b.js", "c.js")
+
+
+def test_the_page_of_the_server_has_the_links(opened, run_folder):
+    answer = opened(run_folder).get("/?view=curves")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert tuple(LINK.findall(answer.text)) == shell.modules("curves")
+    assert shell.MARK not in answer.text

@@ -51,7 +51,7 @@ def test_a_view_is_drawn(visitor, served, name, theme, width):
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     unnamed = page.evaluate(
         "() => [...document.querySelectorAll('button, a, input, select')].filter((one) =>"
-        " !(one.innerText || one.ariaLabel || one.title || one.labels?.length)).length"
+        " !(one.textContent.trim() || one.ariaLabel || one.title || one.labels?.length)).length"
     )
     assert unnamed == 0
 

@@ -55,6 +55,7 @@ def application(
         "/api/runs/{run}/series": pages.series,
         "/api/runs/{run}/league": pages.league,
         "/api/runs/{run}/family": pages.family,
+        "/api/runs/{run}/meta": pages.meta,
         "/api/runs/{run}/workers": pages.workers,
         "/api/runs/{run}/groups/{step}/{group}": pages.group,
         EPISODE: pages.episode,

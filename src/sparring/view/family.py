@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from sparring.errors import SparringError
 from sparring.refs import MAIN, PlayerRef, ref, snapshot
 from sparring.run.events import LAST_STEP
 from sparring.run.state import STATE
-from sparring.system.files import parse_json
-from sparring.view.answers import one_line
-from sparring.view.plain_files import read_from
+from sparring.view.newest import ENGINE, newest
 from sparring.view.runs import Run
 
-ENGINE = "engine.json"
 MOST = 300  # members that left and are drawn; of more, every so many-th stays
 POLICIES = 12  # that are drawn
 TEXT = 60  # characters of a tag
-UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError)
 KEPT, LEFT, NEW = "kept", "left", "new"  # new: taken after the newest checkpoint
 START, NOW = "start", "now"
 
@@ -38,7 +33,8 @@ class Told(NamedTuple):
 def family(run: Run) -> dict[str, Any]:
     """Return the members of a run's league, and what each of them came from."""
     notes: list[str] = []
-    step, found = _newest(run, notes)
+    step, there = newest(run, (ENGINE, STATE), members_of, notes)
+    found = there or []
     known = {str(member): told for member, told in found}
     rows: list[dict[str, Any]] = []
     policies = _policies(run)
@@ -50,16 +46,14 @@ def family(run: Run) -> dict[str, Any]:
     return {"run": run.number, "step": step, "members": _with_parents(rows, notes), "notes": notes}
 
 
-def _newest(run: Run, notes: list[str]) -> tuple[int | None, list[tuple[PlayerRef, Told]]]:
-    """Return the step of the newest checkpoint that can be read, and the members in it."""
-    for step in reversed(run.checkpoints()):
-        folder = run.path / "checkpoints" / f"step_{step:06d}"
-        try:
-            engine, state = (parse_json(read_from(folder / one, 0)[0]) for one in (ENGINE, STATE))
-            return step, list(_members(engine, state.get("league")))
-        except (*UNREADABLE, SparringError) as error:
-            notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
-    return None, []
+def members_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> list[tuple[PlayerRef, Told]]:
+    """Return the snapshots of a checkpoint, with what its records say of them.
+
+    Args:
+        engine: what ``engine.json`` holds.
+        state: what ``state.json`` holds.
+    """
+    return list(_members(engine, state.get("league")))
 
 
 def _members(engine: Mapping[str, Any], league: Any) -> Iterable[tuple[PlayerRef, Told]]:

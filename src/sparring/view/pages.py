@@ -16,6 +16,7 @@ from sparring.view.conditions import whole
 from sparring.view.curves import POINTS, differences, series, spark
 from sparring.view.family import family
 from sparring.view.finder import find
+from sparring.view.meta_strategy import MetaStrategies
 from sparring.view.provenance import starts
 from sparring.view.replay import Replays
 from sparring.view.runs import PEOPLE, Run
@@ -43,6 +44,7 @@ class Pages:
         self.watch = watch
         self.replays = Replays()
         self._boards, self._chances = Boards(), Chances()
+        self._meta = MetaStrategies()
         self._heavy = threading.Lock()  # one search at a time
         self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
 
@@ -144,6 +146,12 @@ class Pages:
     def family(self, asked: Asked) -> Answer:
         """Return the members of a run's league, and who came from whom."""
         return self._of_run(asked, family)
+
+    def meta(self, asked: Asked) -> Answer:
+        """Return how much each member of a run's league weighs, by a meta-solver."""
+        run = self._read_run(self.watch.run(asked["run"]))
+        solver, environment = asked.get("solver", ""), asked.get("environment", "")
+        return self._of(lambda: self._meta.of(run, solver, environment))
 
     def workers(self, asked: Asked) -> Answer:
         """Return who played, waited and was lost."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from sparring.errors import SparringError
 from sparring.ops.statistics import wilson_count
 from sparring.report.league_shown import Standing, standings_of
 from sparring.report.workers_shown import FAULTS, learner_idle, workers_sentence
 from sparring.run.state import STATE, RunState
-from sparring.system.files import parse_json
-from sparring.view.answers import one_line
 from sparring.view.lanes import lanes
-from sparring.view.plain_files import read_from
+from sparring.view.meta_strategy import answer_said
+from sparring.view.newest import newest
 from sparring.view.runs import Run
 
 HALF = 0.05  # half-width of an interval of a win rate that is narrow enough
@@ -23,16 +22,8 @@ STEPS = 2000  # newest ones whose workers are shown
 def league(run: Run) -> dict[str, Any]:
     """Return the payoff book of the newest checkpoint that can be read."""
     notes: list[str] = []
-    step, standings = None, []
-    for step in reversed(run.checkpoints()):
-        path = run.path / "checkpoints" / f"step_{step:06d}" / STATE
-        try:
-            state = RunState(owners=parse_json(read_from(path, 0)[0]))
-            standings = standings_of(state.payoffs)
-        except (OSError, ValueError, TypeError, LookupError, SparringError) as error:
-            notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
-        else:
-            break
+    step, found = newest(run, (STATE,), _standings, notes)
+    standings = found or []
     fades = _fades(run)
     players = {one.player for one in standings} | {one.opponent for one in standings}
     return {
@@ -44,9 +35,15 @@ def league(run: Run) -> dict[str, Any]:
             {**one._asdict(), "plays_more": _plays_more(one, fades)} for one in standings
         ],
         "fades": fades,
+        "answer": answer_said(run.config),
         "exploitability": sorted(name for name in run.metrics.curves if _is_nash(name)),
         "notes": notes,
     }
+
+
+def _standings(state: Mapping[str, Any]) -> list[Standing]:
+    """Return the standings of a checkpoint's payoff book."""
+    return standings_of(RunState(owners=state).payoffs)
 
 
 def _fades(run: Run) -> bool:

@@ -4,6 +4,7 @@ import { draw, paint, prepare } from "./charts.js";
 import { el, missing, plain, svg, word } from "./dom.js";
 import { Tree } from "./family.js";
 import { count, number, probability, signed } from "./format.js";
+import { metaStrategy } from "./meta.js";
 import { runChoice } from "./run_choice.js";
 import { address, state } from "./router.js";
 import { diverging } from "./tokens.js";
@@ -71,7 +72,7 @@ function standingRow(run, one, half) {
     el("td", {}, dot(one)),
     el(
       "td",
-      { class: "dim" },
+      { class: "dim remark" },
       [
         one.win_rate === null ? "nothing was decided" : sure ? "" : "not told apart",
         one.plays_more ? playsMore(one, half) : "",
@@ -164,16 +165,30 @@ export function open(root, { get, setKeys }) {
   const choice = runChoice(get);
   const body = el("div", {});
   const curves = el("div", { class: "charts" });
+  const said = el("p", { class: "dim answer-said" });
   const held = { shown: [], run: null };
   const tree = new Tree();
-  root.replaceChildren(el("h1", {}, "League"), choice.node, body, tree.node, curves);
+  const meta = el("section", { class: "meta-strategy" });
+  root.replaceChildren(el("h1", {}, "League"), choice.node, body, meta, tree.node, said, curves);
   setKeys(tree.keys());
 
-  async function exploitability(run, names) {
+  /** Show the weights of members; the page goes on where there are none. */
+  async function weigh(run, now) {
+    const values = { solver: now.solver, environment: now.of };
+    const answer = await get(`/api/runs/${run}/meta`, values).catch((error) => error);
+    const at = [...meta.querySelectorAll("select")].indexOf(document.activeElement);
+    if (answer instanceof Error) meta.replaceChildren(missing("meta-strategy", answer.message));
+    else meta.replaceChildren(...metaStrategy(answer, now));
+    if (at >= 0) meta.querySelectorAll("select")[at]?.focus({ preventScroll: true });
+  }
+
+  async function exploitability(run, { exploitability: names = [], answer }) {
     held.shown.forEach((handle) => handle.close());
     held.shown = [];
     curves.replaceChildren();
+    said.replaceChildren();
     if (!names.length) return;
+    said.replaceChildren("Exploitability over time is that of ", word(answer), ".");
     const { series, events } = await get(`/api/runs/${run}/series`, { names: names.join(",") });
     for (const name of names.filter((one) => series[one])) {
       const box = el("div", { class: "chart" });
@@ -219,8 +234,10 @@ export function open(root, { get, setKeys }) {
       ...notes,
       ...(tables.length ? tables : [none]),
     );
+    const weighed = weigh(answer.run, now);
     tree.show(await get(`/api/runs/${answer.run}/family`));
-    await exploitability(answer.run, league.exploitability ?? []);
+    await exploitability(answer.run, league);
+    await weighed;
   }
 
   return {

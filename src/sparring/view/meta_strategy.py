@@ -1,0 +1,271 @@
+"""The meta-strategy of a run's league: how much each member weighs, by a meta-solver.
+
+Only Sparring's own solvers are run here: an address can name no code from elsewhere, and neither
+can the configuration of a run that is looked at.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from inspect import signature as parameters
+from typing import Any, NamedTuple
+
+from sparring.config.checks import LAST, POLICY
+from sparring.config_parts import PluginConfig
+from sparring.errors import SparringError
+from sparring.league.matchmakers.meta_strategy import meta_strategy
+from sparring.league.meta_game import MetaGame
+from sparring.league.meta_payoffs import member_payoffs
+from sparring.league.payoffs import Payoffs, Results
+from sparring.refs import PlayerRef, snapshot
+from sparring.registry import built_in
+from sparring.run.state import STATE, RunState
+from sparring.view.answers import one_line
+from sparring.view.family import TEXT, Told, members_of
+from sparring.view.newest import ENGINE, folder_of, newest
+from sparring.view.plain_files import signature
+from sparring.view.runs import Run
+
+SLOT = "league.meta_solvers"
+DEFAULT = "max_entropy_nash"  # where the run weighs its members by none
+MOST = 64  # members that are weighed: some solvers take half a minute for twice as many
+KEPT = 32  # answers that are kept
+Row = list[Any]
+
+
+class Solver(NamedTuple):
+    """A meta-solver, and who chose it."""
+
+    written: Any  # a text or a mapping, as in a configuration
+    source: str | None  # the name in the run's configuration; None: the reader, or nobody
+
+
+class League(NamedTuple):
+    """What a checkpoint says of a league."""
+
+    members: Sequence[tuple[PlayerRef, Told]]  # oldest first
+    book: Payoffs
+
+
+class MetaStrategies:
+    """The strategies that were asked for last, each solved once; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
+
+    def of(self, run: Run, asked: str = "", environment: str = "") -> dict[str, Any]:
+        """Return the weights and the payoffs of the members in the newest checkpoint.
+
+        Where there are no weights, ``why`` says the reason.
+
+        Args:
+            run: whose league it is.
+            asked: name of a meta-solver; empty: the run's own, else ``max_entropy_nash``.
+            environment: the label of one; empty: the run's solver decides, see ``_labels``.
+        """
+        step, league = newest(run, (ENGINE, STATE), _league, [])  # the page has the notes already
+        own = solver_of(run.config)
+        solver = Solver(asked, None) if asked else own or Solver(DEFAULT, None)
+        weights = environments_of(run.config)
+        found: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
+        if step is not None and league is not None:
+            taken = _labels(weights or _met(league.book), solver, environment)
+            files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
+            key = (run.number, step, *files, repr(solver.written), repr(taken))
+            with self._lock:
+                if key not in self._known:
+                    self._known[key] = solved(league, solver.written, taken)
+                    while len(self._known) > KEPT:
+                        self._known.popitem(last=False)
+                found = {**self._known[key], "environments": [*taken]}
+        return {
+            "run": run.number,
+            "step": step,
+            "solver": text_of(solver.written),
+            "source": solver.source,
+            "own": None if own is None else {"solver": text_of(own.written), "source": own.source},
+            "solvers": list(built_in(SLOT)),
+            "labels": [*weights],
+            **found,
+        }
+
+
+def solver_of(config: Mapping[str, Any]) -> Solver | None:
+    """Return the meta-solver by which a run weighs its members; None where there is none.
+
+    Args:
+        config: the run's configuration.
+    """
+    league, matchmaker = (config.get(name) for name in ("league", "matchmaker"))
+    answer = league.get("answer") if isinstance(league, Mapping) else None
+    if isinstance(answer, str | Mapping) and answer not in (POLICY, LAST, ""):
+        return Solver(answer, "league.answer")
+    if isinstance(matchmaker, Mapping) and matchmaker.get("name") == "meta_strategy":
+        default = parameters(meta_strategy).parameters["solver"].default
+        return Solver(matchmaker.get("solver") or default, "matchmaker.solver")
+    return None
+
+
+def answer_said(config: Mapping[str, Any]) -> str:
+    """Return who answers for a run, and so whose exploitability its figures are, in words.
+
+    Args:
+        config: the run's configuration.
+    """
+    league = config.get("league")
+    answer = league.get("answer") if isinstance(league, Mapping) else None
+    if answer in (None, "", POLICY):
+        return "the policy as it is published"
+    if answer == LAST:
+        return "the learner's weights as they are (league.answer: last)"
+    name = text_of(answer)
+    return f"the mixture of the league's members by {name} (league.answer: {name})"
+
+
+def text_of(written: Any) -> str:
+    """Return a solver in words: its name, and its options."""
+    if not isinstance(written, Mapping):
+        return str(written)
+    options = (f"{key}={value}" for key, value in written.items() if key != "name")
+    return " ".join([str(written.get("name")), *options])
+
+
+def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
+    """Return the weight of each environment that a run trains on, by its label.
+
+    Args:
+        config: the run's configuration.
+    """
+    rows = config.get("environments")
+    found: dict[str, float] = {}
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, Mapping):
+            weight = row.get("weight", 1.0)
+            found[str(row.get("label") or row.get("name"))] = (
+                float(weight) if isinstance(weight, int | float) else 1.0
+            )
+    return {label: weight for label, weight in found.items() if weight > 0}
+
+
+def _met(book: Payoffs) -> dict[str, float]:
+    """Return the environments of a payoff book, each of the same weight."""
+    return dict.fromkeys(sorted({row.environment for row in book.rows}), 1.0)
+
+
+def _labels(weights: Mapping[str, float], solver: Solver, asked: str) -> dict[str, float]:
+    """Return the environments whose payoffs are weighed: the one that is asked for.
+
+    Else all of them, as for the answer of a run; the matchmaker weighs each by itself, and the
+    first one is shown.
+    """
+    if asked in weights:
+        return {asked: 1.0}
+    first = list(weights)[:1] if solver.source == "matchmaker.solver" else list(weights)
+    return {label: weights[label] for label in first}
+
+
+def _league(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
+    """Return the members of a checkpoint, as its payoff book knows them.
+
+    Where it knows no policy's snapshot by name, those of one step are one member.
+    """
+    book = RunState(owners=state).payoffs
+    found = sorted(members_of(engine, state), key=lambda one: one[0].step or 0)
+    named = {row.player for row in book.rows if row.player.name}
+    if not any(member in named for member, _ in found):
+        merged: dict[PlayerRef, Told] = {}
+        for member, told in found:
+            merged.setdefault(snapshot(member.step or 0), told)
+        found = list(merged.items())
+    return League(found, book)
+
+
+def solved(league: League, written: Any, weights: Mapping[str, float]) -> dict[str, Any]:
+    """Return the members with their weights, and the payoffs behind these.
+
+    Args:
+        league: members and payoff book.
+        written: the meta-solver, as in a configuration.
+        weights: of the environments, by their labels.
+    """
+    members = [member for member, _ in league.members]
+    shown = [
+        {"name": str(member), "tag": told.tag and told.tag[:TEXT]}
+        for member, told in league.members
+    ]
+    if not members or not weights or len(members) > MOST:
+        why = "no member is in the league yet; league.every says how often one is taken"
+        if len(members) > MOST:
+            why = f"the league has {len(members)} members, and at most {MOST} are weighed here"
+        return {"members": [{**row, "weight": None} for row in shown], "why": why}
+    cells = _cells(league.book, members, weights)
+    share: Row = [None] * len(members)
+    table, reason = None, None
+    try:
+        game = member_payoffs(league.book, members, weights)
+        table = game.payoffs[0].tolist()
+        share = _weights(written, game)
+    except (SparringError, ArithmeticError, ValueError, TypeError) as error:
+        reason = one_line(error)
+    rows = [{**row, "weight": own} for row, own in zip(shown, share, strict=True)]
+    return {"members": rows, "why": reason, "payoffs": table, **cells}
+
+
+def _weights(written: Any, game: MetaGame) -> Row:
+    """Return what a solver gives each member.
+
+    Raises:
+        SparringError: it cannot solve the meta-game, or is none of Sparring's own.
+        ValueError: its options are wrong.
+    """
+    solver = PluginConfig.model_validate(written)
+    if solver.name not in built_in(SLOT):
+        raise SparringError(
+            f"{solver.name:.60} is none of Sparring's own meta-solvers, and no other is run here; "
+            "choose one of them"
+        )
+    weights: Row = solver.bind(SLOT)(game).sides[0].tolist()
+    return weights
+
+
+def _cells(
+    book: Payoffs, members: Sequence[PlayerRef], weights: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return the plays of each two members, their win rates, and how many have not met.
+
+    The interval of a win rate is that of one environment; of several there is none.
+    """
+    place = {member: number for number, member in enumerate(members)}
+    found: dict[tuple[str, int, int], Results] = {}
+    for row, results in book.rows.items():
+        if row.environment in weights and row.player in place and row.opponent in place:
+            cell = (row.environment, place[row.player], place[row.opponent])
+            found[cell] = found.get(cell, Results()) + results
+    size = range(len(members))
+    plays = [[_plays(found, weights, i, j) for j in size] for i in size]
+    rates = None
+    if len(weights) == 1:
+        (label,) = weights
+        rates = [[_rate(found.get((label, i, j))) for j in size] for i in size]
+    pairs = [(i, j) for i in size for j in size if i < j]
+    empty = sum(min(plays[i][j][1], plays[j][i][1]) == 0 for i, j in pairs)
+    counts = [[games for games, _ in row] for row in plays]
+    return {"counts": counts, "rates": rates, "pairs": len(pairs), "empty": empty}
+
+
+def _plays(
+    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
+) -> tuple[float, float]:
+    """Return the plays of two members: of all environments, and of the one that has least."""
+    games = [found.get((label, i, j), Results()).games for label in labels]
+    return sum(games), min(games)
+
+
+def _rate(results: Results | None) -> Row | None:
+    """Return a win rate and the ends of its interval; None where nothing was decided."""
+    if results is None or not results.wins + results.draws + results.losses:
+        return None
+    return [results.win_rate(), *results.rate_interval()]

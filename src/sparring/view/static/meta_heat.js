@@ -1,0 +1,75 @@
+/** What members earn against each other: a table with one stop of the Tab key, and arrow keys. */
+
+import { el, plain } from "./dom.js";
+import { count, number, probability, signed } from "./format.js";
+import { diverging } from "./tokens.js";
+
+const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+
+/** Return a cell in a sentence. */
+function sentence({ members, payoffs, counts, rates }, row, column) {
+  const [own, other] = [row, column].map((at) => plain(members[at].name));
+  if (row === column) return `${own}: no member plays against itself.`;
+  if (!counts[row][column]) return `${own} against ${other}: no plays; the payoff counts as 0.`;
+  const mean = `mean payoff ${signed(payoffs[row][column])}`;
+  const plays = `${own} against ${other}: ${mean} in ${count(counts[row][column], "play")}`;
+  const rate = rates?.[row][column];
+  if (!rate) return `${plays}.`;
+  const [won, low, high] = rate.map(probability);
+  return `${plays}; win rate ${won}, 95 % interval ${low} to ${high}.`;
+}
+
+function cell(answer, scale, row, column, tell) {
+  const said = sentence(answer, row, column);
+  const played = answer.counts[row][column];
+  const own = { title: said, "aria-label": said, tabindex: row || column ? -1 : 0 };
+  const on = { focus: () => tell(said), pointerenter: () => tell(said) };
+  const given = { ...own, on, data: { row, column } };
+  if (row === column) return el("td", { ...given, class: "number dim" }, "–");
+  if (!played) return el("td", { ...given, class: "number dim unplayed" }, "no plays");
+  const payoff = answer.payoffs[row][column];
+  const kind = `number ${diverging(payoff, scale)}`;
+  return el("td", { ...given, class: kind }, signed(payoff), el("small", {}, number(played)));
+}
+
+/** Go to another cell by an arrow key. */
+function walk(event) {
+  const step = STEPS[event.key];
+  const { row, column } = event.target.dataset;
+  if (!step || row === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+  const [down, right] = [Number(row) + step[0], Number(column) + step[1]];
+  const to = event.currentTarget.querySelector(`[data-row="${down}"][data-column="${right}"]`);
+  event.stopPropagation(); // the keys of the page have other uses for arrows
+  event.preventDefault();
+  if (!to) return;
+  event.target.tabIndex = -1;
+  to.tabIndex = 0;
+  to.focus();
+}
+
+/** Return the payoffs of the row against the column, with a line for the cell that is looked at. */
+export function heat(answer) {
+  const { members, payoffs } = answer;
+  const said = el("p", { role: "status", class: "dim cell-said" });
+  const tell = (text) => said.replaceChildren(text);
+  const scale = Math.max(...payoffs.flat().map(Math.abs));
+  const title = (one, at) => el("th", { scope: "col", class: "number", title: plain(one.name) }, String(at + 1));
+  const head = el("tr", {}, el("th", { scope: "col" }, "payoff of"), members.map(title));
+  const rows = members.map((one, row) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row", title: plain(one.name) }, String(row + 1)),
+      members.map((_, column) => cell(answer, scale, row, column, tell)),
+    ),
+  );
+  const table = el(
+    "table",
+    { class: "heat meta-heat", on: { keydown: walk } },
+    el("thead", {}, head),
+    el("tbody", {}, rows),
+  );
+  const what = "Mean payoff of the row against the column; below it the number of plays.";
+  const scroll = el("div", { class: "scroll" }, table);
+  return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
+}

@@ -1,0 +1,214 @@
+"""The weights of a league's members: by the run's own meta-solver, another, or none."""
+
+import json
+
+import numpy as np
+import pytest
+import run_made as made
+
+from sparring.league.meta_game import MetaGame
+from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.refs import ref, snapshot
+from sparring.view import meta_strategy as module
+from sparring.view.meta_strategy import answer_said, environments_of, solved, solver_of
+
+NAMES = ("past-000010", "past-000020", "past-000030")
+KUHN = "kuhn_poker"
+
+
+def won(games, payoff):
+    """Return the results of plays that pay 1 or -1, of this mean."""
+    wins = round(games * (1 + payoff) / 2)
+    return Results(games=games, wins=wins, losses=games - wins, returns=2 * wins - games)
+
+
+def book(payoffs, names=NAMES, games=100, environment=KUHN):
+    """Return the book in which members have these mean payoffs; nan: they have not met."""
+    rows = {
+        Row(environment, 0, ref(one), ref(other)): won(games, payoffs[i][j])
+        for i, one in enumerate(names)
+        for j, other in enumerate(names)
+        if i != j and not np.isnan(payoffs[i][j])
+    }
+    return Payoffs(rows)
+
+
+def cycle(a, b, c):
+    """Return payoffs in which the first beats the second by a, this the third by b, and so on."""
+    return [[0, a, -c], [-a, 0, b], [c, -b, 0]]
+
+
+def write_league(folder, payoffs, *, config="league: {every: 10}\n", step=30, members=None):
+    """Write a run with a checkpoint of a league."""
+    run = folder if folder.exists() else made.write_run(folder)
+    (run / "config.yaml").write_text(made.CONFIG.format(seed=0) + config)
+    own = run / "checkpoints" / f"step_{step:06d}"
+    own.mkdir(parents=True)
+    told = members or {name: ref(name).step for name in NAMES}
+    (own / "engine.json").write_text(json.dumps({"version": step, "members": told}))
+    (own / "state.json").write_text(json.dumps({"payoffs": payoffs.to_json()}))
+    return run
+
+
+def weights(found):
+    return [one["weight"] for one in found["members"]]
+
+
+@pytest.mark.parametrize("solver", ["nash", "max_entropy_nash"])
+def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
+    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config=f"league: {{answer: {solver}}}\n")
+    found = opened(run).get("/api/runs/0/meta").json()
+    assert (found["solver"], found["source"], found["step"], found["why"]) == (solver, "league.answer", 30, None)
+    assert [one["name"] for one in found["members"]] == [*NAMES]
+    assert weights(found) == pytest.approx([1 / 3] * 3, abs=1e-9)
+    assert found["payoffs"] == cycle(1, 1, 1) and (found["pairs"], found["empty"]) == (3, 0)
+    assert found["counts"] == [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
+    assert found["rates"][0][0] is None and found["rates"][0][1][0] == 1.0
+    low, high = found["rates"][0][1][1:]
+    assert low == pytest.approx(0.963, abs=1e-3) and high == 1.0  # Wilson, 100 of 100
+
+
+def test_unequal_cycles_weigh_by_the_payoff_of_the_other_two():
+    found = solved(module.League(told(NAMES), book(cycle(0.2, 0.6, 0.4))), "nash", {KUHN: 1.0})
+    assert weights(found) == pytest.approx([0.5, 1 / 3, 1 / 6], abs=1e-9)  # (b, c, a) / (a + b + c)
+
+
+def told(names):
+    return [(ref(name), module.Told(tag)) for name, tag in zip(names, (None, "exploiter", None), strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("config", "solver", "source"),
+    [
+        ({}, "max_entropy_nash", None),
+        ({"league": {"answer": "policy"}}, "max_entropy_nash", None),
+        ({"league": {"answer": "last"}, "matchmaker": {"name": "pfsp"}}, "max_entropy_nash", None),
+        ({"matchmaker": {"name": "meta_strategy", "preset": None}}, "nash", "matchmaker.solver"),
+        ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "delta_uniform", "delta": 0.5}}}, "delta_uniform delta=0.5", "matchmaker.solver"),
+        ({"league": {"answer": "uniform"}, "matchmaker": {"name": "meta_strategy"}}, "uniform", "league.answer"),
+        ({"league": "nonsense", "matchmaker": [1]}, "max_entropy_nash", None),
+    ],
+)
+def test_whose_solver_it_is(config, solver, source):
+    found = solver_of(config) or module.Solver(module.DEFAULT, None)
+    assert (module.text_of(found.written), found.source) == (solver, source)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("policy", "the policy as it is published"), (None, "the policy as it is published"), ("last", "the learner's weights as they are (league.answer: last)"), ("nash", "the mixture of the league's members by nash (league.answer: nash)")],
+)
+def test_the_answer_whose_exploitability_it_is(answer, said):
+    assert answer_said({"league": {"answer": answer}}) == said
+
+
+def test_the_reader_chooses_among_our_own(opened, tmp_path):
+    run = write_league(tmp_path / "runs" / "one", book(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
+    client = opened(run)
+    found = client.get("/api/runs/0/meta?solver=last").json()
+    assert (weights(found), found["source"], found["own"]) == ([0, 0, 1], None, {"solver": "nash", "source": "league.answer"})
+    assert "last" in found["solvers"] and "nash" in found["solvers"]
+    for name in ("os.system", "no_such", "nash oops=1", "nash:x", '"', "x" * 500):
+        found = client.get("/api/runs/0/meta", params={"solver": name}).json()
+        assert weights(found) == [None] * 3 and found["why"] and found["payoffs"]
+
+
+def test_a_solver_of_the_run_from_outside_is_not_run(opened, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text("raise SystemExit('it was imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for config in ("league: {answer: elsewhere.solver}\n", "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n"):
+        run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
+        found = opened(run).get("/api/runs/0/meta").json()
+        assert found["why"].startswith("elsewhere.solver is none of Sparring's own")
+
+
+def test_an_empty_book_says_so(opened, tmp_path):
+    found = opened(write_league(tmp_path / "runs" / "one", Payoffs())).get("/api/runs/0/meta").json()
+    assert weights(found) == pytest.approx([1 / 3] * 3) and (found["pairs"], found["empty"]) == (3, 3)
+    assert found["counts"] == found["payoffs"] == [[0] * 3] * 3
+
+
+def test_cells_without_plays_are_counted():
+    payoffs = cycle(1, 1, 1)
+    payoffs[0][2] = payoffs[2][0] = float("nan")
+    found = solved(module.League(told(NAMES), book(payoffs)), "nash", {KUHN: 1.0})
+    assert (found["pairs"], found["empty"], found["rates"][0][2]) == (3, 1, None)
+    assert found["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
+
+
+def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
+    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20)
+    write_league(run, book(cycle(1, 1, 1)), step=30)
+    for text in ("{", "[]", '{"payoffs": 3}', '{"payoffs": {"kuhn_poker": [{}]}}'):
+        (run / "checkpoints" / "step_000030" / "state.json").write_text(text)
+        found = opened(run).get("/api/runs/0/meta").json()
+        assert found["step"] == 20 and weights(found) == pytest.approx([1 / 3] * 3)
+    (run / "checkpoints" / "step_000020" / "state.json").write_text("")
+    found = opened(run).get("/api/runs/0/meta").json()
+    assert (found["step"], found["members"], found["why"]) == (None, [], "no checkpoint can be read")
+    assert opened(run).get("/api/runs/0/league").json()["step"] is None
+
+
+@pytest.mark.parametrize("members", [0, module.MOST + 1])
+def test_none_and_too_many_members_are_told(members):
+    found = solved(module.League([(snapshot(step + 1), module.Told()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
+    assert weights(found) == [None] * members
+    assert ("no member" if not members else f"{members} members") in found["why"]
+
+
+def test_what_a_solver_cannot_solve_is_a_sentence(monkeypatch):
+    three = MetaGame(payoffs=(np.zeros((3, 3, 3)),) * 3)
+    monkeypatch.setattr(module, "member_payoffs", lambda *given: three)
+    found = solved(module.League(told(NAMES), Payoffs()), "nash", {KUHN: 1.0})
+    assert weights(found) == [None] * 3
+    assert found["why"].startswith("meta-solver 'nash' is for two sides, and this meta-game has 3.")
+
+
+def test_each_checkpoint_is_solved_once_for_a_solver(opened, tmp_path, monkeypatch):
+    run, calls, own = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), step=20), [], module.solved
+    monkeypatch.setattr(module, "solved", lambda *given: calls.append(given[1]) or own(*given))
+    client = opened(run)
+    for _ in range(2):
+        for name in ("nash", "uniform"):
+            client.get(f"/api/runs/0/meta?solver={name}")
+    assert calls == ["nash", "uniform"]
+    write_league(run, book(cycle(1, 1, 1)), step=30)
+    client.get("/api/runs/0/meta?solver=nash")
+    assert calls == ["nash", "uniform", "nash"]
+    again = run / "checkpoints" / "step_000030" / "state.json"  # as a run that was taken back writes
+    again.write_text(json.dumps({"payoffs": book(cycle(0.2, 0.6, 0.4)).to_json()}))
+    assert weights(client.get("/api/runs/0/meta?solver=nash").json()) == pytest.approx([0.5, 1 / 3, 1 / 6])
+
+
+def test_of_several_environments_payoffs_are_weighed_or_one_is_chosen(opened, tmp_path):
+    rows = {**book(cycle(1, 1, 1)).rows, **book(cycle(-1, -1, -1), environment="leduc").rows}
+    games = "environments:\n- {name: kuhn_poker, weight: 3}\n- {name: leduc_poker, label: leduc}\n- {name: tiny_hanabi, weight: 0}\n"
+    run = write_league(tmp_path / "runs" / "one", Payoffs(rows))
+    for more, first in (("league: {answer: nash}\n", 0.5), ("matchmaker: {name: meta_strategy}\n", 1.0)):
+        (run / "config.yaml").write_text(games + more)
+        client = opened(run)
+        found = client.get("/api/runs/0/meta").json()
+        assert found["labels"] == [KUHN, "leduc"] and found["payoffs"][0][1] == first
+        assert (found["rates"] is None) == (first == 0.5)  # intervals are those of one environment
+        found = client.get("/api/runs/0/meta?environment=leduc").json()
+        assert found["payoffs"][0][1] == -1 and found["environments"] == ["leduc"]
+
+
+def test_environments_that_are_written_badly_count_as_one_each():
+    found = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
+    assert found == {"a": 1.0} and environments_of({"environments": 3}) == {}
+
+
+def test_snapshots_of_several_policies_are_those_that_the_book_knows():
+    engine = {"policies": {"main": {"members": {"past-000010": 10}}, "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}}}}
+    named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
+    league = module._league(engine, {"payoffs": named.to_json()})
+    assert [(str(member), told.tag) for member, told in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
+    league = module._league(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
+    assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies
+
+
+def test_solvers_of_a_wrong_kind_are_a_sentence(opened, tmp_path):
+    run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config="league: {answer: {nme: nash}}\n")
+    found = opened(run).get("/api/runs/0/meta").json()
+    assert weights(found) == [None] * 3 and found["why"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from inspect import signature as parameters
 from typing import Any, NamedTuple
 
-from sparring.config.checks import LAST, POLICY
+from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
 from sparring.config_parts import PluginConfig
 from sparring.errors import SparringError
 from sparring.league.matchmakers.meta_strategy import meta_strategy
@@ -101,7 +101,7 @@ def solver_of(config: Mapping[str, Any]) -> Solver | None:
     """
     league, matchmaker = (config.get(name) for name in ("league", "matchmaker"))
     answer = league.get("answer") if isinstance(league, Mapping) else None
-    if isinstance(answer, str | Mapping) and answer not in (POLICY, LAST, ""):
+    if isinstance(answer, str | Mapping) and answer not in (*PLAIN, ""):
         return Solver(answer, "league.answer")
     if isinstance(matchmaker, Mapping) and matchmaker.get("name") == "meta_strategy":
         default = parameters(meta_strategy).parameters["solver"].default
@@ -121,6 +121,8 @@ def answer_said(config: Mapping[str, Any]) -> str:
         return "the policy as it is published"
     if answer == LAST:
         return "the learner's weights as they are (league.answer: last)"
+    if answer == AVERAGE:
+        return "the average of the weights (league.answer: average)"
     name = text_of(answer)
     return f"the mixture of the league's members by {name} (league.answer: {name})"
 

@@ -53,7 +53,8 @@ export function heat(answer) {
   const said = el("p", { role: "status", class: "dim cell-said" });
   const tell = (text) => said.replaceChildren(text);
   const scale = Math.max(...payoffs.flat().map(Math.abs));
-  const title = (one, at) => el("th", { scope: "col", class: "number", title: plain(one.name) }, String(at + 1));
+  const title = (one, at) =>
+    el("th", { scope: "col", class: "number", title: plain(one.name) }, String(at + 1));
   const head = el("tr", {}, el("th", { scope: "col" }, "payoff of"), members.map(title));
   const rows = members.map((one, row) =>
     el(

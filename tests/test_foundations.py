@@ -263,6 +263,15 @@ def test_a_recipe_file_by_path(tmp_path):
         recipe.load_recipe(str(path))
 
 
+def test_a_recipe_of_the_package_is_read_once_and_what_is_given_is_a_copy(monkeypatch):
+    first = recipe.load_recipe("mars/kuhn-tiny")
+    monkeypatch.setattr(recipe, "read_text", lambda *_: pytest.fail("read again"))
+    assert "extends" in recipe._built_in(recipe.FOLDER / "mars" / "kuhn-tiny.yaml", "Recipe 'mars/kuhn-tiny'")
+    first["environments"][0]["name"] = first["credit"]["name"] = "changed"
+    again = recipe.load_recipe("mars/kuhn-tiny")
+    assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
+
+
 def test_recipes_in_folders_are_named_by_path_and_parts_are_no_recipes():
     names = recipe.recipe_names()
     assert "mars/kuhn-tiny" in names and "spiral/kuhn-paper" in names

@@ -9,6 +9,7 @@ import copy
 import os.path
 import shlex
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,24 @@ def recipe_names() -> tuple[str, ...]:
 
     What others extend begins with _.
     """
+    return _names(FOLDER)
+
+
+@cache
+def _names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the recipes in a folder."""
     names = [
-        path.relative_to(FOLDER).with_suffix("").as_posix()
-        for path in FOLDER.rglob("*.yaml")
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in folder.rglob("*.yaml")
         if not path.name.startswith("_")
     ]
     return tuple(sorted(names))
+
+
+@cache
+def _built_in(path: Path, what: str) -> Any:
+    """Return what a recipe of the package says, read once: what is laid over it is a copy."""
+    return parse_yaml(read_text(path, what), what)
 
 
 def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
@@ -72,7 +85,7 @@ def _load(name: str, extending: tuple[str, ...], part: bool) -> dict[str, Any]:
                 recipe_names(),
                 "See `sparring list recipes`, or give the path of a YAML file.",
             )
-        path = built_in
+        return laid_over(_built_in(built_in, what), what, (*extending, name))
     return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
 
 

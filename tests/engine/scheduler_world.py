@@ -21,8 +21,10 @@ class World:
         self.sent = []  # (worker, units), everything ever sent
         self.issued, self.issue_of = [], {}
         self.learnt = []  # units in the order of their first answers
+        self.open = set()  # units that are not learnt
         self.ended = {}  # unit -> workers that it has ended
         self.losses = {number: [] for number in range(workers)}
+        self.given_up = set()  # workers that were lost more often than they may be
         self.resent = 0
         self.over = None  # the command that gave up
         self.log, self.depth = [], 0
@@ -33,6 +35,7 @@ class World:
     def issue(self, count):
         units = range(len(self.issued), len(self.issued) + count)
         self.issued += units
+        self.open |= set(units)
         self.issue_of |= dict.fromkeys(units, units.start)
         self.do(self.scheduler.issued(units, self.now))
 
@@ -48,9 +51,10 @@ class World:
         if units and self.tasks.get(worker) == units:
             del self.tasks[worker]
         before = self.scheduler.counts.duplicate_units
-        known = [unit for unit in units if unit in self.learnt]
-        self.learnt += [unit for unit in units if unit not in self.learnt]
+        known = [unit for unit in units if unit not in self.open]
+        self.learnt += [unit for unit in units if unit in self.open]
         for unit in units:
+            self.open.discard(unit)
             self.ended.pop(unit, None)
         self.do(self.scheduler.answered(worker, units, self.now))
         assert self.scheduler.counts.duplicate_units == before + len(known)
@@ -72,9 +76,12 @@ class World:
         if self.workers[worker] == OFF:
             return
         self.workers[worker] = OFF
-        self.losses[worker].append(self.now)
+        times = self.losses[worker]
+        times.append(self.now)
+        if sum(time >= self.now - HOUR for time in times) > self.options["restarts"]:
+            self.given_up.add(worker)
         for unit in self.tasks.pop(worker, ()):
-            if unit not in self.learnt:
+            if unit in self.open:
                 self.resent += 1
                 self.ended[unit] = self.ended.get(unit, 0) + 1
 
@@ -119,7 +126,7 @@ class World:
         assert not len(units) > 1 or not self.ended.keys() & set(units)
         assert list(units) == of_issue[: len(units)]
         assert len(units) <= math.ceil(
-            len(of_issue) / (SHARE * max(len(self.workers) - self.gone, 1))
+            len(of_issue) / (SHARE * max(len(self.workers) - len(self.given_up), 1))
         )
         self.tasks[worker] = units
         self.sent.append((worker, units))
@@ -130,7 +137,7 @@ class World:
             assert self.ended[command.unit] >= 5
             assert (command.unit,) in [units for _, units in self.sent]
         elif "scale.restarts" in command.why:
-            assert self.gone == len(self.workers)
+            assert len(self.given_up) == len(self.workers)
         else:
             assert self.options["elastic"]
             assert READY not in self.workers.values()
@@ -139,23 +146,8 @@ class World:
     # -- what must hold
 
     @property
-    def open(self):
-        return set(self.issued) - set(self.learnt)
-
-    @property
     def waiting(self):
         return self.open - {unit for units in self.tasks.values() for unit in units}
-
-    @property
-    def gone(self):
-        """How many workers were lost more often than they may be."""
-        return sum(self._is_gone(times) for times in self.losses.values())
-
-    def _is_gone(self, times):
-        return any(
-            sum(time >= last - HOUR for time in times[: number + 1]) > self.options["restarts"]
-            for number, last in enumerate(times)
-        )
 
     def check(self):
         """Check what holds between any two events."""

@@ -77,11 +77,17 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     slot, name = plugin.slot, plugin.name
     own = (f"/test_{name}.py", f"tests/{slot}/{name}/")
     about = {path for path in tests if path.endswith(own[0]) or path.startswith(own[1])} | (claimed & tests.keys())
-    mention = re.compile(rf'"{slot}", "{name}"|sparring\.{slot}\.{name} import|sparring\.{slot} import {name}\b')
-    users = {path for path, source in tests.items() if mention.search(source)}
     if about:
         return files(about)
+    users = {path for path, source in tests.items() if (slot, name) in mentioned(source)}
     return f"used in {files(users)}" if users else "none"
+
+
+@cache
+def mentioned(source: str) -> set[tuple[str, str]]:
+    """Return the slots and names of plug-ins that a test file binds or imports."""
+    bound = re.findall(r'"([\w.]+)", (?="(\w+)")', source)
+    return {*bound, *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source), *re.findall(r"sparring\.([\w.]+) import (\w+)", source)}
 
 
 def files(found: set[str]) -> str:

@@ -1,6 +1,7 @@
 """The generator of the documentation; tests/docs/test_commands.py is about the commands in it."""
 
 import dataclasses
+import functools
 import inspect
 import json
 import re
@@ -20,6 +21,12 @@ FENCE = "`" * 3
 
 pages = load("docs", "pages")
 generate = load("docs", "generate")
+
+
+@functools.cache
+def made():
+    """Return every generated file and what it should hold, by its path below the project."""
+    return {path.relative_to(ROOT).as_posix(): text for path, text in generate.pages().items()}
 
 
 # -- text
@@ -68,10 +75,10 @@ def test_every_option_of_a_method_is_described(slot):
 @pytest.mark.parametrize("name", offering("environments", "solver", "ORACLE"))
 def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
     solver = load_part("environments", name, "solver")
-    page = pages.method_page(registry.load("environments", name)).partition("\n## Solver\n")[2]
+    page = made()[f"docs/methods/environments-{name}.md"].partition("\n## Solver\n")[2]
     described = pages.described_options(pages.sections(inspect.getdoc(solver.function))["Args"])
     assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
-    assert f"(environments-{name}.md#solver)" in pages.method_page(registry.load("oracles", solver.module.ORACLE))
+    assert f"(environments-{name}.md#solver)" in made()[f"docs/methods/oracles-{solver.module.ORACLE}.md"]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +113,9 @@ def test_types_are_written_as_people_read_them():
 
 @pytest.mark.parametrize("slot", ["environments", *METHOD_SLOTS])
 def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
-    for name in registry.names(slot):
+    for name in registry.built_in(slot):
         plugin = registry.load(slot, name)
-        page = pages.method_page(plugin)
+        page = made()[f"docs/methods/{slot}-{name}.md"]
         assert page.startswith(f"# {name}\n")
         assert "``" not in page.replace("```", "")  # the fence of a sample play
         for option, parameter in plugin.options.items():
@@ -119,13 +126,13 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 
 def test_the_page_of_every_estimator_says_its_exact_bias():
     known = json.loads((ROOT / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
-    for name in registry.names("credit"):
-        (line,) = (line for line in pages.method_page(registry.load("credit", name)).splitlines() if "**Exact bias" in line)
+    for name in registry.built_in("credit"):
+        (line,) = (line for line in made()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line)
         assert all(pages.bias_text(share) in line for other, share in known.items() if other.split(":")[0] == name)
     assert pages.exact_bias(registry.load("losses", "dpo")) == []
     new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
     assert pages.exact_bias(new)[1].endswith("not computed.")
-    assert "-23 % (the expected gradient is 0.77 times" in pages.method_page(registry.load("credit", "grpo"))
+    assert "-23 % (the expected gradient is 0.77 times" in made()["docs/methods/credit-grpo.md"]
 
 
 def test_a_bias_in_words():
@@ -136,7 +143,7 @@ def test_a_bias_in_words():
 
 
 def test_the_reference_has_every_key():
-    page = pages.config_page()
+    page = made()["docs/config.md"]
     for section in (
         config.RunConfig,
         config.EnvironmentConfig,
@@ -159,7 +166,7 @@ def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
 
 
 def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_link():
-    page = generate.methods_page()
+    page = made()["docs/methods.md"]
     for slot in METHOD_SLOTS:
         names = registry.built_in(slot)
         title = generate.plural(registry.SLOTS[slot]).capitalize()
@@ -173,7 +180,7 @@ def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_
 
 
 def test_the_page_of_environments_has_every_one():
-    page = generate.environments_page()
+    page = made()["docs/environments.md"]
     assert all(f"| [`{name}`](methods/environments-{name}.md) |" in page for name in registry.built_in("environments"))
     assert "| 2, 3 | yes | zero-sum | - | `demo`, `kuhn-tiny`" in page
     solvers = {name: load_part("environments", name, "solver") for name in registry.built_in("environments")}
@@ -194,7 +201,7 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
         shutil.copy(page, tmp_path)
     for name in ("tests", "src", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    wanted = {tmp_path / path.relative_to(ROOT): text for path, text in generate.pages().items()}
+    wanted = {tmp_path / path: text for path, text in made().items()}
     monkeypatch.setattr(generate, "ROOT", tmp_path)
     monkeypatch.setattr(generate, "pages", lambda: wanted)
 

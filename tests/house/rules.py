@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 
 ORDER = [
     *("errors", "refs", "types", "guard", "names", "spelling", "outside", "yaml_text", "schedule", "options", "rng", "plugin", "registry", "parts", "config_parts", "config", "recipe", "system", "ops", "environments"),
@@ -27,6 +28,12 @@ OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
+@cache
+def parsed(source):
+    """Return the tree of a source, made once: each law looks at it."""
+    return ast.parse(source)
+
+
 def imports(tree):
     """Yield (module, line) of every import that runs; those under TYPE_CHECKING do not."""
     skipped = set()
@@ -45,7 +52,7 @@ def imports(tree):
 
 def layering(room, source):
     """Return the imports of a module in ``room`` that the order forbids."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     relative = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
     found = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
     for module, line in imports(tree):
@@ -64,7 +71,7 @@ def layering(room, source):
 def machinery(source):
     """Return what a module of mathematics imports besides mathematics."""
     found = []
-    for module, line in imports(ast.parse(source)):
+    for module, line in imports(parsed(source)):
         top, own = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
         if not (own if top == "sparring" else top in MATHEMATICS):
             found.append(f"line {line}: ops imports {module}, which is no mathematics")
@@ -84,7 +91,7 @@ def length(node):
 
 def undocumented(source):
     """Return public functions, classes and methods without a docstring or with missing annotations."""
-    tree, found = ast.parse(source), []
+    tree, found = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
         found.append("module has no docstring")
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
@@ -124,7 +131,7 @@ def full_name(function, known):
 
 def sins(room, source):
     """Return what is refused on sight."""
-    tree, found = ast.parse(source), []
+    tree, found = parsed(source), []
     known = aliases(tree)
     found += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
     for node in ast.walk(tree):
@@ -163,7 +170,7 @@ def sins_of_call(room, called, node):
 
 def named_methods(source, names):
     """Return string literals and imports that name a plug-in: the loop must not know any method."""
-    tree, docstrings = ast.parse(source), set()
+    tree, docstrings = parsed(source), set()
     plugins = {f"sparring.{slot}.{name}" for slot in METHOD_SLOTS for name in names}
     found = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
     for node in ast.walk(tree):

@@ -59,12 +59,14 @@ demo: setup
 
 # What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
 # Those of Ray need it: make scale-test. Those of the viewer's pages need a browser: make view-test.
-ALONE := OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
+# Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
+ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
 	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser
 
+# Of tests of Hypothesis that do not say how many examples they need, a quarter; make test-slow runs all of them.
 test: setup
-	$(PYTEST) -m "not slow"
+	SPARRING_EXAMPLES=25 $(PYTEST) -m "not slow"
 
 scale-test: scale
 	$(ALONE) tests/engine/fleet/test_ray.py
@@ -85,7 +87,7 @@ sinks-test: $(SINKS)/.installed
 	OMP_NUM_THREADS=1 $(SINKS)/bin/python -m pytest --confcutdir=tests/run/sinks tests/run/sinks/check_real.py
 
 test-slow: models
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow or hypothesis"
 
 # random configurations, others at every commit: each is refused by one line, planned or trained
 fuzz: setup

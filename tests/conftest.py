@@ -5,7 +5,8 @@ One thread, so that results do not depend on the machine's cores and workers do 
 Where SPARRING_NO_SKIPS is set, as `make` does after it has installed all that tests need, a test that is skipped has failed.
 
 No test of Hypothesis has a deadline: how long an example takes says how busy the machine is. Where `make` runs them, their examples are
-the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time.
+the same every time, so that a commit is judged by what it changes; by hand (`python -m pytest`) they are others each time. Where a test
+does not say how many they are, there are 100; in `make test`, 25: `make test-slow` runs all tests of Hypothesis again, with 100.
 """
 
 import importlib.util
@@ -26,6 +27,7 @@ from sparring.render.templates import CHATML
 hypothesis_settings.register_profile(
     "sparring",
     deadline=None,
+    max_examples=int(os.environ.get("SPARRING_EXAMPLES", "100")),
     derandomize=bool(os.environ.get("SPARRING_NO_SKIPS")),
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

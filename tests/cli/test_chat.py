@@ -12,7 +12,7 @@ from sparring.models.load import load_language_model
 
 CONFIG = """
 steps: 2
-environments: [{name: kuhn_poker, options: {style: full}, illegal: {penalty: 1.0}}]
+environments: [{name: kuhn_poker, options: {style: STYLE}, illegal: {penalty: 1.0}}]
 model: {name: FOLDER, lora: {rank: 4}, gradient_checkpointing: RECOMPUTE}
 renderer: {name: chat, answer: boxed}
 rollout: {games_per_step: 8, max_new_tokens: 6}
@@ -31,18 +31,19 @@ def sparring(*arguments):
 
 @pytest.fixture
 def recipe(chat_folder, tmp_path):
-    def write(recompute):
+    def write(recompute, style="full"):
         path = tmp_path / "chat.yaml"
-        path.write_text(CONFIG.replace("FOLDER", str(chat_folder)).replace("RECOMPUTE", recompute))
+        path.write_text(CONFIG.replace("FOLDER", str(chat_folder)).replace("RECOMPUTE", recompute).replace("STYLE", style))
         return path
 
     return write
 
 
-@pytest.mark.parametrize("recompute", ["false", "true"])
-def test_a_chat_model_trains_resumes_and_exports(recipe, tmp_path, recompute):
-    sparring("train", recipe(recompute), "--run", tmp_path / "whole", "steps=3")
-    sparring("train", recipe(recompute), "--run", tmp_path / "parts")
+@pytest.mark.parametrize(("recompute", "style"), [("false", "full"), ("true", "brief")])
+def test_a_chat_model_trains_resumes_and_exports(recipe, tmp_path, recompute, style):
+    path = recipe(recompute, style)
+    sparring("train", path, "--run", tmp_path / "whole", "steps=3")
+    sparring("train", path, "--run", tmp_path / "parts")
     sparring("train", "--resume", "--run", tmp_path / "parts", "steps=3")
     whole, parts = ((tmp_path / run / "metrics.jsonl").read_text().splitlines() for run in ("whole", "parts"))
     assert whole[0] == parts[0] and len(whole) == len(parts) == 3
@@ -54,7 +55,7 @@ def test_a_chat_model_trains_resumes_and_exports(recipe, tmp_path, recompute):
 
 def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
     for run in ("one", "two"):
-        sparring("train", recipe("false"), "--run", tmp_path / run)
+        sparring("train", recipe("false", "brief"), "--run", tmp_path / run)
     assert (tmp_path / "one" / "metrics.jsonl").read_bytes() == (tmp_path / "two" / "metrics.jsonl").read_bytes()
 
 

@@ -76,7 +76,7 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
     assert "unseen" in shown and "learnt by heart" in shown
     suite = tmp_path / "own.yaml"
     suite.write_text("rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]")
-    report = result(tmp_path / "run", "--suite", suite, "--workers", 2)
+    report = result(tmp_path / "run", "--suite", suite, "--workers", 1)
     assert [(row["name"], row["starts"], row["measured"]) for row in report["rows"]] == [("s", "unseen", True), ("s-seen", "seen", True)]
     assert [row["in_totals"] for row in report["rows"]] == [True, False]
     (bot,) = result("--agent", "random", "--suite", suite, "--out", tmp_path, "--games", 2)["rows"]

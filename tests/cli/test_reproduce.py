@@ -93,13 +93,8 @@ def test_what_is_done_is_not_done_again(whole):
     assert (folder / "results.json").read_text() == before
 
 
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [
-        (signal.SIGKILL, -signal.SIGKILL),
-        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
 def test_a_run_that_was_ended_goes_on_to_the_same_results(whole, tmp_path, number, status):
     folder = tmp_path / "study"
     arguments = (SMALLEST, "--quick", "--workers", 1, "--folder", folder)

@@ -1,12 +1,12 @@
 """sparring scale probe and plan, on a small run."""
 
 import json
-import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
-from sparring.cli import app
+from sparring.cli import app, main
 
 SMALL = ["kuhn-tiny", "warmup.updates=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "scale.unit_games=4"]
 
@@ -57,12 +57,15 @@ def test_a_probe_is_a_table_and_a_file(tmp_path):
     assert json.loads(out.read_text())["version"] == 1
 
 
-def test_a_wrong_file_is_one_line(tmp_path):
+def test_a_wrong_file_is_one_line(tmp_path, monkeypatch, capfd):
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{")
-    found = subprocess.run([sys.executable, "-c", "from sparring.cli import main; main()", "scale", "plan", *SMALL, "--from", str(wrong)], capture_output=True, text=True)
-    assert found.returncode != 0 and found.stdout == ""
-    assert len(found.stderr.strip().splitlines()) == 1 and "sparring scale probe" in found.stderr
+    monkeypatch.setattr(sys, "argv", ["sparring", "scale", "plan", *SMALL, "--from", str(wrong)])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    out, said = capfd.readouterr()
+    assert exit_.value.code == 2 and out == ""
+    assert len(said.strip().splitlines()) == 1 and "sparring scale probe" in said
     wrong.write_text('{"version": 2}')
     assert "sparring scale probe" in str(asked("plan", *SMALL, "--from", str(wrong)).exception)
 

@@ -236,6 +236,13 @@ def test_the_results_of_a_study_say_where_they_come_from(tmp_path):
     assert "note" not in found
     quick = reproduce(study, {"names": ["agents"]}, tmp_path, command="x", quick=True)
     assert quick["setting"] == {"names": ["agents"], "quick": True} and quick["note"] == QUICK
+    # as a kill leaves it: one cell is done, of the other there is no result
+    before = (tmp_path / "agents" / "cell.json").stat().st_mtime_ns
+    (tmp_path / "oracles" / "cell.json").unlink()
+    lines = []
+    again = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", watch=lines.append)
+    assert lines[0].startswith("1 of 2 cells are done") and again == {**found, "date": again["date"]}
+    assert (tmp_path / "agents" / "cell.json").stat().st_mtime_ns == before
 
 
 def test_two_cannot_work_in_one_folder(tmp_path):

@@ -1,6 +1,7 @@
 """A suite measured: what is in the report, that nothing is played twice, and that neither workers nor interruptions matter."""
 
 import json
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.errors import CheckpointError, ConfigError, RunError
+from sparring.experiments import suite as suite_module
 from sparring.experiments import suite_bench
 from sparring.experiments.load import load_run
 from sparring.experiments.suite import SuiteEvaluation
@@ -220,10 +222,33 @@ def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
     assert again.played == (5 + FORFEITS) * GAMES - (50 + 10 + 50)  # three pieces were there
 
 
-@pytest.mark.slow
-def test_the_number_of_workers_changes_nothing(run, suite, tmp_path):
-    one = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path / "one").run(workers=1)
-    two = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path / "two").run(workers=2)
+class Pool:
+    """Workers in this process: what goes to them and what they answer is JSON, as with processes."""
+
+    asked: ClassVar[list[int]] = []
+
+    def __init__(self, make, settings, workers):
+        self.asked.append(workers)
+        self._play = make(json.loads(json.dumps(settings)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Nothing is to be ended."""
+
+    def answers(self, jobs):
+        for job in [json.loads(json.dumps(job)) for job in jobs][::-1]:  # in another order
+            yield job, json.loads(json.dumps(self._play(job)))
+
+
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch, processes):
+    if not processes:
+        monkeypatch.setattr(suite_module, "WorkerPool", Pool)
+    games = None if processes else 6
+    one = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "one").run(workers=1)
+    two = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "two").run(workers=2)
     assert plain(one) == plain(two)
     measured = [json.loads((tmp_path / name / "evaluation-small.json").read_text())["measured"] for name in ("one", "two")]
     rows = [
@@ -231,6 +256,7 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path):
         for found in measured
     ]
     assert rows[0] == rows[1]
+    assert processes or Pool.asked == [2]
 
 
 def test_an_agent_without_a_run_is_told_the_game_in_full(suite, tmp_path):

@@ -9,6 +9,7 @@ the same every time, so that a commit is judged by what it changes; by hand (`py
 does not say how many they are, there are 100; in `make test`, 25: `make test-slow` runs all tests of Hypothesis again, with 100.
 """
 
+import gc
 import importlib.util
 import os
 import sys
@@ -47,6 +48,12 @@ def pytest_collection_modifyitems(items):
     unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process")
+
+
+def pytest_collection_finish():
+    """Leave what is there already, a million objects of libraries and tests, out of the cycle collector's walks."""
+    gc.collect()
+    gc.freeze()
 
 
 def demanded(report):

@@ -100,12 +100,13 @@ def test_full_style_tells_legal_actions_and_an_example(name, options):
                 assert game.rules[:40] in text or since
 
 
+@pytest.mark.parametrize("plays", [50, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "options"), ALL)
-def test_vocabulary_covers_two_hundred_random_games(name, options):
+def test_vocabulary_covers_random_games(name, options, plays):
     game = make_game(name, options=options)
     vocabulary = set(game.vocabulary())
     assert list(game.vocabulary()) == sorted(vocabulary)
-    for seed in range(200):
+    for seed in range(plays):
         told = [0] * game.num_seats
         for state in positions(game, seed):
             words = set(state.legal_actions()) | set(game.correction(state, None).split())

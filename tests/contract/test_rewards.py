@@ -4,7 +4,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring import registry
@@ -67,7 +67,6 @@ def test_rewards_that_need_options_are_known():
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in NEEDS_MORE])
-@settings(max_examples=50, deadline=None)
 @given(episode=episodes())
 def test_one_finite_number_per_turn_deterministic_and_nothing_changed(name, episode):
     for preset in (None, *registry.load("rewards", name).presets):

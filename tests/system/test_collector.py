@@ -7,6 +7,14 @@ import pytest
 from sparring.system.collector import paused_collector, settled_heap
 
 
+@pytest.fixture(autouse=True)
+def nothing_set_aside():
+    """Give back what tests/conftest.py set aside, and set it aside again."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 def test_what_is_there_is_set_aside_and_given_back():
     assert gc.get_freeze_count() == 0
     with settled_heap():

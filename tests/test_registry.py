@@ -52,6 +52,21 @@ def plugins(monkeypatch):
     monkeypatch.setattr("sparring.plugin._entry", lambda plugin: plugin.function)
 
 
+def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypatch):
+    def listed(rows, *, names: list[str] = ["a"], share: float = 0.5):  # noqa: B006
+        return names, share
+
+    plugin = registry.Plugin(slot="credit", name="listed", function=listed, module=types.ModuleType("listed"))
+    first = registry.with_options(plugin)
+    monkeypatch.setattr(typing, "get_type_hints", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr("pydantic.create_model", lambda *_, **__: pytest.fail("made again"))
+    first.options["names"].append("b")
+    again = registry.with_options(plugin, {"share": 1})
+    assert again.options == {"names": ["a"], "share": 1.0}
+    with pytest.raises(ConfigError, match="option 'share'"):
+        registry.with_options(plugin, {"share": "much"})
+
+
 # -- finding
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pydantic
 
 from sparring.errors import ConfigError, quoted
 from sparring.schedule import Schedule
+
+Model = type[pydantic.BaseModel]
+# what is made once for a function: its annotations, and by the options that are scheduled its model
+_HINTS: WeakKeyDictionary[Callable[..., Any], dict[str, Any]] = WeakKeyDictionary()
+_MODELS: WeakKeyDictionary[Callable[..., Any], dict[frozenset[str], Model]] = WeakKeyDictionary()
 
 
 def hints_of(
@@ -27,6 +33,8 @@ def hints_of(
     Raises:
         ConfigError: they cannot be read, or an option has none.
     """
+    if function in _HINTS:
+        return _HINTS[function]
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation is any expression
@@ -39,6 +47,7 @@ def hints_of(
             raise ConfigError(
                 f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say."
             )
+    _HINTS[function] = hints
     return hints
 
 
@@ -70,28 +79,37 @@ def check_limits(schedule: Schedule, hint: Any, where: str) -> None:
 
 
 def checked(
+    function: Callable[..., Any],
     parameters: Mapping[str, inspect.Parameter],
-    hints: Mapping[str, Any],
     plain: Mapping[str, Any],
-    scheduled: Mapping[str, Any],
+    scheduled: Iterable[str],
     where: str,
 ) -> dict[str, Any]:
     """Return options with defaults filled in and types checked by pydantic.
 
     Scheduled ones are left out.
     """
-    fields: dict[str, Any] = {}
-    for key, parameter in parameters.items():
-        if key not in scheduled:
-            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-            fields[key] = (hints[key], default)
-    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
-    model = pydantic.create_model("Options", __config__=config, **fields)
+    made, left_out = _MODELS.setdefault(function, {}), frozenset(scheduled)
+    if left_out not in made:
+        made[left_out] = _model(parameters, hints_of(function, parameters, where), left_out)
     try:
-        return dict(model(**plain))
+        return dict(made[left_out](**plain))
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ConfigError(
             f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
         ) from None
+
+
+def _model(
+    parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], left_out: frozenset[str]
+) -> Model:
+    """Return the model of options."""
+    fields: dict[str, Any] = {}
+    for key, parameter in parameters.items():
+        if key not in left_out:
+            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+            fields[key] = (hints[key], default)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    return pydantic.create_model("Options", __config__=config, **fields)

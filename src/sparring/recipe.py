@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os.path
 import shlex
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -179,4 +180,10 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
 
 def to_yaml(config: RunConfig) -> str:
     """Return the resolved configuration as YAML that ``resolve`` reads back to an equal one."""
-    return dump_yaml(config.model_dump(mode="json"))
+    return _dumped(json.dumps(config.model_dump(mode="json")))
+
+
+@lru_cache(maxsize=16)
+def _dumped(text: str) -> str:
+    """Return as YAML what a text of JSON says."""
+    return dump_yaml(json.loads(text))

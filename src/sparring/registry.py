@@ -269,6 +269,6 @@ def with_options(
             plain[key] = value
     return Bound(
         plugin=plugin,
-        options=checked(plugin.options, hints, plain, schedules, where),
+        options=checked(plugin.function, plugin.options, plain, schedules, where),
         schedules=schedules,
     )

@@ -9,7 +9,9 @@ too deeply or grow too large by their aliases.
 
 from __future__ import annotations
 
+import copy
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ MAX_DEPTH = 50  # levels of lists and mappings in one another
 MAX_VALUES = 100_000  # values after every alias is written out
 MAX_BITS = 200  # of whole numbers
 MAX_BYTES = 10_000_000  # of a file
+MAX_KEPT = 100_000  # characters of a text that is kept with what it says
 FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 TAGS = {
     f"tag:yaml.org,2002:{kind}"
@@ -107,6 +110,19 @@ class _UnreadableError(Exception):
 
 
 def _parsed(text: str) -> Any:
+    """Return what a YAML text says, or raise _UnreadableError."""
+    if len(text) > MAX_KEPT:
+        return _read(text)
+    return copy.deepcopy(_kept(text))
+
+
+@lru_cache(maxsize=64)
+def _kept(text: str) -> Any:
+    """Return what a text says, kept for the next time: a run's configuration is read many times."""
+    return _read(text)
+
+
+def _read(text: str) -> Any:
     """Return what a YAML text says, or raise _UnreadableError."""
     loader = None
     try:

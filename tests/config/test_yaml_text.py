@@ -5,6 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparring import yaml_text
 from sparring.errors import ConfigError, quoted
 from sparring.yaml_text import dump_yaml, parse_value, parse_yaml, read_text
 
@@ -116,3 +117,12 @@ def test_messages_quote_large_values_shortened(value):
 
 def test_messages_quote_small_values_whole():
     assert [quoted(value) for value in ("a b", 3, 1.5, None, [1, "x"], {"a": 1})] == ["'a b'", "3", "1.5", "None", "[1, 'x']", "{'a': 1}"]
+
+
+def test_a_text_that_is_kept_is_given_as_a_copy_and_a_long_one_is_not_kept(monkeypatch):
+    text, long = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_KEPT}"
+    first, _ = parse_yaml(text, "x"), parse_yaml(long, "x")
+    monkeypatch.setattr(yaml_text, "_read", lambda text: text)
+    first["a"][1]["b"] = 3
+    assert parse_yaml(text, "x") == {"a": [1, {"b": 2}]}
+    assert parse_yaml(long, "x") == long

@@ -24,6 +24,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,12 @@ def starts_in(data: bytes) -> list[dict[str, Any]]:
 
 def versions() -> dict[str, str]:
     """Return the versions of the packages that figures depend on, of those that are installed."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Return them, read once: a process keeps what it has imported."""
     found = {}
     for name in PACKAGES:
         try:

@@ -43,9 +43,9 @@ def test_the_first_turns_are_the_recorded_ones_token_by_token(name, rule):
     game = make_game(name, illegal={"rule": rule})
     agent, _ = learner(game)
     illegal = 0
-    for episode in play(specs(game, 6), {"learner": agent}):
+    for number, episode in enumerate(play(specs(game, 6), {"learner": agent})):
         illegal += sum(turn.event != "ok" for turn in episode.turns)
-        for index in range(len(episode.turns) - 1):
+        for index in range(number % 3, len(episode.turns) - 1, 3):
             again = continued(game, episode, index, {"learner": agent})
             for before, after in zip(episode.turns[: index + 1], again.turns, strict=False):
                 assert before._replace(rewards={}) == after._replace(rewards={})

@@ -223,7 +223,7 @@ except RunError as error:
 """
     command = [sys.executable, "-c", code, str(tmp_path / "run")]
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    children = [subprocess.Popen([*command, str(number)], **options) for number in range(6)]
+    children = [subprocess.Popen([*command, str(number)], **options) for number in range(4)]
     time.sleep(1.5)  # all of them stand waiting
     for child in children:
         child.stdin.write("\n")

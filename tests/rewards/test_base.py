@@ -149,7 +149,7 @@ NUMBERS = st.floats(-1e6, 1e6)
 OUTCOMES = st.sampled_from([-2.0, -1.5, -1.0, -0.3, 0.0, 0.1, 0.5, 1.0, 2.0])
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
     games = data.draw(st.lists(st.tuples(OUTCOMES, OUTCOMES, st.integers(1, 4)), min_size=1, max_size=5))

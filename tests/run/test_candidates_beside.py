@@ -35,7 +35,7 @@ PAIRS = {
     "refills": {"rollout": rollout(refills=1)},
     "cut": {"rollout": rollout(max_turns=2)},
     "replay": {"replay": {"name": "r3"}},
-    "markov": {"environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}], "context": {"name": "markov"}, **LENGTH},
+    "markov": {"environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}], "context": {"name": "markov"}, "evaluation": {"every": 2, "opponents": [], "exact": False}, **LENGTH},
     "summary": {"context": {"name": "summary", "every": 1}},
     "window": {"context": {"name": "sliding_window", "exchanges": 1}},
     "reward model": {"credit": {"name": "oprl"}},

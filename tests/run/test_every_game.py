@@ -14,7 +14,7 @@ SEATS = [("kuhn_poker", {"players": 3}), ("leduc_poker", {"players": 3}), ("hana
 BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 
 
-def rounds(game, options, *, illegal=None, steps=2, **changes):
+def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
     config = resolve(
         {
             "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
@@ -32,6 +32,8 @@ def rounds(game, options, *, illegal=None, steps=2, **changes):
         state = outcome.state
         assert outcome.metrics.get("logprob_difference_max", 0.0) < 1e-4  # absent where nothing was left to learn from
         assert outcome.metrics["retried_games"] == 0
+    if not measured:
+        return outcome
     evaluator = Evaluator([game for game, _ in engine.environments], config.evaluation)
     return outcome, evaluator.measure(engine.agent("policy"), engine.root), engine
 
@@ -47,7 +49,7 @@ def test_it_trains_and_is_measured(game, options):
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 @pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
 def test_every_rule_for_illegal_replies(rule, payoff):
-    outcome, _, _ = rounds("kuhn_poker", {"players": 3}, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5})
+    outcome = rounds("kuhn_poker", {"players": 3}, measured=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5})
     assert outcome.metrics["legal_rate"] < 1
     assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
 
@@ -69,7 +71,7 @@ def test_every_estimator_runs_in_the_loop(name):
     changes = {"losses": losses, "rollout": {"games_per_step": 8, "group_size": 4}, "rewards": [{"name": "format_bonus"}]}
     game = "tiny_hanabi" if name == "shapley" else "leduc_poker"  # what both seats of a zero-sum game earn together is 0
     for preset in (None, *registry.load("credit", name).presets):
-        outcome, _, _ = rounds(game, {}, credit={"name": name, "preset": preset, **PROCESS.get(name, {})}, **changes)
+        outcome = rounds(game, {}, measured=False, credit={"name": name, "preset": preset, **PROCESS.get(name, {})}, **changes)
         assert outcome.metrics["gradient_norm"] > 0
 
 

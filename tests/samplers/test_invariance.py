@@ -93,9 +93,10 @@ def talk(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
     return said
 
 
-def ways():
+def ways(every):
+    """Yield orders, splits and caches: some sizes of calls, or every one."""
     count, draw = len(openings()), np.random.default_rng(0)
-    for size in (1, 2, 3, 7, count):
+    for size in (1, 2, 3, 7, count) if every else (1, 7):
         yield {"order": list(range(count)), "size": size}
         yield {"order": draw.permutation(count).tolist(), "size": size}
     yield {"order": list(range(count))[::-1], "size": 5, "cache_bytes": 1}  # all but the last batch is dropped
@@ -103,19 +104,24 @@ def ways():
     yield {"order": draw.permutation(count).tolist(), "size": 4, "drop": {(1, 8), (2, 0), (2, 12)}}
 
 
+EVERY = pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "every"])
+
+
+@EVERY
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_said_does_not_depend_on_order_split_or_cache(name):
+def test_what_is_said_does_not_depend_on_order_split_or_cache(name, every):
     model = family(name)
     expected = talk(model, order=list(range(len(openings()))), size=len(openings()))
-    for way in ways():
+    for way in ways(every):
         assert talk(model, **way) == expected, way
     assert in_process(model).invariant
 
 
+@EVERY
 @pytest.mark.parametrize("name", ["tiny", "gpt2, heads of 64"])
-def test_nor_where_torch_does_what_is_compiled_elsewhere(name, monkeypatch):
+def test_nor_where_torch_does_what_is_compiled_elsewhere(name, every, monkeypatch):
     monkeypatch.setenv("CC", "none")
-    test_what_is_said_does_not_depend_on_order_split_or_cache(name)
+    test_what_is_said_does_not_depend_on_order_split_or_cache(name, every)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -197,7 +203,7 @@ def test_the_shapes_of_all_products_are_asked_for():
     assert {Product(64, 128, turned=True, shifted=False), Product(96, 64, turned=True, shifted=False)} <= products(llama.network)
 
 
-@pytest.mark.parametrize("name", ["tiny", "qwen3"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])
 def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     """From about 800 positions on MKL sums a product in pieces, so what it looks at must be its own."""
     monkeypatch.setitem(SHAPE, "max_position_embeddings", 2048)

@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
 
+from sparring import outside, registry
 from sparring.cli import app
 from sparring.scaffold import KINDS
 
@@ -18,10 +20,45 @@ def new(*words):
     return CliRunner().invoke(app, ["new", *words])
 
 
-QUICKLY = ("reward", "estimator")  # each kind takes ten seconds
+def cases(test):
+    """Yield the arguments that a test is called with."""
+    (names, values) = next((mark.args for mark in getattr(test, "pytestmark", ())), ((), [()]))
+    names = names if isinstance(names, tuple) else (names,)
+    for value in values:
+        yield dict(zip(names, value, strict=True))
 
 
-@pytest.mark.parametrize("kind", [kind if kind in QUICKLY else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS])
+@pytest.fixture
+def forgotten(monkeypatch):
+    """Forget what other tests found outside of Sparring, and what this one finds."""
+    monkeypatch.setattr(outside, "_loaded", {})
+    registry.forget()
+    yield
+    registry.forget()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, monkeypatch, forgotten):
+    name = f"written_{kind}"
+    assert new(kind, name, "--folder", str(tmp_path / name)).exit_code == 0
+    monkeypatch.syspath_prepend(str(tmp_path / name))
+    for module in (name, f"test_{name}"):
+        monkeypatch.setitem(sys.modules, module, import_module(module))
+    tests = [one for said, one in vars(sys.modules[f"test_{name}"]).items() if said.startswith("test_")]
+    assert len(tests) > 1
+    for test in tests:
+        for arguments in cases(test):
+            test(**arguments)
+    run, recipe = str(tmp_path / "run"), str(tmp_path / name / "recipe.yaml")
+    for words in (["train", recipe, "--run", run, *QUICK], ["evaluate", run, "--games", "2", "--oracle", "none"]):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output + str(done.exception)
+    start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
+    assert list(start["plugins"]) == [name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_passes_its_test_and_trains(kind, tmp_path, sparring):
     name, folder = f"own_{kind}", tmp_path / f"own_{kind}"
     done = new(kind, name, "--folder", str(folder))

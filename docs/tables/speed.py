@@ -78,6 +78,23 @@ def language_model_step():
     return "\n\n".join((markdown(head, cells), *said))
 
 
+def adapters():
+    """Return the seconds per token of many adapters in one batch, and one after the other."""
+    head = ("threads", "conversations with", "seconds per token", "ratio", "aim, at most", "replies")
+    cells = (
+        (
+            one["threads"],
+            one["what"],
+            number(one["seconds"]),
+            number(one["ratio"]),
+            number(one["aim"]) if "aim" in one else "-",
+            one.get("replies", "-"),
+        )
+        for one in rows("adapters")
+    )
+    return markdown(head, cells)
+
+
 def peers():
     """Return ours beside every peer that was measured on the same work."""
     steps = rows("training_step")
@@ -221,6 +238,7 @@ MADE = {
     "peers": peers,
     "training step": training_step,
     "language model step": language_model_step,
+    "adapters": adapters,
     "efficiency": efficiency,
     "games": games,
     "credit": credit,

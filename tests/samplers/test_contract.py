@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from sparring.errors import ModelError
+from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
 from sparring.rng import Stream
 from sparring.samplers.base import sample
 from sparring.samplers.in_process import in_process
-from sparring.testing import check_sampler
+from sparring.testing import check_backend, check_sampler
 from sparring.types import SampleRequest, SamplingParams
 
 VOCABULARY, STOP = 24, (2, 5)
@@ -122,3 +123,95 @@ def test_weights_that_are_published_are_copied_unless_they_are_the_models_own():
     with pytest.raises(ModelError, match="another model"):
         one.publish({"strange": torch.zeros(1)}, 9)
     assert one.version == 8
+
+
+class Server:
+    """A backend that gives replies one by one, in an order of its own."""
+
+    def __init__(self):
+        self.order = random.Random(4)
+
+    def submit(self, lots):
+        said = [one for lot in lots if lot.requests for one in lot.sampler.inner.sample(*lot[1:])]
+        places = list(range(len(said)))
+        self.order.shuffle(places)
+        for place in places:
+            yield [(place, said[place])]
+
+
+def members(backend=Server, count=3):
+    """Return samplers of one backend, whose weights differ."""
+    shared, found = backend(), []
+    for number in range(count):
+        one = Disordered()
+        with torch.no_grad():
+            for tensor in one.inner.model.tensors().values():
+                tensor.mul_(1 + 0.5 * number)
+        one.backend = shared
+        found.append(one)
+    return found
+
+
+def adapters(over, count=3):
+    """Return samplers of models that are adapters over one base, whose weights differ."""
+    found = []
+    for number in range(count):
+        network = add_adapters(with_the_weights_of(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
+        found.append(in_process(LanguageModel(network, None, over=over)))
+        with torch.no_grad():
+            for place, tensor in enumerate(found[-1].model.tensors().values()):
+                tensor.add_(0.02 * (1 + (place + number) % 3))
+    return found
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_backends_keep_the_contract(threads):
+    torch.set_num_threads(threads)
+    over = model()
+    for make in (members, lambda: adapters(over)):
+        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP, conversations=6 if threads == 1 else 2)
+
+
+class Mixed(Server):
+    """Asks the first sampler for all."""
+
+    def submit(self, lots):
+        return super().submit([lot._replace(sampler=lots[0].sampler) for lot in lots])
+
+
+class Noisy(Server):
+    """Moves log-probabilities by how many are asked."""
+
+    def submit(self, lots):
+        for ((place, result),) in super().submit(lots):
+            yield [
+                (
+                    place,
+                    result._replace(
+                        logprobs=tuple(value - 1e-7 * len(lots) for value in result.logprobs)
+                    ),
+                )
+            ]
+
+
+class Turned(Server):
+    """Counts the places from the last lot."""
+
+    def submit(self, lots):
+        return super().submit(lots[::-1])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: members(Mixed), "with other samplers|log-probabilities"),
+        (lambda: members(Noisy), "let no product depend"),
+        (lambda: members(Turned), "with other samplers|log-probabilities"),
+        (lambda: members(count=1), "at least two"),
+        (lambda: [Disordered(), Disordered()], "an equal one"),
+        (lambda: [*members(count=1), *members(count=1)], "an equal one"),
+    ],
+)
+def test_a_backend_that_breaks_the_contract_is_told_so(make, said):
+    with pytest.raises(AssertionError, match=said):
+        check_backend(make, vocabulary=VOCABULARY, stop_ids=STOP)

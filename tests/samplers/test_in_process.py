@@ -168,13 +168,13 @@ def test_a_turn_keeps_its_new_tokens_alone():
     params, sampler = SamplingParams(max_new_tokens=1), in_process(MODEL)
     contexts = [[1, *([5, 6] * 12), i] for i in range(4)]
     sampler.sample(requests(contexts), params, ())
-    per_token = sampler.prefill.cache.bytes / (4 * 26)
+    per_token = sampler.cache.bytes / (4 * 26)
     longer = [[*c, 7, 8] for c in contexts]
     sampler.sample(requests(longer, 1, [26] * 4), params, ())
-    assert sampler.prefill.cache.bytes == pytest.approx(per_token * 4 * 28)
+    assert sampler.cache.bytes == pytest.approx(per_token * 4 * 28)
     parted = [[*longer[0], 9], [*longer[0], 10]]  # two ways on from one conversation
     sampler.sample(requests(parted, 2, [28, 28]), params, ())
-    assert sampler.prefill.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
+    assert sampler.cache.bytes == pytest.approx(per_token * (4 * 28 + 2))
     again = sampler.sample(requests([[*p, 4] for p in parted], 3, [29, 29]), params, ())
     fresh = in_process(MODEL).sample(requests([[*p, 4] for p in parted], 3), params, ())
     assert [r.logprobs for r in again] == [pytest.approx(r.logprobs, abs=1e-5) for r in fresh]

@@ -107,9 +107,9 @@ def _pretrained(
             device=device,
         )
         plain.network = plain.network.to(device)
-    network = plain.network
+    network, over = plain.network, None
     if frozen or lora is not None:
-        bases[base] = plain
+        bases[base] = over = plain
         network = with_the_weights_of(plain.network)
     if lora is not None:
         network = add_adapters(
@@ -119,7 +119,9 @@ def _pretrained(
             targets=lora.targets,
             stream=root.child("adapters"),
         )
-    model = LanguageModel(network, plain.tokenizer, with_values=with_values, longest=chosen.context)
+    model = LanguageModel(
+        network, plain.tokenizer, with_values=with_values, longest=chosen.context, over=over
+    )
     if chosen.gradient_checkpointing and not model.forward.shares_prefixes:
         kind = type(model.base).__name__
         raise ConfigError(

@@ -41,6 +41,9 @@ class LanguageModel:
     Families known to ``models/architectures.py`` run through the lean forward of
     ``models/lean.py``, others through their own. The network may carry low-rank adapters; then they
     alone are trained.
+
+    ``over`` is the model of the frozen weights that it shares with others, if they are known; see
+    ``models/joined.py``.
     """
 
     def __init__(
@@ -51,8 +54,9 @@ class LanguageModel:
         with_values: bool = False,
         version: int = 0,
         longest: int | None = None,
+        over: LanguageModel | None = None,
     ) -> None:
-        self.network, self._longest = network, longest
+        self.network, self._longest, self.over = network, longest, over
         self.base = base_of(network)
         self._weight: Tensor = next(network.parameters())  # one of all, as there is a walk to it
         self.forward = _forward(self.base)

@@ -85,18 +85,28 @@ class PrefixTree:
             yield part, own, self.node[part.rows[:, None], own].flatten()
 
 
-def prefix_tree(sequences: Sequence[tuple[int, ...]]) -> PrefixTree:
+def prefix_tree(
+    sequences: Sequence[tuple[int, ...]], whose: Sequence[int] | None = None
+) -> PrefixTree:
     """Return the tree of the prefixes of R non-empty sequences.
 
     Its nodes stand in the sequences' sorted order.
+
+    Args:
+        sequences: the ids of each.
+        whose: of each the number of the weights that it is computed with, whose prefixes are its
+            own: they stand in the order of these numbers first. None: all have the same.
     """
-    order = sorted(range(len(sequences)), key=sequences.__getitem__)
+    owners = np.zeros(len(sequences), dtype=np.int64) if whose is None else np.array(whose)
+    order = sorted(range(len(sequences)), key=lambda row: (owners[row], sequences[row]))
     width = max(map(len, sequences))
     ids = np.array(
         [(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64
     )
     shared = np.zeros(ids.shape, dtype=bool)
-    shared[1:] = np.logical_and.accumulate((ids[1:] == ids[:-1]) & (ids[1:] >= 0), axis=1)
+    same = (owners[order][1:] == owners[order][:-1])[:, None]
+    equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & same
+    shared[1:] = np.logical_and.accumulate(equal, axis=1)
     new = ~shared & (ids >= 0)
     own = np.where(new, np.cumsum(new).reshape(ids.shape) - 1, -1)
     node = np.empty_like(own)

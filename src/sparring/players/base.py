@@ -67,7 +67,8 @@ class Agent(Protocol):
     ``renderer`` is None for agents that do not speak in tokens. One that answers some turns before
     others may have a method ``submit`` too, a ``Submit``: then no play waits for another's reply.
     One that speaks in tokens may have ``context``, a context strategy; without it, it sees its
-    whole past.
+    whole past. One that may be asked in one call with others has ``together``, see
+    ``players.together``.
     """
 
     name: str
@@ -136,17 +137,16 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | Failed:
     return reply
 
 
-def _submits(agent: Agent) -> bool:
-    """Return whether an agent has a ``submit`` that its ``act`` does not replace.
+def gives(agent: Agent, ways: Sequence[str]) -> str | None:
+    """Return by which of these ways an agent is to be asked: the first that its class has.
 
-    One of a subclass, or of the object itself, replaces what stands above it.
+    What a subclass has, or the object itself, replaces what stands above it.
     """
     for names in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
-        if "submit" in names:
-            return True
-        if "act" in names:
-            return False
-    return False
+        for way in ways:
+            if way in names:
+                return way
+    return None
 
 
 class Flight:
@@ -169,7 +169,8 @@ class Flight:
         self.name, self.done = name, not turns
         self._call = Call(named("players", name))
         self._left = set(range(len(turns)))
-        submit: Submit | None = getattr(agent, "submit", None) if _submits(agent) else None
+        found = gives(agent, ("submit", "act"))
+        submit: Submit | None = getattr(agent, "submit", None) if found == "submit" else None
         self._coming: Iterator[Sequence[tuple[int, Reply | Failed]]]
         if submit is None:
             self._coming = iter(([*enumerate(replies(name, agent, turns))],))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,14 @@ from sparring.context.ledger import Ledger
 from sparring.errors import GameError
 from sparring.players.base import PendingTurn, Reply
 from sparring.registry import Bound
-from sparring.samplers.base import Sampler, finished
+from sparring.samplers.base import (
+    Backend,
+    Lot,
+    Sampler,
+    backend_of,
+    finished,
+    finished_together,
+)
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
 # to a conversation that could not be sent
@@ -67,32 +75,28 @@ class PolicyAgent:
         Raises:
             ModelError: as for ``act``.
         """
-        longest = self._longest
+        lot, senders = self.lot(turns)
+        coming = finished(lot.sampler, lot.requests, lot.params, lot.stop_ids)
+        return _replies(senders, coming)
+
+    @property
+    def together(self) -> PolicyAgents | None:
+        """What asks it in one call with others whose samplers have the same backend."""
+        backend = backend_of(self.sampler)
+        return None if backend is None else PolicyAgents(backend)
+
+    def lot(self, turns: Sequence[PendingTurn]) -> tuple[Lot, list[Sender]]:
+        """Return what its sampler is to be asked, and who waits for it, turn by turn."""
+        longest, version = self._longest, self.sampler.version
         fits = [len(turn.ids) <= longest for turn in turns]
-        places = list(compress(range(len(turns)), fits))
         requests = [
             SampleRequest(turn.ids, turn.stream.key, turn.known) for turn in compress(turns, fits)
         ]
-        version = self.sampler.version
-        coming = finished(self.sampler, requests, self.params, self.renderer.stop_ids)
-        return self._replies(places, fits, coming, version)
+        lot = Lot(self.sampler, requests, self.params, self.renderer.stop_ids)
+        return lot, [Sender(self, version, fit) for fit in fits]
 
-    def _replies(
-        self,
-        places: Sequence[int],
-        fits: Sequence[bool],
-        coming: Iterator[Sequence[tuple[int, SampleResult]]],
-        version: int,
-    ) -> Iterator[list[tuple[int, Reply]]]:
-        """Yield what the sampler has finished as replies, first those to what was not sent."""
-        overlong = [place for place, fit in enumerate(fits) if not fit]
-        if overlong:
-            yield [(place, self._reply(OVERLONG, version)) for place in overlong]
-        for results in coming:
-            yield [(places[place], self._reply(result, version)) for place, result in results]
-
-    def _reply(self, result: SampleResult, version: int) -> Reply:
-        """Return what was sampled as a reply."""
+    def reply(self, result: SampleResult, version: int) -> Reply:
+        """Return what was sampled with weights of a version as a reply."""
         ids, logprobs, truncated, kept = result
         return Reply(self.renderer.parse(ids), ids, logprobs, kept, truncated, version)
 
@@ -183,6 +187,58 @@ class PolicyAgent:
                     "model write a memory of many wordings. Use matches instead."
                 )
         return ledger.ids
+
+
+class Sender(NamedTuple):
+    """Who waits for the reply to a turn, and whether the conversation could be sent."""
+
+    agent: PolicyAgent
+    version: int
+    sent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAgents:
+    """Asks policies whose samplers have one backend; see ``players.together``."""
+
+    backend: Backend
+
+    def submit(
+        self, asked: Sequence[tuple[PolicyAgent, Sequence[PendingTurn]]]
+    ) -> Iterator[Sequence[tuple[int, Reply]]]:
+        """Yield sampled replies with the places of their turns, as the backend finishes them.
+
+        Args:
+            asked: the agents and their turns.
+
+        Raises:
+            ModelError: as for ``PolicyAgent.act``.
+        """
+        pairs = [agent.lot(turns) for agent, turns in asked]
+        senders = [sender for _, own in pairs for sender in own]
+        return _replies(senders, finished_together(self.backend, [lot for lot, _ in pairs]))
+
+
+def _replies(
+    senders: Sequence[Sender], coming: Iterator[Sequence[tuple[int, SampleResult]]]
+) -> Iterator[list[tuple[int, Reply]]]:
+    """Yield what samplers have finished as replies, first those to what was not sent.
+
+    Args:
+        senders: of all turns.
+        coming: replies with their places among what was sent.
+    """
+    places = [place for place, sender in enumerate(senders) if sender.sent]
+    overlong = [place for place, sender in enumerate(senders) if not sender.sent]
+    if overlong:
+        yield [(place, _reply(senders[place], OVERLONG)) for place in overlong]
+    for results in coming:
+        yield [(places[place], _reply(senders[places[place]], one)) for place, one in results]
+
+
+def _reply(sender: Sender, result: SampleResult) -> Reply:
+    """Return what was sampled as a reply of the agent that asked."""
+    return sender.agent.reply(result, sender.version)
 
 
 def policy(

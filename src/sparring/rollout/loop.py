@@ -12,6 +12,7 @@ from sparring.environments.own import lacking_error
 from sparring.errors import GameError, HungError, SparringError
 from sparring.guard import Call, limit
 from sparring.players.base import Agent, Failed, Flight, PendingTurn, Reply
+from sparring.players.together import parties
 from sparring.registry import named
 from sparring.rng import Stream
 from sparring.rollout.candidates import Candidates
@@ -111,8 +112,10 @@ class PlayLoop:
             one.heard = [_NONE] * one.wanted
             for place, turn in enumerate(one.asked):
                 due[names[turn.seat]].append((turn, one, place))
-        for name, wanted in due.items():
-            flight = Flight(name, self.agents[name], [turn for turn, _, _ in wanted])
+        counts = {name: len(wanted) for name, wanted in due.items()}
+        for names, agent in parties(counts, self.agents):
+            wanted = [one for name in names for one in due[name]]
+            flight = Flight(", ".join(names), agent, [turn for turn, _, _ in wanted])
             self._flights.append((flight, wanted))
 
     def _receive(self) -> list[_Running]:

@@ -7,7 +7,7 @@ elsewhere, so that players and engines ask nothing of it but what stands here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from sparring.errors import ModelError
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
@@ -36,7 +36,11 @@ class Score(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one."""
+    """Draws replies from a language model; ``sparring.testing.check_sampler`` tries one.
+
+    One that may be asked in one call with others, such as one of several adapters over one base,
+    has an attribute ``backend`` too, a ``Backend``; ``sparring.testing.check_backend`` tries it.
+    """
 
     @property
     def context(self) -> int:
@@ -101,6 +105,59 @@ class Sampler(Protocol):
         ...
 
 
+class Lot(NamedTuple):
+    """What is asked of one of several samplers that are asked in one call."""
+
+    sampler: Sampler
+    requests: Sequence[SampleRequest]
+    params: SamplingParams
+    stop_ids: Ids
+
+
+class Backend(Protocol):
+    """Draws for several samplers at once: those that have an equal one as ``backend``.
+
+    It must have a hash. A reply is the one that its sampler gives alone: not a bit differs where
+    the sampler is ``invariant``.
+    """
+
+    def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+        """Yield lists of (place of a request, its reply), as ``Sampler.submit`` does.
+
+        Places count through the requests of all lots, those of the first lot first.
+
+        Args:
+            lots: what is asked. A sampler may stand in several.
+
+        Raises:
+            ModelError: a context and its reply do not fit into its sampler's ``context``.
+            DivergedError: a model gives no probabilities.
+        """
+        ...
+
+
+def backend_of(sampler: Sampler) -> Backend | None:
+    """Return what a sampler may be asked by together with others; None: it is asked alone.
+
+    One that passes on what it is asked to another sampler does not have the other's.
+    """
+    if "backend" not in getattr(sampler, "__dict__", {}) and not hasattr(type(sampler), "backend"):
+        return None
+    found: Backend | None = getattr(sampler, "backend", None)
+    return found
+
+
+def finished_together(
+    backend: Backend, lots: Sequence[Lot]
+) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+    """Give lots to a backend; return what it yields, each place checked.
+
+    Raises:
+        ModelError: it left a request without its one reply; and as for ``Backend.submit``.
+    """
+    return _checked(backend, backend.submit(lots), sum(len(lot.requests) for lot in lots))
+
+
 def finished(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
@@ -113,7 +170,7 @@ def finished(
 
 
 def _checked(
-    sampler: Sampler, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
+    sampler: Sampler | Backend, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
     """Yield what a sampler does, until all places have come."""
     left = set(range(count))
@@ -121,7 +178,7 @@ def _checked(
         for place, _ in results:
             if place not in left:
                 raise ModelError(
-                    f"The sampler {type(sampler).__name__} gave a reply for request {place}, which "
+                    f"The {_kind(sampler)} gave a reply for request {place}, which "
                     f"is none of 0 to {count - 1} that waits for one. Its submit must yield each "
                     "place once."
                 )
@@ -129,9 +186,15 @@ def _checked(
         yield results
     if left:
         raise ModelError(
-            f"The sampler {type(sampler).__name__} gave no reply for request {min(left)} of "
+            f"The {_kind(sampler)} gave no reply for request {min(left)} of "
             f"{count}. Its submit must yield each place once."
         )
+
+
+def _kind(asked: Sampler | Backend) -> str:
+    """Return in words who was asked."""
+    what = "sampler" if isinstance(asked, Sampler) else "backend"
+    return f"{what} {type(asked).__name__}"
 
 
 def sample(

@@ -1,10 +1,11 @@
 """Token-in token-out sampling with torch in this process.
 
-Every distinct context is computed once. Requests with equal ids share one row of the batch, rows
-part when their sampled tokens part, and the keys and values of everything said so far are kept
-under the exact ids they belong to, so a conversation's next turn pays for its new tokens alone. In
-self-play many games share their openings, which makes this much cheaper than one row per game; with
-all contexts distinct it costs one dictionary look-up per request.
+Every distinct context is computed once, requests with equal ids share one row of the batch, and the
+keys and values of everything said so far are kept under the exact ids they belong to, so a
+conversation's next turn pays for its new tokens alone. In self-play many games share their
+openings, which makes this much cheaper than one row per game; with all contexts distinct it costs
+one dictionary look-up per request. Samplers of models over one base, such as adapters of it, are
+asked in one batch (``models/joined.py``).
 
 Legend: R requests, B rows (distinct contexts), V vocabulary.
 """
@@ -12,19 +13,21 @@ Legend: R requests, B rows (distinct contexts), V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from sparring.errors import DivergedError, ModelError
-from sparring.models.attention import filled
-from sparring.models.kv_cache import KeyValueCache
+from sparring.errors import ModelError
+from sparring.models.joined import Alone, Forward, JoinedBase, member_of
 from sparring.models.language_model import LanguageModel
-from sparring.rng import uniforms
-from sparring.samplers.draws import LOST, Ids, draw, results, totals
-from sparring.samplers.prefill import Prefill
-from sparring.samplers.truncation import kept_sets, truncate
+from sparring.samplers.base import Lot
+from sparring.samplers.decoding import Asked, decode
+from sparring.samplers.draws import Ids, totals
+from sparring.samplers.prefill import Prefill, Rows
+from sparring.samplers.prefix_cache import PrefixCache, Stock
+from sparring.samplers.truncation import truncate
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
@@ -34,8 +37,9 @@ class InProcessSampler:
     """Samples replies from a language model; see ``base.Sampler``."""
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
-        self.model = model
-        self.prefill = Prefill(model, cache_bytes)
+        self.model, self.member = model, member_of(model)
+        self.backend = None if self.member is None else _shared(self.member.model.over)
+        self.cache = PrefixCache(cache_bytes, self.backend.stock if self.backend else None)
         self._version = model.version
 
     @property
@@ -60,7 +64,7 @@ class InProcessSampler:
     @property
     def tokens_computed(self) -> int:
         """Number of positions run through the network so far."""
-        return self.prefill.tokens_computed
+        return self.cache.tokens_computed
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
         """Take new weights, unless they are the model's own, and drop what older ones computed."""
@@ -76,7 +80,7 @@ class InProcessSampler:
 
         The model's ``version`` says when that is due.
         """
-        self.prefill.cache.clear()
+        self.cache.clear()
         self._version = self.model.version
 
     def submit(
@@ -86,7 +90,6 @@ class InProcessSampler:
         found = self.sample(requests, params, stop_ids) if requests else ()
         return iter(([*enumerate(found)],))
 
-    @torch.inference_mode()
     def sample(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
     ) -> list[SampleResult]:
@@ -104,21 +107,19 @@ class InProcessSampler:
             ModelError: a context and its reply do not fit into the model.
             DivergedError: the model gives no probabilities.
         """
+        return sampled([Lot(self, requests, params, stop_ids)])
+
+    def ready(self, lot: Lot) -> None:
+        """Drop what older weights computed, before a lot is sampled.
+
+        Raises:
+            ModelError: a context and its reply do not fit into the model.
+        """
         if self.model.version != self._version:
             self.refresh()
-        self._check_length(max(len(request.ids) for request in requests) + params.max_new_tokens)
-        contexts: dict[Ids, int] = {}
-        known: list[int] = []
-        node = np.empty(len(requests), dtype=np.int64)
-        for index, request in enumerate(requests):
-            row = contexts.setdefault(request.ids, len(contexts))
-            if row == len(known):
-                known.append(request.known)
-            node[index] = row
-        rows = list(contexts)
-        hidden, cache = self.prefill.contexts(rows, known, params.max_new_tokens)
-        begin = [ids[:length] for ids, length in zip(rows, known, strict=True)]
-        return self._decode(requests, params, stop_ids, rows, begin, node, hidden, cache)
+        self._check_length(
+            max(len(request.ids) for request in lot.requests) + lot.params.max_new_tokens
+        )
 
     @torch.inference_mode()
     def score(
@@ -151,11 +152,6 @@ class InProcessSampler:
             scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
         return scores
 
-    def _logits(self, hidden: Tensor) -> Tensor:
-        """Return float32 logits [M, V] of hidden states [M, C], as invariant as the sampler is."""
-        own = self.model.own
-        return self.model.logits(filled(hidden, own.rows if own else 1))[: len(hidden)].float()
-
     def _check_length(self, longest: int) -> None:
         """Refuse a conversation that does not fit into the model, its reply included."""
         if longest > self.model.context:
@@ -175,7 +171,9 @@ class InProcessSampler:
             [row for row, group in enumerate(replies) for _ in group], device=self.model.device
         )
         width = max(map(len, flat))
-        hidden, cache = self.prefill.contexts(prompts, [0] * len(prompts), width)
+        forward, none = Alone(self.model), [0] * len(prompts)
+        prefill = Prefill(forward, [self.cache])
+        hidden, cache = prefill.contexts(Rows(prompts, none, none), width)
         target = torch.tensor(
             [(*reply, *(0,) * (width - len(reply))) for reply in flat], device=self.model.device
         )
@@ -184,82 +182,84 @@ class InProcessSampler:
             branched = cache.take(parents)
             start = torch.tensor([len(ids) for ids in prompts], device=self.model.device)[parents]
             states = torch.cat([states, self.model.extend(target[:, :-1], start, branched)], dim=1)
-        logits = self._logits(states.flatten(0, 1)) / params.temperature
+        logits = forward.logits(states.flatten(0, 1), ()) / params.temperature
         log_p = truncate(logits, top_p=params.top_p, top_k=params.top_k).view(len(flat), width, -1)
         said = log_p.gather(2, target[:, :, None]).squeeze(2)
         return totals(said, replies)
 
-    def _decode(
-        self,
-        requests: Sequence[SampleRequest],
-        params: SamplingParams,
-        stop_ids: Ids,
-        rows: list[Ids],
-        known: list[Ids],
-        node: np.ndarray,
-        hidden: Tensor,
-        cache: KeyValueCache,
-    ) -> list[SampleResult]:
-        """Sample until every reply has ended.
 
-        ``node[r]`` is the row that request r stands at, ``known`` what began each row.
+class SharedBase:
+    """Draws for several samplers of models over one base; see ``base.Backend``.
+
+    Their KV caches share one budget of bytes.
+
+    Args:
+        over: the model of the base alone.
+    """
+
+    def __init__(self, over: LanguageModel) -> None:
+        self.stock, self._base = Stock(), JoinedBase(over)
+
+    def submit(self, lots: Sequence[Lot]) -> Iterator[Sequence[tuple[int, SampleResult]]]:
+        """Return the replies with their places; all are finished at once, as one batch.
+
+        Where replies have bits of their own, and would not have them in one batch, the samplers are
+        asked one after the other.
         """
-        keys = np.array([request.stream for request in requests], dtype=np.uint64)
-        tokens = np.full((len(requests), params.max_new_tokens), -1, dtype=np.int64)
-        logprobs = np.zeros((len(requests), params.max_new_tokens))
-        kept: list[list[Ids]] = [[] for _ in requests]
-        alive, stops = np.arange(len(requests)), np.array(stop_ids, dtype=np.int64)
-        for step in range(params.max_new_tokens):
-            log_p = truncate(
-                self._logits(hidden) / params.temperature, top_p=params.top_p, top_k=params.top_k
-            )
-            chosen, chosen_logprobs = draw(log_p, node[alive], uniforms(keys[alive], step))
-            tokens[alive, step], logprobs[alive, step] = chosen, chosen_logprobs
-            if params.top_p < 1.0 or params.top_k:
-                sets = kept_sets(log_p)
-                for request in alive:
-                    kept[request].append(sets[node[request]])
-            going = (chosen[:, None] != stops).all(1)
-            if step + 1 == params.max_new_tokens:
-                going[:] = False
-            if not going.all():
-                self.prefill.cache.add(
-                    cache, {rows[row]: row for row in set(node[alive[~going]].tolist())}, known
-                )
-            alive, chosen = alive[going], chosen[going]
-            if not len(alive):
-                break
-            rows, known, hidden, cache = self._branch(rows, known, node, alive, chosen, cache)
-        if not np.isfinite(logprobs).all():
-            raise DivergedError(LOST)
-        return results(tokens, logprobs, stop_ids, kept)
+        lots = [lot for lot in lots if lot.requests]
+        samplers = _samplers(lots)
+        members = [one.member for one in samplers if one.member is not None]
+        forward = self._base.join(members) if len(samplers) > 1 else None
+        at_once = bool(lots) and (forward is not None or len(samplers) == 1)
+        calls = [lots] if at_once else [[lot] for lot in lots]
+        found = [result for call in calls for result in sampled(call, forward)]
+        return iter(([*enumerate(found)],))
 
-    def _branch(
-        self,
-        rows: list[Ids],
-        known: list[Ids],
-        node: np.ndarray,
-        alive: np.ndarray,
-        chosen: np.ndarray,
-        cache: KeyValueCache,
-    ) -> tuple[list[Ids], list[Ids], Tensor, KeyValueCache]:
-        """Extend the rows by the tokens chosen, one row per distinct continuation.
 
-        Updates ``node`` in place.
-        """
-        pairs, inverse = np.unique(node[alive] << 32 | chosen, return_inverse=True)
-        node[alive] = inverse
-        parents, new = pairs >> 32, pairs & 0xFFFFFFFF
-        if len(parents) != len(rows) or (parents != np.arange(len(rows))).any():
-            cache = cache.take(torch.from_numpy(parents).to(self.model.device))
-        lengths = (len(rows[parent]) for parent in parents)
-        start = torch.from_numpy(np.fromiter(lengths, dtype=np.int64, count=len(parents)))
-        rows = [(*rows[parent], int(token)) for parent, token in zip(parents, new, strict=True)]
-        hidden = self.model.extend(
-            torch.from_numpy(new)[:, None].to(self.model.device), start.to(self.model.device), cache
-        )
-        self.prefill.tokens_computed += len(rows)
-        return rows, [known[parent] for parent in parents], hidden[:, 0], cache
+# by the identity of the model of each base, as long as a sampler has it
+_bases: WeakValueDictionary[int, SharedBase] = WeakValueDictionary()
+
+
+def _shared(over: LanguageModel | None) -> SharedBase | None:
+    """Return what asks the samplers of all models over the same one; None over none."""
+    if over is None:
+        return None
+    found = _bases.get(id(over))
+    if found is None:
+        found = _bases[id(over)] = SharedBase(over)
+    return found
+
+
+def _samplers(lots: Sequence[Lot]) -> list[InProcessSampler]:
+    """Return the samplers of some lots, each once, in the order of their first."""
+    return list(
+        dict.fromkeys(one for lot in lots if isinstance(one := lot.sampler, InProcessSampler))
+    )
+
+
+@torch.inference_mode()
+def sampled(lots: Sequence[Lot], forward: Forward | None = None) -> list[SampleResult]:
+    """Return one reply per request of samplers in this process, in order.
+
+    Args:
+        lots: each with a request at least.
+        forward: of the samplers' models, in the order of their first lots; None: all lots are of
+            one sampler.
+
+    Raises:
+        ModelError: a context and its reply do not fit into a model.
+        DivergedError: a model gives no probabilities.
+    """
+    samplers = _samplers(lots)
+    number = {id(sampler): place for place, sampler in enumerate(samplers)}
+    asked = [
+        Asked(number[id(sampler)], (params, tuple(stop_ids)), requests)
+        for sampler, requests, params, stop_ids in lots
+    ]
+    for one, lot in zip(asked, lots, strict=True):
+        samplers[one.whose].ready(lot)
+    caches = [sampler.cache for sampler in samplers]
+    return decode(forward or Alone(samplers[0].model), caches, asked)
 
 
 def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcessSampler:
@@ -273,6 +273,7 @@ def in_process(model: LanguageModel, *, cache_bytes: int = 1 << 30) -> InProcess
     Args:
         model: the language model that replies are drawn from.
         cache_bytes: size of the KV cache of the conversations so far, in bytes. Beyond it the
-            oldest entries are dropped and computed again when needed. The default is 1 GiB.
+            oldest entries are dropped and computed again when needed. Samplers of adapters over
+            one base keep so many all together. The default is 1 GiB.
     """
     return InProcessSampler(model, cache_bytes=cache_bytes)

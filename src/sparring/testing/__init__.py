@@ -19,10 +19,11 @@ from sparring.testing.matchmakers import check_matchmaker, match_request
 from sparring.testing.meta_solvers import check_meta_solver
 from sparring.testing.pictures import check_picture, check_svg
 from sparring.testing.rewards import check_reward, random_episode
-from sparring.testing.samplers import check_sampler
+from sparring.testing.samplers import check_backend, check_sampler
 from sparring.testing.schedules import check_schedule, schedule_request
 
 __all__ = [
+    "check_backend",
     "check_context",
     "check_environment",
     "check_estimator",

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparring.errors import ModelError
 from sparring.rng import Stream
-from sparring.samplers.base import Ids, Sampler, sample
+from sparring.samplers.base import Ids, Lot, Sampler, backend_of, finished_together, sample
 from sparring.types import SampleRequest, SampleResult, SamplingParams
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
@@ -64,6 +64,71 @@ def check_sampler(
     _check_length(sampler, stop_ids)
     if weights is not None:
         _check_publish(sampler, weights, first, said, stop_ids)
+
+
+def check_backend(
+    make: Callable[[], Sequence[Sampler]],
+    *,
+    vocabulary: int,
+    stop_ids: Ids,
+    conversations: int = 6,
+    seed: int = 0,
+) -> None:
+    """Check what asks several samplers in one call, on random conversations of two turns.
+
+    Asked together, in any company, each says what it says alone: not a bit differs where it is
+    ``invariant``; else the ids stay and log-probabilities within 1e-5.
+
+    Args:
+        make: returns new samplers of one backend, at least two, always of the same weights.
+        vocabulary: number of their tokens.
+        stop_ids: those that end a reply.
+        conversations: how many are tried with each; they are the same ones.
+        seed: of the conversations.
+
+    Raises:
+        AssertionError: it does not keep one of these.
+    """
+    root, samplers, alone = Stream.from_seed(seed), make(), make()
+    assert len(samplers) > 1, "Give at least two samplers."
+    backends = [backend_of(one) for one in samplers]
+    assert None not in backends and len(set(backends)) == 1, (
+        f"The backends are {backends}; samplers that are asked together have an equal one."
+    )
+    longest = min(*(one.context // 2 for one in samplers), 40)
+    first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
+    for turn in range(2):
+        expected = [
+            _said(one, own, range(len(own)), len(own), stop_ids)
+            for one, own in zip(alone, first, strict=True)
+        ]
+        for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
+            for company in (make(), samplers):
+                found = _together(
+                    [company[n] for n in chosen], [first[n] for n in chosen], stop_ids
+                )
+                for number, own in zip(chosen, found, strict=True):
+                    _same(samplers[number], expected[number], own, "with other samplers")
+        first = [
+            [_continued(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
+            for both in zip(first, expected, strict=True)
+        ]
+    twice = _together([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
+    assert twice[0] == twice[2] and not twice[1], (
+        "A sampler that stands in two lots with the same requests gives other replies to each."
+    )
+
+
+def _together(
+    samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
+) -> list[list[SampleResult]]:
+    """Return the replies of samplers that are asked in one call, of each in order."""
+    lots = [Lot(one, own, PARAMS, stop_ids) for one, own in zip(samplers, requests, strict=True)]
+    backend = backend_of(samplers[0])
+    assert backend is not None, "It was there before."
+    said = {place: result for found in finished_together(backend, lots) for place, result in found}
+    places = iter(range(len(said)))
+    return [[said[next(places)] for _ in own] for own in requests]
 
 
 def check_reply(

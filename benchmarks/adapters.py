@@ -1,0 +1,121 @@
+"""Conversations with eight adapters over one base, beside as many with one adapter.
+
+SmolLM2-135M in float32, adapters of rank 16 on every linear layer, 64 conversations of which no two
+share a prompt, and one reply of a fixed length to each. Three ways by turns, in one run:
+
+    one adapter             all 64 conversations with it
+    eight in one batch      eight conversations with each, all at once
+    eight one by one        the same, one adapter after the other
+
+``ratio`` is the median, over the rounds, of the seconds per sampled token beside those with one
+adapter in the same round; prompts are computed in each of them. The replies of the last two ways
+are compared: with one thread they have the same bits.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+from published import record, settings
+
+from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.language_model import LanguageModel
+from sparring.models.load import load_language_model
+from sparring.models.memory import find_device
+from sparring.rng import Stream
+from sparring.samplers.base import Lot, finished_together
+from sparring.samplers.in_process import in_process
+from sparring.types import SampleRequest, SamplingParams
+
+MODEL, RANK, ADAPTERS, AIM = "smollm2-135m", 16, 8, 1.5
+CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = 64, 24, 16, 3
+
+
+def members(base):
+    """Return models of the base with adapters that differ, and change what it says."""
+    found = []
+    for number in range(ADAPTERS):
+        network = with_the_weights_of(base.network)
+        stream, draw = Stream.from_seed(number), torch.Generator().manual_seed(number)
+        network = add_adapters(network, rank=RANK, alpha=2 * RANK, targets=(), stream=stream)
+        found.append(LanguageModel(network, base.tokenizer, over=base))
+        with torch.no_grad():
+            for weight in found[-1].parameters():
+                weight.add_(0.01 * torch.randn(weight.shape, generator=draw))
+    return found
+
+
+def conversations(vocabulary):
+    """Return requests of random prompts."""
+    ids = np.random.default_rng(0).integers(0, vocabulary, (CONVERSATIONS, PROMPT))
+    return [SampleRequest(tuple(own), number) for number, own in enumerate(ids.tolist())]
+
+
+def said(models, requests, *, at_once):
+    """Return the replies of models, each to as many requests, by new samplers."""
+    params, count = SamplingParams(max_new_tokens=NEW_TOKENS), len(requests) // len(models)
+    samplers = [in_process(model) for model in models]
+    lots = [
+        Lot(sampler, requests[number * count : (number + 1) * count], params, ())
+        for number, sampler in enumerate(samplers)
+    ]
+    calls = [lots] if at_once else [[lot] for lot in lots]
+    backend = samplers[0].backend
+    return [
+        result
+        for call in calls
+        for replies in finished_together(backend, call)
+        for _, result in replies
+    ]
+
+
+def compared(models, requests, rounds):
+    """Return the seconds per sampled token of each way, [rounds], and whether bits are the same."""
+    ways = {
+        "one adapter": lambda: said(models[:1], requests, at_once=True),
+        "eight in one batch": lambda: said(models, requests, at_once=True),
+        "eight one by one": lambda: said(models, requests, at_once=False),
+    }
+    seconds, replies = {name: [] for name in ways}, {}
+    said(models, requests[:ADAPTERS], at_once=True)  # what is measured once per process
+    for _ in range(rounds):
+        for name, work in ways.items():
+            began = time.perf_counter()
+            replies[name] = work()
+            took = time.perf_counter() - began
+            seconds[name].append(took / sum(len(one.ids) for one in replies[name]))
+    return seconds, replies["eight in one batch"] == replies["eight one by one"]
+
+
+def measured(models, requests, threads, rounds):
+    """Return the rows of a number of threads."""
+    torch.set_num_threads(threads)
+    found, same = compared(models, requests, rounds)
+    rows = []
+    for name, seconds in found.items():
+        pairs = zip(seconds, found["one adapter"], strict=True)
+        row = {"threads": str(threads), "what": name, "seconds": statistics.median(seconds)}
+        row["ratio"] = statistics.median(own / alone for own, alone in pairs)
+        if name == "eight in one batch":
+            row |= {"aim": AIM, "replies": "the same bits" if same else "within 1e-5"}
+        rows.append(row)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads(), 1])
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each way, by turns")
+    given = settings(parser)
+    base = load_language_model(
+        MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
+    )
+    asked = conversations(len(base.tokenizer))
+    found = members(base)
+    record(
+        "adapters",
+        [row for threads in given.threads for row in measured(found, asked, threads, given.rounds)],
+        given,
+    )

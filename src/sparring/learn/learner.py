@@ -25,7 +25,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from sparring.columns.base import Place
 from sparring.config import LearnerConfig
@@ -38,8 +37,7 @@ from sparring.learn.order import ReverseTurns, minibatches
 from sparring.learn.pack import Pack
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.targets import Targets, WeightedLoss
-from sparring.losses.base import LossBatch
-from sparring.losses.reduction import reduce
+from sparring.learn.total_loss import total_loss
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
@@ -232,7 +230,9 @@ class Learner(LossReader):
                 else part.num_sequences / total_sequences
             )
             turn_share = num_values(data, self.value_at, part.tokens) / total_values
-            loss, named = self._total_loss(batch, progress, share, turn_share)
+            loss, named = total_loss(
+                self.losses, self.config, batch, progress, share=share, turn_share=turn_share
+            )
             self.gradients.backward(loss * share, batch.logprobs)
             metrics.add({"loss": finite_loss(loss, batch, self.losses, progress), **named}, share)
             difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
@@ -242,43 +242,6 @@ class Learner(LossReader):
                 metrics.maximum("logprob_difference_max", float(difference.max()))
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
-
-    def _total_loss(
-        self, batch: LossBatch, progress: float, share: float, turn_share: float
-    ) -> tuple[Tensor, dict[str, float]]:
-        """Return the weighted sum of the loss terms, reduced, and their metrics, for ``share`` of
-        the minibatch's loss and turns.
-        """
-        config = self.config
-        terms = [(loss, loss.bound(batch, progress=progress)) for loss in self.losses]
-        named = {
-            f"{loss.bound.plugin.name}/{key}": float(value)
-            for loss, term in terms
-            for key, value in term.metrics.items()
-        }
-        factors = [term.values for _, term in terms if term.level == "weight"]
-        total = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
-        for loss, term in terms:
-            if term.level == "weight":
-                continue
-            values = term.values
-            for factor in factors if term.weighted else ():
-                values = values * factor
-            reduced = (
-                values.mean() * (turn_share / share)
-                if term.level == "turn"
-                else values.sum() / share
-                if term.level == "sum"
-                else reduce(
-                    values,
-                    batch.sequence,
-                    batch.num_sequences,
-                    config.reduction,
-                    config.reduction_constant,
-                )
-            )
-            total = total + loss.weight(progress) * reduced
-        return total, named
 
     def _apply(self) -> float:
         """Clip the gradient, update weights and their average.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sparring.config_parts import (
     Few,
@@ -56,6 +56,15 @@ class LearnerConfig(Strict):
     micro_tokens: Positive = Field(
         32768, description="tokens per forward pass; bounds memory, changes nothing else"
     )
+    leaves: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        description=(
+            "parts of a minibatch whose gradients are added along a fixed tree, a power of 2: the "
+            "bits depend on it, and not on who computes a part"
+        ),
+    )
     reduction: Literal["token_mean", "sequence_mean", "constant"] = Field(
         "token_mean", description="how token losses become one number"
     )
@@ -70,6 +79,13 @@ class LearnerConfig(Strict):
             "decay per update of the averaged weights that are evaluated and exported; 0: off"
         ),
     )
+
+    @model_validator(mode="after")
+    def _fits(self) -> LearnerConfig:
+        if self.leaves & (self.leaves - 1):
+            below = 1 << (self.leaves.bit_length() - 1)
+            raise ValueError(f"leaves={self.leaves} is no power of 2; write {below} or {2 * below}")
+        return self
 
 
 class ProcessConfig(Strict):

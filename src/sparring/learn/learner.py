@@ -38,6 +38,7 @@ from sparring.learn.pack import Pack
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.learn.total_loss import total_loss
+from sparring.learn.tree import GradientTree
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
@@ -83,6 +84,7 @@ class Learner(LossReader):
             weight_decay=config.weight_decay,
             fused=True,
         )
+        self.tree = GradientTree(list(model.parameters()), config.leaves)
         self.average = Snapshot.of(model, "average") if config.average else None
         self.snapshots = tuple(s for s in (self.average, reference) if s is not None)
 
@@ -221,25 +223,25 @@ class Learner(LossReader):
         )
         total_values = num_values(data, self.value_at, trained)
         self.optimizer.zero_grad(set_to_none=True)
-        for part in self._parts(data, chosen):
-            batch = self._loss_batch(data, part, targets, view)
-            by_token = self.config.reduction == "token_mean"
-            share = (
-                len(part.tokens) / total_tokens
-                if by_token
-                else part.num_sequences / total_sequences
-            )
-            turn_share = num_values(data, self.value_at, part.tokens) / total_values
-            loss, named = total_loss(
-                self.losses, self.config, batch, progress, share=share, turn_share=turn_share
-            )
-            self.gradients.backward(loss * share, batch.logprobs)
-            metrics.add({"loss": finite_loss(loss, batch, self.losses, progress), **named}, share)
-            difference = (batch.logprobs.detach() - batch.sampler_logprobs).abs()
-            metrics.log_ratios.append(difference.double().cpu().numpy())
-            if first:
-                metrics.add_once("logprob_difference_mean", float(difference.mean()), share)
-                metrics.maximum("logprob_difference_max", float(difference.max()))
+        for leaf in self.tree.leaves(data, chosen):
+            own = metrics if self.tree.count == 1 else metrics.part()
+            for part in self._parts(data, leaf):
+                batch = self._loss_batch(data, part, targets, view)
+                by_token = self.config.reduction == "token_mean"
+                share = (
+                    len(part.tokens) / total_tokens
+                    if by_token
+                    else part.num_sequences / total_sequences
+                )
+                turn_share = num_values(data, self.value_at, part.tokens) / total_values
+                loss, named = total_loss(
+                    self.losses, self.config, batch, progress, share=share, turn_share=turn_share
+                )
+                self.gradients.backward(loss * share, batch.logprobs)
+                own.add({"loss": finite_loss(loss, batch, self.losses, progress), **named}, share)
+                own.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
+            self.tree.add()
+        self.tree.finish()
         self.gradients.check()
         metrics.add({"gradient_norm": self._apply()}, 1.0)
 

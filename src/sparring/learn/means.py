@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
+from torch import Tensor
 
 from sparring.losses.base import LOG_RATIO_LIMIT
 from sparring.types import FloatArray
@@ -15,10 +16,16 @@ class Means:
     """Weighted means of metrics over the parts of a step."""
 
     def __init__(self) -> None:
+        self.parts: list[Means] = []  # counted when asked for the result, in this order
         self._sums: dict[str, float] = {}
         self._weights: dict[str, float] = {}
         self._maxima: dict[str, float] = {}
         self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
+
+    def part(self) -> Means:
+        """Return a new part, which is counted as one."""
+        self.parts.append(Means())
+        return self.parts[-1]
 
     def add(self, values: Mapping[str, float], weight: float) -> None:
         """Count these values with this weight."""
@@ -34,8 +41,35 @@ class Means:
         """Keep the largest of these values."""
         self._maxima[name] = max(value, self._maxima.get(name, value))
 
+    def ratios(self, ours: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
+        """Count how far log-probabilities are from the sampler's.
+
+        Args:
+            ours: of the learner, [M].
+            sampler: of the sampler, [M].
+            share: of the minibatch that they are.
+            first: whether both are of equal weights.
+        """
+        difference = (ours.detach() - sampler).abs()
+        self.log_ratios.append(difference.double().cpu().numpy())
+        if first:
+            self.add_once("logprob_difference_mean", float(difference.mean()), share)
+            self.maximum("logprob_difference_max", float(difference.max()))
+
+    def _count_parts(self) -> None:
+        """Count the parts, in their order."""
+        for part in self.parts:
+            for name, total in part._sums.items():
+                self._sums[name] = self._sums.get(name, 0.0) + total
+                self._weights[name] = self._weights.get(name, 0.0) + part._weights[name]
+            for name, value in part._maxima.items():
+                self.maximum(name, value)
+            self.log_ratios += part.log_ratios
+        self.parts = []
+
     def result(self) -> dict[str, float]:
         """Return the means, the maxima and the tails of the ratios."""
+        self._count_parts()
         tails = ratio_tails(np.concatenate(self.log_ratios)) if self.log_ratios else {}
         return {
             **{name: total / self._weights[name] for name, total in self._sums.items()},

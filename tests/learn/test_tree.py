@@ -36,6 +36,17 @@ class Data:
         self.sequences, self.distinct = sequences, np.array(distinct)
 
 
+class Sharing:
+    """One of several learners, whose sum over its own leaves is kept in a list."""
+
+    def __init__(self, rank, ranks, sums):
+        self.rank, self.ranks, self._sums = rank, ranks, sums
+
+    def added(self, own):
+        self._sums.append(own)
+        return own
+
+
 def summed(gradients, ranks=1):
     """Return the gradient of one parameter by leaves with these gradients, added by so many learners."""
     count = len(gradients)
@@ -43,7 +54,7 @@ def summed(gradients, ranks=1):
     sums = []
     for rank in range(ranks):
         own = torch.nn.Parameter(torch.zeros_like(gradients[0]))
-        tree = GradientTree([own], count, rank=rank, ranks=ranks, exchange=lambda total: sums.append(total) or total)
+        tree = GradientTree([own], count, Sharing(rank, ranks, sums))
         for leaf in tree.leaves(data, np.arange(count)):
             own.grad = None if gradients[leaf[0]] is None else gradients[leaf[0]].clone()
             tree.add()

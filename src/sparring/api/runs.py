@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from sparring.api.given import texts, whole
 from sparring.config import RunConfig, resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
+from sparring.engine.workers import learning, playing
 from sparring.errors import ConfigError, quoted
 from sparring.experiments.exporting import export_answer
 from sparring.experiments.load import load_answer
@@ -263,7 +263,13 @@ def train_run(
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
         check_league(config, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
-    with folder, GracefulStop() as stop, Watch(config.call_seconds), playing(engine, path):
+    with (
+        folder,
+        GracefulStop() as stop,
+        Watch(config.call_seconds),
+        playing(engine, path),
+        learning(engine, path),
+    ):
         done = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.model.decoding for policy in engine.policies.values()}))

@@ -56,6 +56,15 @@ class LearnerConfig(Strict):
     micro_tokens: Positive = Field(
         32768, description="tokens per forward pass; bounds memory, changes nothing else"
     )
+    ranks: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description=(
+            "learners, each a process that computes its share of the leaves: a power of 2, at most "
+            "leaves; of the run, not of a policy"
+        ),
+    )
     leaves: int = Field(
         1,
         ge=1,

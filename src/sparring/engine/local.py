@@ -16,6 +16,7 @@ from sparring.engine.judging import Judging
 from sparring.engine.players import Players
 from sparring.engine.policy import Policy
 from sparring.engine.published import Pinned
+from sparring.engine.ranks import Ranks
 from sparring.engine.source import EngineSource
 from sparring.environments.openspiel.base import Game
 from sparring.errors import CheckpointError, ConfigError, SparringError
@@ -40,6 +41,7 @@ class LocalEngine(Players):
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
         self.elsewhere: Distributed | None = None  # who plays, where this process does not
+        self.ranks: Ranks | None = None  # who learns together, where there are several
 
     def play(self, specs: Sequence[EpisodeSpec], judging: Judging | None = None) -> Rollout:
         """Play these games, here or on workers; see ``Players.play``."""
@@ -131,7 +133,10 @@ class LocalEngine(Players):
         self, batch: Batch, credit: Credit, *, step: int, progress: float
     ) -> dict[str, float]:
         """Update the weights of the batch's policy once; see ``Policy.learn``."""
-        return self.policies[batch.policy].learn(batch, credit, step=step, progress=progress)
+        own = self.policies[batch.policy]
+        if self.ranks is not None:
+            return self.ranks.learn(own, batch, credit, step=step, progress=progress)
+        return own.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
         """Take one supervised step of each policy towards these games' moves.
@@ -181,6 +186,8 @@ class LocalEngine(Players):
             CheckpointError: a file is missing or of another model.
             ModelError: frozen weights are not those that were there when it was saved.
         """
+        if self.ranks is not None:
+            self.ranks.forget()
         try:
             found = parse_json((folder / "engine.json").read_bytes())
             metas = found["policies"] if self.config.policies else {MAIN: found}

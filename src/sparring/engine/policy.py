@@ -15,7 +15,7 @@ from sparring.learn.critic import fitted_at
 from sparring.learn.finite import check_output
 from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
-from sparring.learn.pack import pack
+from sparring.learn.pack import Pack, pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.snapshots import Snapshot, planned
 from sparring.learn.targets import WeightedLoss
@@ -112,10 +112,7 @@ class Policy(Speaker):
             exact: gives the exact columns of a batch.
             turns: the turn table of the plays, where it has been made before.
         """
-        every = self._all_replies
-        data = pack(episodes, self.replies, candidates=every)
-        if turns is None or every:
-            turns = turn_table(episodes, candidates=every)
+        data, turns = self.packed(episodes, turns)
         source = EngineSource(self, turns, episodes, data, exact)
         for name in self.columns:
             if name not in self._after_process:
@@ -128,6 +125,14 @@ class Policy(Speaker):
         return Batch(
             episodes=episodes, turns=source.turns, pack=data, metrics=metrics, policy=self.name
         )
+
+    def packed(
+        self, episodes: Sequence[Episode], turns: TurnTable | None = None
+    ) -> tuple[Pack, TurnTable]:
+        """Return the training arrays of plays, and their turn table, where it is not given."""
+        every = self._all_replies
+        data = pack(episodes, self.replies, candidates=every)
+        return data, turn_table(episodes, candidates=every) if turns is None or every else turns
 
     def learn(
         self, batch: Batch, credit: Credit, *, step: int, progress: float
@@ -145,11 +150,31 @@ class Policy(Speaker):
                 "tokens with a whole reply after it. Raise model.context, lower "
                 "rollout.max_new_tokens, or give the games a shorter wording."
             )
-        return self.trained.update(
+        return self.update(
             batch.pack,
             batch.advantages(credit),
             credit.value_targets,
             turns=batch.turns,
+            step=step,
+            progress=progress,
+        )
+
+    def update(
+        self,
+        data: Pack,
+        advantages: FloatArray,
+        value_targets: FloatArray | None,
+        *,
+        turns: TurnTable,
+        step: int,
+        progress: float,
+    ) -> dict[str, float]:
+        """Update the weights with what a step is trained towards; see ``Learner.update``."""
+        return self.trained.update(
+            data,
+            advantages,
+            value_targets,
+            turns=turns,
             progress=progress,
             stream=self.root.child("update").child(step),
         )

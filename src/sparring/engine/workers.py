@@ -1,4 +1,4 @@
-"""Workers beside a run, as long as it lasts."""
+"""Workers and further learners beside a run, as long as it lasts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sparring.engine.fleet.processes import Processes
 from sparring.engine.fleet.ray import RayFleet
 from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.local import LocalEngine
+from sparring.engine.ranks import FOLDER, Ranks
 
 WEIGHTS = "weights"  # folder of a run while workers play
 
@@ -56,3 +57,22 @@ def playing(
             engine.elsewhere.close()
             engine.elsewhere = None
         shutil.rmtree(folder / WEIGHTS, ignore_errors=True)  # also where no worker could be started
+
+
+@contextlib.contextmanager
+def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
+    """Let an engine learn with as many learners as its configuration says, as a context.
+
+    Args:
+        engine: of a run.
+        folder: of the run.
+    """
+    if engine.config.learner.ranks == 1:
+        yield
+        return
+    engine.ranks = Ranks(engine.config, folder / FOLDER)
+    try:
+        yield
+    finally:
+        engine.ranks.close()
+        engine.ranks = None

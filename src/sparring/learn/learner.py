@@ -38,7 +38,7 @@ from sparring.learn.pack import Pack
 from sparring.learn.snapshots import Snapshot
 from sparring.learn.targets import Targets, WeightedLoss
 from sparring.learn.total_loss import total_loss
-from sparring.learn.tree import GradientTree
+from sparring.learn.tree import GradientTree, Together
 from sparring.models.language_model import LanguageModel
 from sparring.registry import names
 from sparring.rng import Stream
@@ -92,6 +92,14 @@ class Learner(LossReader):
     def policy(self) -> LanguageModel:
         """The model to evaluate and export: the average of the weights if there is one."""
         return self.average.model if self.average is not None else self.model
+
+    def share(self, others: Together | None) -> None:
+        """Compute one's own leaves of every minibatch from now on, and add those of others.
+
+        Args:
+            others: the learners of this policy, which hold the same weights; None: there is one.
+        """
+        self.tree = GradientTree(self.tree.parameters, self.tree.count, others)
 
     def restart(self, start: Snapshot) -> None:
         """Go on from the weights of a snapshot, as if nothing had been learnt since it was taken.
@@ -165,6 +173,8 @@ class Learner(LossReader):
                         first=epoch == 0 and number == 0,
                     )
         self.model.version += 1
+        if self.tree.others is not None:
+            self.tree.others.counted(metrics)
         return {**metrics.result(), "learning_rate": rate}
 
     def _backwards(

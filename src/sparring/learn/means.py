@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 
@@ -55,6 +56,29 @@ class Means:
         if first:
             self.add_once("logprob_difference_mean", float(difference.mean()), share)
             self.maximum("logprob_difference_max", float(difference.max()))
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a metric so far, parts left out."""
+        return self._sums[name] / self._weights[name]
+
+    def to_bytes(self) -> bytes:
+        """Return what was counted, parts left out, for a process that reads it at once."""
+        sizes = [len(found) for found in self.log_ratios]
+        head = [self._sums, self._weights, self._maxima, sizes]
+        arrays = (found.tobytes() for found in self.log_ratios)
+        return json.dumps(head).encode() + b"\n" + b"".join(arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Means:
+        """Return what ``to_bytes`` was given."""
+        head, _, rest = data.partition(b"\n")
+        found = cls()
+        found._sums, found._weights, found._maxima, sizes = json.loads(head)
+        begin = 0
+        for size in sizes:
+            found.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
+            begin += 8 * size
+        return found
 
     def _count_parts(self) -> None:
         """Count the parts, in their order."""

@@ -10,18 +10,39 @@ Whoever computes a leaf, the sum has the same bits. With one leaf nothing is cut
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sparring.learn.means import Means
 from sparring.learn.pack import Pack
 from sparring.models.prefixes import shared_lengths
 from sparring.types import IntArray
 
-Exchange = Callable[[Tensor], Tensor]
-"""Takes the sum over one's own leaves, and returns that over all."""
+
+class Together(Protocol):
+    """The learners that share every minibatch, as one of them sees them."""
+
+    @property
+    def rank(self) -> int:
+        """Which of them this is."""
+        ...
+
+    @property
+    def ranks(self) -> int:
+        """How many there are, a power of 2."""
+        ...
+
+    def added(self, own: Tensor) -> Tensor:
+        """Return the sum over the leaves of all, along the tree, of those over each one's own."""
+        ...
+
+    def counted(self, own: Means) -> None:
+        """Put the parts of the others among one's own, in the order of the leaves."""
+        ...
 
 
 def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
@@ -54,25 +75,20 @@ class GradientTree:
     Args:
         parameters: that have gradients.
         count: number of leaves, a power of 2.
-        rank: which of the learners this is.
-        ranks: how many learners there are, a power of 2 of at most ``count``. Each owns as many
-            leaves as any other, next to each other.
-        exchange: adds what the learners have; None where there is one.
+        others: the learners that share the leaves: each owns as many as any other, next to each
+            other. None: there is one.
     """
 
     def __init__(
         self,
         parameters: Sequence[torch.nn.Parameter],
         count: int = 1,
-        *,
-        rank: int = 0,
-        ranks: int = 1,
-        exchange: Exchange | None = None,
+        others: Together | None = None,
     ) -> None:
-        self.parameters, self.count = tuple(parameters), count
+        self.parameters, self.count, self.others = tuple(parameters), count, others
+        rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
         each = count // ranks
         self.own = range(rank * each, (rank + 1) * each)
-        self._exchange = exchange
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
@@ -100,8 +116,8 @@ class GradientTree:
             return
         ((_, total),) = self._sums
         self._sums.clear()
-        if self._exchange is not None:
-            total = self._exchange(total)
+        if self.others is not None:
+            total = self.others.added(total)
         sizes = [parameter.numel() for parameter in self.parameters]
         *parts, alive = torch.split(total, [*sizes, len(sizes)])
         for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):

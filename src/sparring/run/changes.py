@@ -38,6 +38,7 @@ FREE = (
     "scale",
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
+FREE_BELOW = ("learner.ranks",)  # keys below others that may
 
 
 class Change(NamedTuple):
@@ -87,6 +88,7 @@ def saved(config: RunConfig) -> dict[str, Any]:
     """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
     whole = config.model_dump(mode="json")
     own = {key: value for key, value in whole.items() if key not in FREE}
+    own["learner"] = {key: value for key, value in own["learner"].items() if key != "ranks"}
     return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
 
 
@@ -158,7 +160,8 @@ def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _free(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a configuration that may change when a run goes on."""
-    return {key: config[key] for key in FREE if key in config}
+    ranks = config.get("learner", {}).get("ranks", 1)
+    return {**{key: config[key] for key in FREE if key in config}, "learner": {"ranks": ranks}}
 
 
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -167,7 +170,8 @@ def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return "; ".join(
         str(change)
         for change in found
-        if change.key.split(".")[0] not in FREE or change.key in FIXED
+        if (change.key.split(".")[0] not in FREE or change.key in FIXED)
+        and change.key not in FREE_BELOW
     )
 
 

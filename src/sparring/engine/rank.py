@@ -1,0 +1,117 @@
+"""A further learner of a run: a process that computes its leaves of every minibatch.
+
+It holds nothing that matters. It is sent a policy's weights and optimiser before it first learns
+from its plays, and whenever they have changed otherwise than by learning; see ``lesson.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from sparring.config import resolve
+from sparring.engine.fleet.processes import end_with_parent
+from sparring.engine.gloo import Sums
+from sparring.engine.lesson import Lesson, read_state
+from sparring.engine.local import LocalEngine
+from sparring.engine.worker import failed
+from sparring.errors import RunError, SparringError
+from sparring.learn.means import Means
+
+log = logging.getLogger(__name__)
+
+
+class Rank:
+    """A further learner; see the top of this file.
+
+    Args:
+        settings: the first message, as ``engine.ranks`` sends it.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.rank, self.ranks = settings["rank"], settings["ranks"]
+        self._store = Path(settings["store"])
+        config = resolve({**settings["config"], "threads": settings["threads"]})
+        self.engine = LocalEngine(config)
+        self._sums: Sums | None = None
+        self.parts: list[Means] = []
+
+    def meet(self) -> None:
+        """Find the other learners; all of them must be there by now."""
+        self._sums = Sums(self.rank, self.ranks, self._store)
+        for name in self.engine.learners:
+            self.engine.policies[name].trained.share(self)
+
+    def added(self, own: Any) -> Any:
+        """Return the sum over all leaves; see ``Together``."""
+        assert self._sums is not None, "met before"
+        return self._sums.added(own)
+
+    def counted(self, own: Means) -> None:
+        """Keep one's own parts, which rank 0 counts; see ``Together``."""
+        self.parts = list(own.parts)
+
+    def answer(self, data: bytes) -> bytes:
+        """Do what a message asks for, and return what is said to it; nothing to ``take``.
+
+        Raises:
+            SparringError: as learning here would.
+        """
+        head, _, rest = data.partition(b"\n")
+        said = json.loads(head)
+        if "take" in said:
+            name, folder, version = said["take"]
+            read_state(self.engine.policies[name], Path(folder), version)
+            return b""
+        lesson = Lesson.from_bytes(said["learn"], rest)
+        own = self.engine.policies[lesson.policy]
+        pack, turns = own.packed(lesson.episodes)
+        found = own.update(
+            pack,
+            lesson.arrays["advantages"],
+            lesson.arrays.get("value_targets"),
+            turns=turns,
+            step=lesson.step,
+            progress=lesson.progress,
+        )
+        parts = [part.to_bytes() for part in self.parts]
+        answer = {"norm": found["gradient_norm"], "parts": [len(part) for part in parts]}
+        return b"".join([json.dumps(answer).encode(), b"\n", *parts])
+
+
+def main(hear: int, say: int) -> None:
+    """Be a further learner, until the training process is gone.
+
+    Args:
+        hear: file descriptor of the pipe that messages come from.
+        say: of the one that answers go to.
+    """
+    end_with_parent()
+    pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
+
+    def heard() -> bytes:
+        pipe.recv_bytes()  # names of files, of which there are none
+        return pipe.recv_bytes()
+
+    try:
+        rank = Rank(json.loads(heard()))
+        back.send_bytes(b"{}\n")
+        rank.meet()
+        while True:
+            answer = rank.answer(heard())
+            if answer:
+                back.send_bytes(answer)
+    except (EOFError, BrokenPipeError):
+        return
+    except SparringError as error:
+        back.send_bytes(failed(error) + b"\n")
+    except Exception as error:
+        log.exception("A learner failed.")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
+        back.send_bytes(failed(RunError(f"A learner failed at {where}: {error!r}.")) + b"\n")

@@ -1,0 +1,224 @@
+"""Several learners of one run: each computes leaves of every minibatch, and all hold equal weights.
+
+Rank 0 is the training process, and alone keeps checkpoints. The others are processes of this
+machine, each with the run's number of threads. They are told the plays and advantages of a step,
+and add their gradients to those of all (``learn/tree.py``, ``engine/gloo.py``). With ``threads: 1``
+the bits of a run depend on ``learner.leaves``, and not on ``learner.ranks``.
+
+If one of them ends the run ends with an error; it goes on from its last checkpoint, with as many
+learners as one likes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sparring.config import RunConfig
+from sparring.engine.base import Batch
+from sparring.engine.fleet.processes import ONE_THREAD, Child
+from sparring.engine.gloo import PATIENCE, Sums
+from sparring.engine.lesson import Lesson, write_state
+from sparring.engine.policy import Policy
+from sparring.engine.units import error_of
+from sparring.errors import RunError, SparringError
+from sparring.learn.means import Means
+from sparring.types import Credit
+
+GRACE = 10.0  # seconds in which another learner says why it has ended
+MODULE = "sparring.engine.rank"
+FOLDER = "learners"  # of a run while several learn
+
+
+class Ranks:
+    """The learners of a run, as rank 0 sees them. They are started when they first learn.
+
+    Args:
+        config: of the run.
+        folder: where they find each other and what they hold is written; it is removed at the end.
+    """
+
+    rank = 0
+
+    def __init__(self, config: RunConfig, folder: Path) -> None:
+        self.ranks, self._config, self._folder = config.learner.ranks, config, folder
+        self._children: list[Child] = []
+        self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
+        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
+        self._leaves = 1  # of the policy that learns now
+        self._held: dict[str, int] = {}  # version of each policy's weights that all hold
+        self._sums: Sums | None = None
+
+    def learn(
+        self, own: Policy, batch: Batch, credit: Credit, *, step: int, progress: float
+    ) -> dict[str, float]:
+        """Update a policy's weights once, together with the others; see ``Policy.learn``.
+
+        Raises:
+            RunError: one of them has ended, or holds other weights now.
+            SparringError: as learning alone would.
+        """
+        if not len(batch.pack.turn_of):
+            return own.learn(batch, credit, step=step, progress=progress)
+        try:
+            self._start()
+            self._bring(own)
+            self._tell(_lesson(batch, credit, step, progress).to_bytes())
+            self._leaves = own.config.learner.leaves
+            own.trained.share(self)
+            found = own.learn(batch, credit, step=step, progress=progress)
+        except SparringError:
+            self.close()
+            raise
+        except RuntimeError as error:  # torch's, of a learner that is gone
+            reason = self._reason(error)
+            self.close()
+            raise reason from error
+        finally:
+            own.trained.share(None)
+        self._held[own.name] = own.model.version
+        return found
+
+    def added(self, own: Tensor) -> Tensor:
+        """Return the sum over all leaves; see ``Together``."""
+        assert self._sums is not None, "started before"
+        return self._sums.added(own)
+
+    def counted(self, own: Means) -> None:
+        """Put the parts of all learners in the order of the leaves; see ``Together``.
+
+        Raises:
+            RunError: a learner has ended, or its gradients were not the same as ours.
+        """
+        parts = {self.rank: own.parts}
+        for child in self._children:
+            head, rest = self._answer(child, PATIENCE)
+            ends = list(itertools.accumulate(head["parts"], initial=0))
+            found = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
+            parts[child.number] = [Means.from_bytes(part) for part in found]
+            if head["norm"] != own.mean("gradient_norm"):
+                raise RunError(
+                    f"Learner {child.number} has found other gradients than the training process, "
+                    "so their weights differ now. The run goes on from its last checkpoint with "
+                    "--resume; threads: 1 gives equal bits."
+                )
+        each = self._leaves // self.ranks
+        updates = len(own.parts) // each
+        own.parts = [
+            part
+            for update in range(updates)
+            for rank in range(self.ranks)
+            for part in parts[rank][update * each : (update + 1) * each]
+        ]
+
+    def _start(self) -> None:
+        """Start the other learners, if they are not there.
+
+        Raises:
+            RunError: one of them has ended.
+        """
+        if self._sums is not None:
+            return
+        shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
+        self._folder.mkdir(parents=True)
+        settings = {
+            "config": self._config.model_dump(mode="json"),
+            "ranks": self.ranks,
+            "store": str(self._folder / "store"),
+            "threads": torch.get_num_threads(),
+        }
+        environment = dict.fromkeys(ONE_THREAD, str(torch.get_num_threads()))
+        for rank in range(1, self.ranks):
+            first = json.dumps({**settings, "rank": rank}).encode()
+            child = Child(rank, first, self._heard, module=MODULE, environment=environment)
+            self._children.append(child)
+        for child in self._children:
+            self._answer(child, PATIENCE)
+        self._sums = Sums(self.rank, self.ranks, self._folder / "store")
+
+    def _bring(self, own: Policy) -> None:
+        """Send the others what a policy's learner holds, if they hold anything else."""
+        if self._held.get(own.name) == own.model.version:
+            return
+        folder = Path(tempfile.mkdtemp(prefix=f"{own.name}-", dir=self._folder))
+        write_state(own, folder)
+        self._tell(json.dumps({"take": [own.name, str(folder), own.model.version]}).encode())
+
+    def forget(self) -> None:
+        """Send the others everything anew before they next learn."""
+        self._held.clear()
+
+    def close(self) -> None:
+        """End the other learners; they are started again when they are next needed."""
+        for child in self._children:
+            child.kill()
+        for child in self._children:
+            child.gone()
+        if self._sums is not None:
+            self._sums.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._children, self._sums = [], None
+        self._waiting.clear()
+        self._heard = queue.SimpleQueue()
+        self.forget()
+
+    def _tell(self, message: bytes) -> None:
+        """Send all others a message."""
+        for child in self._children:
+            child.send(message, {})
+
+    def _answer(self, child: Child, seconds: float) -> tuple[dict[str, Any], bytes]:
+        """Return the next answer of a learner: its line of JSON, and what follows.
+
+        Raises:
+            RunError: it has ended, or has not answered in time.
+            SparringError: it has met an error.
+        """
+        until = time.monotonic() + seconds
+        while not self._waiting.get(child.number):
+            try:
+                who, message = self._heard.get(timeout=max(until - time.monotonic(), 0.001))
+            except queue.Empty:
+                raise RunError(
+                    f"Learner {child.number} has not answered in {seconds:.0f} s. The run goes on "
+                    "from its last checkpoint with --resume."
+                ) from None
+            self._waiting.setdefault(who.number, []).append(message)
+        said = self._waiting[child.number].pop(0)
+        if said is None:
+            raise RunError(
+                f"Learner {child.number} has ended, such as by a signal or for want of memory. The "
+                "run goes on from its last checkpoint with --resume, or with fewer: learner.ranks."
+            )
+        head, _, rest = said.partition(b"\n")
+        found: dict[str, Any] = json.loads(head)
+        if "error" in found:
+            raise error_of(found["error"])
+        return found, rest
+
+    def _reason(self, error: RuntimeError) -> Exception:
+        """Return why another learner cannot be reached, or the error where all can be."""
+        for child in self._children:
+            try:
+                self._answer(child, GRACE)
+            except SparringError as found:
+                if "has not answered" not in str(found):
+                    return found
+        return error
+
+
+def _lesson(batch: Batch, credit: Credit, step: int, progress: float) -> Lesson:
+    """Return what the others learn from."""
+    arrays = {"advantages": batch.advantages(credit)}
+    if credit.value_targets is not None:
+        arrays["value_targets"] = credit.value_targets
+    return Lesson(batch.policy, step, progress, arrays, list(batch.episodes))

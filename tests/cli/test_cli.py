@@ -62,9 +62,10 @@ def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     assert json.loads(as_json.stdout)["configuration"] == found["configuration"]
 
 
-def test_dry_run_says_who_plays():
+def test_dry_run_says_who_plays_and_who_learns():
     plan = yaml.safe_load(call("train", "kuhn-tiny", "--dry-run").stdout)["plan"]
     assert plan["players"] == {"fleet": "the training process", "lag": 0}
+    assert plan["learners"] == {"ranks": 1, "leaves": 1}
     scale = ("scale.fleet=processes", "scale.workers=3", "scale.lag=1", "scale.unit_games=20", "rollout.group_size=8")
     plan = yaml.safe_load(call("train", "kuhn-tiny", "rollout.games_per_step=128", *scale, "--dry-run").stdout)["plan"]
     assert "on this machine without workers" in plan["time"]
@@ -72,6 +73,11 @@ def test_dry_run_says_who_plays():
     each = parts["weights"] + parts["keys_and_values_kept"] + parts["program"]
     assert plan["players"].pop("memory_gib_per_worker") == pytest.approx(each, abs=0.01)
     assert plan["players"] == {"fleet": "processes", "workers": 3, "units_per_step": 6, "plays_per_unit": 24, "lag": 1}
+    plan = yaml.safe_load(call("train", "kuhn-tiny", "learner.leaves=8", "learner.ranks=4", "--dry-run").stdout)["plan"]
+    parts = plan["model"]["memory_parts_gib"]
+    each = parts["weights"] + parts["training"] + parts["activations_and_logits"] + parts["program"]
+    assert plan["learners"].pop("memory_gib_per_further_learner") == pytest.approx(each, abs=0.01)
+    assert plan["learners"] == {"ranks": 4, "leaves": 8}
 
 
 def test_resume_without_a_recipe_goes_on(trained):

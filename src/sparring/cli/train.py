@@ -14,7 +14,7 @@ from sparring.api.runs import default_folder, train_run
 from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
 from sparring.engine.plan import describe
-from sparring.engine.plan_workers import players
+from sparring.engine.plan_workers import learners, players
 from sparring.errors import ConfigError
 from sparring.experiments.time_estimate import estimate
 from sparring.players.endpoint_trust import trust_typed
@@ -71,7 +71,8 @@ def _show_plan(config: RunConfig, as_json: bool) -> None:
     """Print what a run would do and its configuration, as one document."""
     check_metrics(rule.metric for rule in config.health.rules)
     plan = describe(config)
-    plan["players"] = players(config, plan["model"].get("memory_parts_gib"))
+    memory = plan["model"].get("memory_parts_gib")
+    plan["players"], plan["learners"] = players(config, memory), learners(config, memory)
     plan["time"] = estimate(config, plan["model"].get("parameters"))
     found = {"plan": plan, "configuration": config.model_dump(mode="json")}
     say(json.dumps(found, indent=2) if as_json else dump_yaml(found, width=1000).rstrip())

@@ -91,9 +91,15 @@ class LearnerConfig(Strict):
 
     @model_validator(mode="after")
     def _fits(self) -> LearnerConfig:
-        if self.leaves & (self.leaves - 1):
-            below = 1 << (self.leaves.bit_length() - 1)
-            raise ValueError(f"leaves={self.leaves} is no power of 2; write {below} or {2 * below}")
+        for name, value in (("ranks", self.ranks), ("leaves", self.leaves)):
+            if value & (value - 1):
+                below = 1 << (value.bit_length() - 1)
+                raise ValueError(f"{name}={value} is no power of 2; write {below} or {2 * below}")
+        if self.ranks > self.leaves:
+            raise ValueError(
+                f"ranks={self.ranks} is more than leaves={self.leaves}, so some would have nothing "
+                f"to compute; write leaves: {self.ranks}, or a multiple"
+            )
         return self
 
 

@@ -1,0 +1,160 @@
+"""Several learners of one run: the bytes of one, whatever else a run does, and clear errors where one of them ends."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparring.api import train
+from sparring.config import resolve
+from sparring.credit.base import Credit
+from sparring.engine.lesson import Lesson
+from sparring.engine.local import LocalEngine
+from sparring.engine.ranks import Ranks
+from sparring.errors import ConfigError, DivergedError, RunError
+from sparring.league.starts import starts
+from sparring.learn.means import Means
+from sparring.learn.tree import leaves
+from sparring.registry import bind
+
+KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
+SMALL = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 1}}
+
+
+@pytest.fixture
+def learners(tmp_path):
+    """Return what makes an engine, the batch of a step, and two learners of it; they are ended at the end."""
+    made = []
+
+    def make(**changes):
+        config = resolve({**KUHN, **SMALL, "learner": {"leaves": 4, "ranks": 2}, **changes})
+        engine = LocalEngine(config)
+        engine.ranks = Ranks(config, tmp_path / "learners")
+        made.append(engine.ranks)
+        matchmaker = bind("league.matchmakers", "mirror")
+        specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
+        batch = engine.batch(engine.play(specs).episodes, progress=0.0)
+        advantages = np.linspace(-1, 1, len(batch.turns.reward))
+        return engine, batch, Credit(advantages=advantages)
+
+    yield make
+    for ranks in made:
+        ranks.close()
+
+
+def listening(pids):
+    """Return the addresses on which processes listen, as /proc/net has them."""
+    inodes = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(link))
+    found = []
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                found.append(fields[1].split(":")[0])
+    return found
+
+
+@pytest.mark.slow
+def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loopback_alone(learners):
+    engine, batch, credit = learners()
+    alone = LocalEngine(engine.config)
+    for step in (1, 2):
+        found = engine.learn(batch, credit, step=step, progress=0.1)
+        assert found == alone.learn(batch, credit, step=step, progress=0.1)
+    ours, theirs = engine.model.tensors(), alone.model.tensors()
+    assert all(ours[name].equal(theirs[name]) for name in theirs)
+    if sys.platform == "linux":
+        pids = [os.getpid(), *(child.process.pid for child in engine.ranks._children)]
+        assert set(listening(pids)) <= {"0100007F"}
+    os.kill(engine.ranks._children[0].process.pid, signal.SIGKILL)
+    with pytest.raises(RunError, match=r"Learner 1 has ended.*--resume"):
+        engine.learn(batch, credit, step=3, progress=0.1)
+    assert engine.learn(batch, credit, step=3, progress=0.1)  # started again, with the weights of now
+    assert not any(tensor.isnan().any() for tensor in engine.model.tensors().values())
+
+
+def configured(ranks, **changes):
+    """Return the configuration of a short run."""
+    config = {**KUHN, **SMALL, "steps": 4, "warmup": {"updates": 1, "games": 16}, **changes}
+    learner = {"leaves": 4, "ranks": ranks, "average": 0.9, "minibatches": 2, **changes.get("learner", {})}
+    return {**config, "learner": learner}
+
+
+def run(folder, ranks, **changes):
+    """Train, and return what is left of a run: files of its last checkpoint, and its metrics."""
+    train(configured(ranks, **changes), run=folder)
+    last = max((folder / "checkpoints").iterdir())
+    files = {path.name: path.read_bytes() for path in last.iterdir() if path.suffix == ".safetensors"}
+    assert not (folder / "learners").exists()
+    return {**files, "metrics": (folder / "metrics.jsonl").read_bytes()}
+
+
+LEAGUE = {"matchmaker": {"name": "meta_strategy"}, "league": {"every": 2, "start": True, "restart": True, "plays": 8}}
+CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]}
+TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "reverse"])
+def test_a_run_of_four_learners_leaves_the_bytes_of_one(tmp_path, changes):
+    assert run(tmp_path / "four", 4, **changes) == run(tmp_path / "one", 1, **changes)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_learners(tmp_path):
+    whole = run(tmp_path / "whole", 1)
+    run(tmp_path / "parted", 2, steps=2)
+    train(configured(4), run=tmp_path / "parted", resume=True)
+    last = max((tmp_path / "parted" / "checkpoints").iterdir())
+    assert all((last / name).read_bytes() == whole[name] for name in whole if name != "metrics")
+    lines = (tmp_path / "parted" / "changes.jsonl").read_text().splitlines()
+    assert {"key": "learner.ranks", "new": 4, "old": 2, "step": 2} in map(json.loads, lines)
+
+
+@pytest.mark.slow
+def test_an_error_of_another_learner_is_told_in_its_words(learners):
+    engine, batch, credit = learners()
+    engine.learn(batch, credit, step=1, progress=0.1)
+    last = leaves(batch.pack, batch.pack.spoken, 4)[3]  # of learner 1
+    sequence = np.repeat(np.arange(len(batch.pack.tokens)), batch.pack.tokens)
+    turns = batch.pack.turn_of[np.isin(sequence, last)]
+    assert len(turns) and not np.isin(batch.pack.turn_of[~np.isin(sequence, last)], turns).any()
+    advantages = credit.advantages.copy()
+    advantages[turns] = 1e300
+    before = {name: tensor.clone() for name, tensor in engine.model.tensors().items()}
+    with pytest.raises(DivergedError, match="advantages are too large"):
+        engine.learn(batch, replace(credit, advantages=advantages), step=2, progress=0.1)
+    assert all(tensor.equal(before[name]) for name, tensor in engine.model.tensors().items())
+    assert not engine.ranks._children
+
+
+def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
+    _, batch, _ = learners()
+    arrays = {"advantages": np.array([0.1, -1e300, 5e-324]), "value_targets": np.array([np.pi])}
+    data = Lesson("main", 7, 1 / 3, arrays, list(batch.episodes)).to_bytes()
+    head, _, rest = data.partition(b"\n")
+    found = Lesson.from_bytes(json.loads(head)["learn"], rest)
+    assert (found.policy, found.step, found.progress) == ("main", 7, 1 / 3)
+    assert all(found.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
+    assert found.episodes == list(batch.episodes)
+    means = Means()
+    means.add({"loss": 0.1}, 1 / 3)
+    means.maximum("most", 2.5)
+    means.log_ratios += [np.array([0.1, 1e-9]), np.array([]), np.array([3.0])]
+    assert Means.from_bytes(means.to_bytes()).result() == means.result()
+
+
+@pytest.mark.parametrize(("learner", "said"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is no power of 2; write 2 or 4")])
+def test_learners_without_leaves_are_refused(learner, said):
+    with pytest.raises(ConfigError, match=said):
+        resolve({**KUHN, "learner": learner})

@@ -13,8 +13,8 @@ import safetensors.torch
 import yaml
 
 from sparring import cli
-from sparring.learn import snapshots
 from sparring.league.payoffs import Payoffs
+from sparring.learn import snapshots
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 
@@ -99,7 +99,7 @@ def fingerprint(path):
     latest = checkpoint.load_latest(path)
     assert latest.notes == () and not list((path / "checkpoints").glob(".*"))
     kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
-    return (path / "metrics.jsonl").read_bytes(), kept
+    return (path / "metrics.jsonl").read_bytes(), kept, (path / "league.jsonl").read_bytes()
 
 
 def written(folder, **changes):

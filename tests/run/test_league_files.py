@@ -124,5 +124,5 @@ def test_a_member_whose_file_was_never_saved_is_named(folder):
     told = json.loads(record.read_text())
     told["policies"]["counter"]["members"]["past-counter-000077"] = 77
     replaced(record, json.dumps(told).encode())
-    with pytest.raises(CheckpointError, match="member past-counter-000077 .*past-counter-000077.safetensors: No such file"):
+    with pytest.raises(CheckpointError, match=r"member past-counter-000077 .*past-counter-000077.safetensors: No such file"):
         run(folder, resume=True)

@@ -62,6 +62,15 @@ def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     assert json.loads(as_json.stdout)["configuration"] == found["configuration"]
 
 
+@pytest.mark.parametrize("own", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
+def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, own):
+    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", own]
+    for how in (["--dry-run"], ["--run", tmp_path / "run"]):
+        outcome = call("train", "kuhn-tiny", *three, *how)
+        assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(outcome.exception)
+    assert own.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
+
+
 def test_dry_run_says_who_plays_and_who_learns():
     plan = yaml.safe_load(call("train", "kuhn-tiny", "--dry-run").stdout)["plan"]
     assert plan["players"] == {"fleet": "the training process", "lag": 0}

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from run_with_members import run_of
 from typer.testing import CliRunner
 
 from sparring import cli
@@ -109,6 +110,31 @@ def test_a_checkpoint_and_a_bot_of_a_run(poker):
     assert "against random, of" in told(poker, "--against", "random", text="q\n")
 
 
+def test_another_answer_of_a_run(tmp_path):
+    path, _ = run_of(tmp_path / "run")
+    assert "against policy, step 2, of" in told(path, text="q\n")
+    assert "against mixture of 3 members, step 2, of" in told(path, "--answer", "uniform", text="q\n")
+    shown = told(path, "--answer", "delta_uniform delta=1", text="bet\nbet\nn\n")
+    assert "Drawn from the mixture for this play: past-000002." in shown
+    assert "against learner, step 2, of" in told(path, "--answer", "last", text="q\n")
+    assert "keeps none" in str(call("play", path, "--answer", "average", text="q\n").exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--environment", "nim", "--answer", "nash"], "only a run has an answer"),
+        (["RUN", "--answer", "nash", "--against", "random"], "leave one out"),
+        (["RUN", "--answer", "nesh"], "Did you mean 'nash'"),
+        (["RUN", "--answer", "nash"], "has none at step 1"),
+    ],
+)
+def test_an_answer_that_cannot_be_had_is_said_in_a_line(poker, arguments, why):
+    outcome = call("play", *(str(poker) if one == "RUN" else one for one in arguments), text="q\n")
+    assert isinstance(outcome.exception, SparringError)
+    assert why in str(outcome.exception) and "\n" not in str(outcome.exception)
+
+
 def test_what_people_played_is_shown(poker, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(poker, run)
@@ -130,6 +156,7 @@ def test_play_web_serves_the_page_with_what_was_chosen(poker, monkeypatch):
     found = {}
     monkeypatch.setattr("sparring.view.serve.serve", lambda roots, *_, **options: found.update(options, roots=roots))
     arguments = ["play", str(poker), "--web", "--no-browser", "--seat", "1", "--against", "mcts simulations=5", "--seed", "7"]
+    assert call("play", poker, "--web", "--answer", "last").exit_code == 0 and found["answer"] == "last"
     outcome = CliRunner().invoke(cli.app, arguments)
     assert outcome.exit_code == 0, outcome.output
     assert found["roots"] == [poker] and found["trusted"] == ["mcts simulations=5"] and found["browser"] is False

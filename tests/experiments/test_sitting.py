@@ -232,8 +232,12 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
         assert finished(sitting).agents == (YOU, "mixture-answer")
         assert set(sitting.drawn) == {"second"} and f"mixture-answer, {sitting.drawn['second']}" in sitting._agents
         told.append(drawn_line(sitting.drawn))
+        record = sitting.record(sitting.episode)  # what is stored names who was drawn
+        assert record.agents == (YOU, sitting.drawn["second"]) and record.returns == sitting.episode.returns
+        assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
     assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
-    assert Sitting(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0).drawn == {}
+    policy = Sitting(sits.game(None), 0, sits.opposite(sits.game(None), "2"), 0)
+    assert policy.drawn == {} and policy.record(finished(policy)) == policy.episode
     assert show_down(sitting, sitting.episode)["drawn"] == told[-1]
     assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
     assert sits.others(sits.game(None))[0] == ("policy", "mixture of members, step 2")

@@ -16,7 +16,7 @@ THREE = [{"name": "kuhn_poker", "options": {"players": 3}}]
 
 def checked(**changes):
     config = resolve({**BASE, **changes})
-    check_league(config, LocalEngine(config))
+    check_league(config, LocalEngine(config).environments)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sparring.recipe import to_yaml
 from sparring.refs import LEARNER, ref, snapshot
 from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
+from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
@@ -185,6 +186,26 @@ def test_a_schedule_of_its_own_and_a_restart_by_chance(tmp_path):
     assert len({parent == "past-counter-000000" for parent in parents}) == 2  # with this seed both happen
     shares = [sum(str(p) == "learner-counter" for e in episodes_of(tmp_path / "run", step) for p, asked in zip(e.players, e.trained, strict=True) if asked) for step in (1, 2, 3)]
     assert sum(shares) > 0
+
+
+def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
+    """Of each learner by its schedule, who came from whom, also those that left; cut off like figures when a run goes on."""
+    learners = {
+        "main": {"schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}},  # as soon as there are two windows: at 4 and 8
+        "counter": {"tag": "exploiter", "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0}, "restart": 1.0},  # at the latest: 6
+    }
+    config = config_of(learners, more={"steps": 8}, keep=2, plays=0)
+    run(tmp_path, config, until=5)
+    assert [line["step"] for line in read_lines(tmp_path / "league.jsonl")] == [4]
+    with open(tmp_path / "league.jsonl", "a") as stream:
+        stream.write('{"member": "past-000006", "step": 6}\n{"torn')  # of a step that was killed
+    engine = run(tmp_path, config, resume=True)
+    assert read_lines(tmp_path / "league.jsonl") == [
+        {"step": 4, "member": "past-000004", "parent": "past-000000", "tag": "main"},
+        {"step": 6, "member": "past-counter-000006", "parent": "past-counter-000000", "tag": "exploiter"},
+        {"step": 8, "member": "past-000008", "parent": "past-000004", "tag": "main"},
+    ]
+    assert snapshot(4) not in engine.members and snapshot(8) in engine.members
 
 
 def test_a_league_plays_ahead_with_a_lag(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import types
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -148,6 +149,8 @@ def test_those_meet_next_who_have_met_least():
     assert met[:6].count(frozenset(names[:2])) == 0 and {met.count(frozenset(pair)) for pair in (names[:2],)} == {1}
     assert found.count((names[0], names[2])) - found.count((names[2], names[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), names[:1], "kuhn")) == []
+    sides = next_pairs(Payoffs(), names, "kuhn", itself=True)  # nine cells, alike
+    assert Counter(next(sides) for _ in range(90)) == Counter({(one, other): 10 for one in names for other in names})
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,77 @@ def test_very_many_snapshots_are_thinned_and_said(opened, run_folder):
     rows, found = told(opened(run_folder))
     assert len(rows) <= MOST + 3 and "past-005001" in rows
     assert "one in 17 of 5001" in found["notes"][0]
+
+
+def recorded(run, *lines):
+    """Write league.jsonl as a run does."""
+    (run / "league.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.mark.parametrize("schedule", ["gate", "{name: plateau, window: 5}"])
+def test_snapshots_of_another_schedule_stand_where_they_were_taken(opened, run_folder, schedule):
+    """Also those that left, and each comes from whom it came from: here the second began anew from the start."""
+    with_config(run_folder, f"league: {{every: 10, keep: 2, start: true, restart: true, schedule: {schedule}}}\n")
+    lines = [(13, "past-000000"), (24, "past-000000"), (29, "past-000024"), (31, "past-000029")]
+    recorded(run_folder, *({"step": at, "member": f"past-{at:06d}", "parent": parent} for at, parent in lines))
+    checkpoint(run_folder, 28, {"version": 28, "members": {"past-000000": 0, "past-000024": 24}})
+    rows, found = told(opened(run_folder))
+    assert [(name, row["parent"], row["state"]) for name, row in rows.items()] == [
+        ("past-000000", None, "start"),
+        ("past-000013", "past-000000", "left"),
+        ("past-000024", "past-000000", "kept"),
+        ("past-000029", "past-000024", "new"),
+        ("learner", "past-000029", "now"),  # step 31 is not done: the line is of a step that was cut short
+    ]
+    assert rows["past-000013"]["recorded"] and found["notes"] == []
+
+
+def test_each_learner_of_a_league_has_the_snapshots_that_were_taken_of_it(opened, run_folder):
+    with_config(run_folder, "policies: {main: {}, counter: {}}\nleague: {every: 10, keep: 2, learners: {main: {}, counter: {schedule: gate}}}\n")
+    two = [{"step": 20, "member": name, "parent": parent, "tag": tag} for name, parent, tag in (("past-000020", "past-000010", "m"), ("past-counter-000020", "past-counter-000000", "c"))]
+    recorded(run_folder, {"step": 10, "member": "past-000010", "parent": "past-000000", "tag": "m"}, *two)
+    checkpoint(run_folder, 30, {"policies": {name: {"members": {}} for name in ("main", "counter")}})
+    rows, _ = told(opened(run_folder))
+    assert [(name, row["parent"], row["tag"]) for name, row in rows.items() if row["state"] == "left"] == [
+        ("past-000010", "start", "m"),
+        ("past-000020", "past-000010", "m"),
+        ("past-counter-000020", "start-counter", "c"),
+    ]
+
+
+def test_policies_of_roles_have_snapshots_of_the_same_steps(opened, run_folder):
+    with_config(run_folder, "league: {every: 10, keep: 2, schedule: gate}\n" + TWO)
+    recorded(run_folder, {"step": 17, "member": "past-000017", "parent": "past-000000"})
+    rows, _ = told(opened(run_folder))
+    assert {"past-red-000017", "past-blue-000017"} <= rows.keys() and "past-judge-000017" not in rows
+    assert rows["past-blue-000017"]["parent"] == "start-blue"
+
+
+def test_what_was_taken_before_it_was_recorded_is_known_where_the_steps_are(opened, run_folder):
+    with_config(run_folder, LEAGUE)
+    recorded(run_folder, {"step": 30, "member": "past-000030", "parent": "past-000020"})
+    rows, _ = told(opened(run_folder))
+    assert [name for name, row in rows.items() if row["state"] == "new"] == ["past-000010", "past-000020", "past-000030"]
+
+
+def test_what_was_not_recorded_is_not_made_up(opened, run_folder):
+    with_config(run_folder, "league: {every: 10, keep: 2, schedule: gate}\n")
+    checkpoint(run_folder, 30, {"members": {"past-000023": 23}})
+    rows, found = told(opened(run_folder))
+    assert [*rows] == ["start", "past-000023", "learner"]
+    assert found["notes"] == ["main: which snapshots have left the league was not recorded"]
+
+
+@pytest.mark.parametrize("line", ['{"step": 10, "member": 3}', '{"step": 10, "member": "learner"}', '{"step": 10}', '{"member": "past-000010"}', "[", '{"step": 10, "member": "past-000010", "parent": "\\u0000"}'])
+def test_a_record_of_another_shape_is_left_out(opened, run_folder, line):
+    with_config(run_folder, "league: {every: 10, schedule: gate}\n")
+    (run_folder / "league.jsonl").write_text(line + "\n")
+    rows, _ = told(opened(run_folder))
+    assert set(rows) <= {"start", "past-000010", "learner"}
+
+
+def test_a_record_that_is_no_file_of_the_run_is_not_read(opened, run_folder, tmp_path):
+    with_config(run_folder, "league: {every: 10, schedule: gate}\n")
+    (tmp_path / "elsewhere.jsonl").write_text('{"step": 10, "member": "past-000010"}\n')
+    (run_folder / "league.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    assert [*told(opened(run_folder))[0]] == ["start", "learner"]

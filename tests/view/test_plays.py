@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from run_with_members import MEMBERS, run_of
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
@@ -66,9 +67,9 @@ class Here:
 class Page:
     """What the page does."""
 
-    def __init__(self, folders=(), pool=Here, trusted=()):
+    def __init__(self, folders=(), pool=Here, trusted=(), **settings):
         self.watch = Watch(folders)
-        self.plays = Plays(self.watch, trusted, pool=pool)
+        self.plays = Plays(self.watch, trusted, pool=pool, **settings)
         guarded = application(Pages(self.watch), TOKEN, plays=self.plays)
         self.client = TestClient(guarded, base_url="http://127.0.0.1:7460")
         self.client.headers["Authorization"] = f"Bearer {TOKEN}"
@@ -352,6 +353,23 @@ def test_against_a_run_plays_are_stored_beside_its_own(run):
     assert [regret(turn) for turn in again.turns] == [turn["regret"] for turn in judged["end"]["turns"]]
     assert {path.name: path.read_bytes() for path in (run / "episodes").glob("*")} == own
     assert any(turn["thought"] for turn in judged["end"]["turns"] if not turn["yours"])
+    page.plays.close()
+
+
+def test_another_answer_of_the_run_sits_opposite_and_the_record_names_who_was_drawn(tmp_path):
+    path, _ = run_of(tmp_path / "members")
+    page = Page([path], answer="last")
+    assert page.settled(page.begin(None, run=0, seat=0))["players"] == ["you", "learner, step 2"]
+    page.plays.close()
+    page = Page([path], answer="uniform")
+    assert page.client.get("/play", params={"run": "0"}).json()["against"][0]["said"] == "mixture of members, step 2"
+    over = page.to_the_end(page.settled(page.begin(None, run=0, seat=0, seed=5)))
+    assert over["players"] == ["you", "mixture of 3 members, step 2"]
+    ((_, stored),) = EpisodeStore(path / "played" / "episodes").episodes()
+    assert stored.players[1] in MEMBERS and over["end"]["drawn"].endswith(stored.agents[1])
+    page.settled(page.post(f"/play/{over['id']}/judge", play=1))
+    ((_, again),) = EpisodeStore(path / "played" / "episodes").episodes()
+    assert again.agents == stored.agents
     page.plays.close()
 
 

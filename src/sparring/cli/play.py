@@ -42,6 +42,13 @@ def play(
     checkpoint: Annotated[
         int | None, typer.Option(help="Step of the checkpoint; default the newest.")
     ] = None,
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            help="Which answer of the run sits opposite: policy, last, or a mixture of its "
+            "snapshots by a meta-solver such as nash; default as the run says."
+        ),
+    ] = None,
     web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
     port: Annotated[
         int | None,
@@ -54,13 +61,14 @@ def play(
     """Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves."""
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
-    room = Room(run, checkpoint, [against] if against else [])
+    _refuse_answer(run, against, answer)
+    room = Room(run, checkpoint, [against] if against else [], answer)
     rules = room.game(game)
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
     if web:
         chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
-        _on_a_page(run, chosen, port, browser, checkpoint)
+        _on_a_page(run, chosen, port, browser, checkpoint, answer)
         return
     opposite = room.opposite(rules, against)
     say(f"{rules.name}, {_against(opposite, run)}.")
@@ -72,16 +80,26 @@ def play(
     while True:
         try:
             _one(rules, opposite, seat, number)
-            answer = _ask(
+            again = _ask(
                 "\nAgain? [Y/n] " if opposite is None else "\nAgain? [Y/n, s: from the next seat] "
             ).strip()
         except EOFError:
             print("\nYou left the game.")
             return
-        if answer[:1].lower() in ("n", "q"):
+        if again[:1].lower() in ("n", "q"):
             return
-        seat = (seat + 1) % rules.num_seats if answer[:1].lower() == "s" else seat
+        seat = (seat + 1) % rules.num_seats if again[:1].lower() == "s" else seat
         number += 1
+
+
+def _refuse_answer(run: Path | None, against: str | None, answer: str | None) -> None:
+    """Refuse an answer of a run where there is no run, or where somebody else sits opposite."""
+    if answer and run is None:
+        raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
+    if answer and against:
+        raise ConfigError(
+            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
+        )
 
 
 def _on_a_page(
@@ -90,6 +108,7 @@ def _on_a_page(
     port: int | None,
     browser: bool,
     checkpoint: int | None,
+    answer: str | None,
 ) -> None:
     """Serve the page on which a person plays, until the process is interrupted."""
     from sparring.view.serve import serve
@@ -106,6 +125,7 @@ def _on_a_page(
         query=f"?{query}",
         trusted=trusted,
         step=checkpoint,
+        answer=answer,
     )
 
 

@@ -15,12 +15,14 @@ from sparring.cli.text import say
 from sparring.config import RunConfig, resolve
 from sparring.engine.plan import describe
 from sparring.engine.plan_workers import learners, players
+from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
 from sparring.experiments.time_estimate import estimate
 from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
 from sparring.run.folder import RunFolder
+from sparring.run.league_check import check_league
 from sparring.run.loop import Summary
 from sparring.run.provenance import this_command
 from sparring.yaml_text import dump_yaml
@@ -70,6 +72,8 @@ def train(
 def _show_plan(config: RunConfig, as_json: bool) -> None:
     """Print what a run would do and its configuration, as one document."""
     check_metrics(rule.metric for rule in config.health.rules)
+    games = [(configured_game(section), section.weight) for section in config.environments]
+    check_league(config, games)
     plan = describe(config)
     memory = plan["model"].get("memory_parts_gib")
     plan["players"], plan["learners"] = players(config, memory), learners(config, memory)

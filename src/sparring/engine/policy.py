@@ -19,7 +19,13 @@ from sparring.learn.pack import Pack, pack
 from sparring.learn.process import ProcessLearner
 from sparring.learn.snapshots import Snapshot, planned
 from sparring.learn.targets import WeightedLoss
-from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
+from sparring.learn.weights import (
+    UNREADABLE,
+    load_optimizer,
+    load_weights,
+    save_optimizer,
+    save_weights,
+)
 from sparring.models.language_model import LanguageModel
 from sparring.refs import MAIN, ref, snapshot
 from sparring.registry import asks, bind, ordered
@@ -262,5 +268,23 @@ class Policy(Speaker):
                     f"The checkpoint {folder} names a snapshot {name!r}; its names look "
                     f"like {snapshot(40, self.name)}."
                 )
-            self.past[member.step] = Snapshot.of(self.model, "past")
-            self.past[member.step].restore(folder / self._past_file(member.step), updates)
+            path = folder / self._past_file(member.step)
+            self.past[member.step] = _member(name, self.model, path, updates)
+
+
+def _member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
+    """Return a snapshot of a league as its file has it.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+        ModelError: it is of another model.
+    """
+    found = Snapshot.of(like, "past")
+    where = f"The league's member {name} cannot be taken back from {path}"
+    try:
+        found.restore(path, updates)
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from error
+    except UNREADABLE as error:
+        raise CheckpointError(f"{where}: {error}") from error
+    return found

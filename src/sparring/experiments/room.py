@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparring import registry
 from sparring.config import RunConfig, resolve
-from sparring.config.checks import PLAIN, POLICY
+from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY, check_answer
 from sparring.environments.catalogue import configured_game, game_names, make_game
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.solve import unfit
@@ -51,19 +51,28 @@ class Room:
         run: its folder; None: any environment, against bots.
         step: of the checkpoint that is meant where none is named; None: the newest.
         trusted: further players that may be asked for, as they are written.
+        answer: who answers for the run; None: whom its configuration names.
 
     Raises:
         RunError: there is no such run.
-        ConfigError: its configuration cannot be read.
+        ConfigError: its configuration cannot be read, or it has no such answer.
+        UnknownNameError: there is no such answer.
     """
 
     def __init__(
-        self, run: Path | None = None, step: int | None = None, trusted: Collection[str] = ()
+        self,
+        run: Path | None = None,
+        step: int | None = None,
+        trusted: Collection[str] = (),
+        answer: str | None = None,
     ) -> None:
         self.run, self.step, self.trusted = run, step, frozenset(trusted)
         self.config: RunConfig | None = None
+        self.answer = POLICY
         if run is not None:
             self.config = resolve(RunFolder.open(run).config())
+            self.answer = check_answer(answer or self.config.league.answer, self.config)
+        self._asked = answer
         self._engines: dict[tuple[int | None, int | None], tuple[LocalEngine, int]] = {}
         self._games: dict[str, Game] = {}
         self._bots: dict[str, list[str]] = {}
@@ -130,8 +139,8 @@ class Room:
             self._bots[game.name] = bots_for(game)
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
-        mixed = self.config is not None and self.config.league.answer not in PLAIN
-        usual = "mixture of members" if mixed else "policy"
+        mixed = self.config is not None and self.answer not in PLAIN
+        usual = "mixture of members" if mixed else self._plain(self._asked)
         found = [] if newest is None else [("policy", f"{usual}, step {newest}")]
         found += [(str(step), f"policy, step {step}") for step in steps if step != newest]
         own = [] if self.config is None else [*self.config.bots]
@@ -164,7 +173,7 @@ class Room:
             if asked.isascii() and asked.isdigit():
                 return self._policy(int(asked[:18]), POLICY)
             if asked == str(PUBLISHED):
-                return self._policy(self.step)
+                return self._policy(self.step, self._asked)
             if ref(asked).kind in OWN:
                 agent = self._engine(self.step)[0].agent(ref(asked))
                 return Opposite(str(ref(asked)), asked, agent)
@@ -196,7 +205,12 @@ class Room:
         if isinstance(agent, Mixture):
             said = f"mixture of {len(agent.weights)} members, step {found}"
             return Opposite(str(PlayerRef("mixture", "answer")), said, agent)
-        return Opposite(str(snapshot(found)), f"policy, step {found}", agent)
+        return Opposite(str(snapshot(found)), f"{self._plain(answer)}, step {found}", agent)
+
+    @staticmethod
+    def _plain(answer: str | None) -> str:
+        """Return in words who answers for a run, where it is no mixture."""
+        return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
         """Return an engine with the weights of a checkpoint, and its step."""

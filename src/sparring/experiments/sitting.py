@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,14 +114,31 @@ class Sitting:
     @property
     def drawn(self) -> dict[str, str]:
         """Who was drawn in each other role, where a mixture sits opposite; it is for the end."""
+        return {self.game.roles[place]: who for place, who in self._drawn_at().items()}
+
+    def _drawn_at(self) -> dict[int, str]:
+        """Return who was drawn, by seat."""
         if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
             return {}
         mixture, before = self.opposite.agent, f"{self.opposite.name}, "
         return {
-            self.game.roles[place]: mixture.called(ref(str(who).removeprefix(before)))
+            place: mixture.called(ref(str(who).removeprefix(before)))
             for place, who in enumerate(self._seats)
             if place != self.seat
         }
+
+    def record(self, episode: Episode) -> Episode:
+        """Return what is stored of a finished play: it names who was drawn from a mixture.
+
+        Args:
+            episode: of this play, as it was or judged.
+        """
+        drawn = self._drawn_at()
+        if not drawn:
+            return episode
+        names = [drawn.get(place, YOU) for place in range(self.game.num_seats)]
+        turns = tuple(turn._replace(agent=names[turn.seat]) for turn in episode.turns)
+        return replace(episode, agents=tuple(names), players=(), turns=turns)
 
     @property
     def people(self) -> Any:

@@ -65,6 +65,51 @@ def member_payoffs(
     return MetaGame(payoffs=(own, -own), counts=counts[part], wins=wins[part])
 
 
+def side_payoffs(
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    environment: str,
+    seats: tuple[int, int],
+    *,
+    opposed: bool,
+) -> MetaGame:
+    """Return the meta-game in which each of two sides has a population of its own.
+
+    With R_s[i, j] the mean return of side s in plays of i in the first side against j in the second
+
+        payoffs_0 = R_0,  payoffs_1 = R_1
+
+    and where the sides are opposed, so that they sum to 0,
+
+        payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
+
+    Members that have not met in these sides have 0. A member may meet itself.
+
+    Args:
+        book: the payoff book.
+        members: snapshots, oldest first: in each side those of the side's role.
+        environment: its label.
+        seats: the first seat of each side.
+        opposed: whether one side wins what the other loses.
+    """
+    place, size = {one: number for number, one in enumerate(members)}, (len(members),) * 2
+    first, second, counts, wins = np.zeros(size), np.zeros(size), np.zeros(size), np.full(size, 0.5)
+    for row, found in book.rows.items():
+        here = row.environment == environment and row.player in place and row.opponent in place
+        if not here or not found.games:
+            continue
+        if row.seat == seats[0]:
+            cell = place[row.player], place[row.opponent]
+            first[cell], counts[cell] = found.mean_return, found.games
+            wins[cell] = found.win_rate()
+        elif row.seat == seats[1]:
+            second[place[row.opponent], place[row.player]] = found.mean_return
+    if opposed:
+        first = (first - second) / 2
+        second = -first
+    return MetaGame(payoffs=(first, second), counts=counts, wins=wins)
+
+
 def unmet_note(solver: Bound, game: MetaGame) -> str:
     """Return how many pairs of members have never met, for a reader of what a solver gives; or "".
 

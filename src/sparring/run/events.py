@@ -1,5 +1,5 @@
-"""Figures as they come: metrics.jsonl and health.jsonl (functions of config, seed and code),
-timing.jsonl, and the sinks of the run.
+"""Figures as they come: metrics.jsonl, health.jsonl and league.jsonl (functions of config, seed and
+code), timing.jsonl, and the sinks of the run.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ log = logging.getLogger(__name__)
 LARGEST = 1e150  # the square of a figure is still a number
 LAST_STEP = 1 << 53  # beyond this a step is no exact number in a chart
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
+LEAGUE = "league.jsonl"  # which snapshots were taken; there is none where none was
 
 
 class MetricsWriter:
-    """Appends one line per step to each file, and one per event to health.jsonl.
+    """Appends one line per step to each file, one per event to health.jsonl, and one per snapshot
+    to league.jsonl.
 
     A torn last line is dropped when a run goes on.
 
@@ -35,10 +37,12 @@ class MetricsWriter:
 
     def truncate_after(self, step: int) -> None:
         """Drop the lines of later steps, and a torn last line."""
-        for name in (METRICS, TIMING, HEALTH):
+        for name in (METRICS, TIMING, HEALTH, LEAGUE):
             path = self.folder / name
+            if name == LEAGUE and not path.exists():
+                continue
             lines = [line for line in _lines(path) if line["step"] <= step]
-            if name != HEALTH and (last := lines[-1]["step"] if lines else 0) < step:
+            if name in (METRICS, TIMING) and (last := lines[-1]["step"] if lines else 0) < step:
                 log.warning(
                     "%s is damaged: it has figures up to step %d, and those of the steps up to %d "
                     "are lost.",
@@ -71,6 +75,15 @@ class MetricsWriter:
         """
         for event in events:
             self._append(HEALTH, {**event, "step": step})
+
+    def snapshots(self, step: int, taken: Iterable[Mapping[str, Any]]) -> None:
+        """Append which snapshots a step has taken into the league to league.jsonl.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        for one in taken:
+            self._append(LEAGUE, {**one, "step": step})
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         """Append a line to a file of the run folder."""

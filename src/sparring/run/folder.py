@@ -1,8 +1,9 @@
 """The run folder: made, opened, locked, and never taken from anybody.
 
 Layout: sparring-run.json (marker), config.yaml (resolved, as in force), changes.jsonl (of it),
-provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, tensorboard/, episodes/, credit/,
-checkpoints/, report.html, played/ (by people); .replaced/ while another run is overwritten.
+provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, league.jsonl, tensorboard/, episodes/,
+credit/, checkpoints/, report.html, played/ (by people); .replaced/ while another run is
+overwritten.
 """
 
 from __future__ import annotations

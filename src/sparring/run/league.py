@@ -8,7 +8,7 @@ Where several policies learn in one league, each has snapshots of its own, a sch
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -89,6 +89,7 @@ def league_step(
     methods: Methods,
     state: RunState,
     episodes: Iterable[Episode] = (),
+    note: Callable[[int, Iterable[Mapping[str, Any]]], None] | None = None,
 ) -> RunState:
     """Take a snapshot of each learner of which one is due.
 
@@ -98,6 +99,7 @@ def league_step(
         methods: its plug-ins.
         state: after the step.
         episodes: the step's plays.
+        note: takes the step and a line for each snapshot taken in it; None: nobody does.
 
     Returns:
         The state, without the results of snapshots that left and with those of the plays among
@@ -112,6 +114,8 @@ def league_step(
     names = [record.live] if record.live else every
     record = _older(config, methods, state, record, names, episodes)
     due = [name for name in names if _due(config, engine, methods, state, record, name)]
+    if note is not None:
+        note(state.step, [_taken(config, state, record, name) for name in due])
     for name in due:
         record = _snapshot(config, engine, methods, state, record, name)
     if due:
@@ -174,6 +178,13 @@ def _due(
     )
     found: bool = methods.schedules[name](request, progress=state.step / config.steps)
     return found
+
+
+def _taken(config: RunConfig, state: RunState, record: Record, name: str) -> dict[str, str]:
+    """Return what is noted of a snapshot that is about to be taken."""
+    tag = {"tag": config.league.tags[name]} if config.league.learners else {}
+    parent = record.origin.get(name, str(START.of(name)))
+    return {"member": str(snapshot(state.step, name)), "parent": parent, **tag}
 
 
 def _snapshot(

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config_parts import PluginConfig
-from sparring.engine.base import Engine
 from sparring.league.meta_payoffs import check_sides
 from sparring.registry import Bound
 
 log = logging.getLogger(__name__)
 
 
-def check_league(config: RunConfig, engine: Engine) -> None:
+def check_league(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
     """Refuse meta-solvers that do not fit the environments, and warn of those without payoffs.
 
     Args:
         config: of the run.
-        engine: that has the environments.
+        environments: of the run, each with its weight.
 
     Raises:
         ConfigError: a solver of two sides stands where there are more teams.
     """
-    trained = [game for game, weight in engine.environments if weight]
+    trained = [game for game, weight in environments if weight]
     for where, solver in _solvers(config).items():
         check_sides(solver, trained, where)
         reads = getattr(solver.plugin.module, "READS_PAYOFFS", True)
@@ -43,11 +43,16 @@ def _solvers(config: RunConfig) -> dict[str, Bound]:
     given: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         given["league.answer"] = config.league.answer
-    matchmaker = config.matchmaker.bind("league.matchmakers")
-    option = getattr(matchmaker.plugin.module, "SOLVER", None)
-    if option is not None:
-        default = matchmaker.plugin.options[option].default
-        given[f"matchmaker.{option}"] = matchmaker.options.get(option, default)
+    asked = {"matchmaker": config.matchmaker}
+    for name, own in config.league.learners.items():
+        if own.matchmaker is not None:
+            asked[f"league.learners.{name}.matchmaker"] = own.matchmaker
+    for where, one in asked.items():
+        matchmaker = one.bind("league.matchmakers")
+        option = getattr(matchmaker.plugin.module, "SOLVER", None)
+        if option is not None:
+            default = matchmaker.plugin.options[option].default
+            given[f"{where}.{option}"] = matchmaker.options.get(option, default)
     return {
         where: PluginConfig.model_validate(one).bind("league.meta_solvers")
         for where, one in given.items()

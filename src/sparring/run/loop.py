@@ -121,7 +121,8 @@ def train(
             outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
             state, step = outcome.state, outcome.state.step
             metrics, timing = outcome.metrics, outcome.timing
-            state = league_step(config, engine, methods, state, outcome.episodes)
+            plays = outcome.episodes
+            state = league_step(config, engine, methods, state, plays, writer.snapshots)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
                 answer = answer_of(engine, state.payoffs, config.league.answer)

@@ -39,7 +39,8 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         sides = filled_together(tuple(teams_of(game)))
         if not weight or len(sides) < 2 or not config.league.plays:
             continue
-        pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
+        met = next_pairs(book, engine.members, game.name, itself=_sides_apart(config))
+        pairs = itertools.islice(met, config.league.plays)
         specs = [
             _spec(game, sides, pair, number, root.child(place)) for number, pair in enumerate(pairs)
         ]
@@ -50,22 +51,40 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     return book
 
 
-def next_pairs(book: Payoffs, members: Sequence[PlayerRef], environment: str) -> Iterator[Pair]:
+def _sides_apart(config: RunConfig) -> bool:
+    """Return whether a matchmaker of the run weighs the members of each side by themselves."""
+    own = [learner.matchmaker for learner in config.league.learners.values()]
+    for one in (config.matchmaker, *(one for one in own if one is not None)):
+        matchmaker = one.bind("league.matchmakers")
+        option = getattr(matchmaker.plugin.module, "SIDES", None)
+        if option is not None and matchmaker.options.get(option) == "apart":
+            return True
+    return False
+
+
+def next_pairs(
+    book: Payoffs, members: Sequence[PlayerRef], environment: str, *, itself: bool = False
+) -> Iterator[Pair]:
     """Yield which two members meet next, without end; nobody where there is one member.
 
     Args:
         book: how often they have met.
         members: of the league.
         environment: its label.
+        itself: whether a member meets itself as well, as often as it meets another in one side.
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
+    if itself:  # each play of one with itself is in the book once for each side
+        pairs += [(one, one) for one in members]
+        counts += [book.results(one, one, environment=environment).games for one in members]
     waiting = [(games, 0, place) for place, games in enumerate(counts)]
     heapq.heapify(waiting)
     while waiting:
         games, turned, place = waiting[0]
         yield pairs[place][::-1] if turned else pairs[place]
-        heapq.heapreplace(waiting, (games + 1, 1 - turned, place))
+        more = 1 if pairs[place][0] != pairs[place][1] else 2
+        heapq.heapreplace(waiting, (games + more, 1 - turned, place))
 
 
 def _spec(

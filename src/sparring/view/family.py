@@ -2,32 +2,26 @@
 
 A record of a member may have a ``tag`` and a ``parent``. Where it names no parent, a snapshot came
 from the one before it of its policy, and the first from the policy's start. What left the league
-is in no checkpoint: it was taken at a step of ``league.every``, and is not among those that stay.
+is in no checkpoint: ``league.jsonl`` has it (see ``view.taken``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sparring.refs import MAIN, PlayerRef, ref, snapshot
 from sparring.run.events import LAST_STEP
 from sparring.run.state import STATE
 from sparring.view.newest import ENGINE, newest
 from sparring.view.runs import Run
+from sparring.view.taken import Told, taken
 
 MOST = 300  # members that left and are drawn; of more, every so many-th stays
 POLICIES = 12  # that are drawn
 TEXT = 60  # characters of a tag
 KEPT, LEFT, NEW = "kept", "left", "new"  # new: taken after the newest checkpoint
 START, NOW = "start", "now"
-
-
-class Told(NamedTuple):
-    """What a record says of a member."""
-
-    tag: str | None = None
-    parent: str | None = None
 
 
 def family(run: Run) -> dict[str, Any]:
@@ -40,7 +34,9 @@ def family(run: Run) -> dict[str, Any]:
     policies = _policies(run)
     for name, trained in list(policies.items())[:POLICIES]:
         own = [member for member, _ in found if (member.name or MAIN) == name]
-        rows += _of_policy(run, name, trained, own, step, known, notes)
+        before = taken(run, name, notes) if trained else {}
+        more = {text: told for text, told in known.items() if told != Told() or text not in before}
+        rows += _of_policy(run, name, trained, own, step, {**before, **more}, before, notes)
     if len(policies) > POLICIES:
         notes.append(f"{len(policies) - POLICIES} more policies are not drawn")
     return {"run": run.number, "step": step, "members": _with_parents(rows, notes), "notes": notes}
@@ -96,36 +92,34 @@ def _of_policy(
     members: list[PlayerRef],
     step: int | None,
     known: Mapping[str, Told],
+    before: Iterable[str],
     notes: list[str],
 ) -> list[dict[str, Any]]:
     """Return the rows of a policy, oldest first: its start, its snapshots, and what it is now."""
-    start = str(snapshot(0, name))  # a member, where league.start says so
+    origin = start = str(snapshot(0, name))  # a member, where league.start says so
     if start not in known:
         start = START if name == MAIN else f"{START}-{name}"
+    known = {
+        text: told._replace(parent=start) if told.parent == origin else told
+        for text, told in known.items()
+    }
     rows = [_row(start, name, 0, START, known.get(start))]
     if not trained:
         return rows
     done, there = run.step or 0, {str(member) for member in members}
     kept = [_row(str(own), name, own.step, KEPT, known[str(own)]) for own in members if own.step]
-    gone = [str(snapshot(at, name)) for at in _taken(run, done)]
-    gone = [text for text in gone if text not in there]
+    gone = [text for text in before if text not in there]
     if len(gone) > MOST:
         every = -(-len(gone) // MOST)
         notes.append(f"{name}: one in {every} of {len(gone)} snapshots that left is drawn")
         gone = gone[::-every]
     for text in gone:
         at = ref(text).step or 0
-        kept.append(_row(text, name, at, NEW if step is None or at > step else LEFT))
+        how = NEW if step is None or at > step else LEFT
+        kept.append(_row(text, name, at, how, known.get(text)))
     rows += sorted(kept, key=lambda row: row["step"])
     newest = str(PlayerRef("learner").of(name))
     return [*rows, _row(newest, name, max(done, rows[-1]["step"]), NOW)]
-
-
-def _taken(run: Run, done: int) -> range:
-    """Return the steps at which snapshots were taken."""
-    league = run.config.get("league")
-    every = league.get("every") if isinstance(league, Mapping) else 0
-    return range(every, done + 1, every) if type(every) is int and every > 0 else range(0)
 
 
 def _row(

@@ -23,10 +23,11 @@ from sparring.refs import PlayerRef, snapshot
 from sparring.registry import built_in
 from sparring.run.state import STATE, RunState
 from sparring.view.answers import one_line
-from sparring.view.family import TEXT, Told, members_of
+from sparring.view.family import TEXT, members_of
 from sparring.view.newest import ENGINE, folder_of, newest
 from sparring.view.plain_files import signature
 from sparring.view.runs import Run
+from sparring.view.taken import Told
 
 SLOT = "league.meta_solvers"
 DEFAULT = "max_entropy_nash"  # where the run weighs its members by none

@@ -32,7 +32,7 @@ def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
 
     Args:
         settings: ``trusted``, players that may be asked for besides; ``step``, of the checkpoint
-            that is meant where none is named, or None.
+            that is meant where none is named, or None; ``answer``, who answers for a run, or None.
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     return PlayWorker(**settings)
@@ -112,7 +112,9 @@ class Session:
         if self.room.run is None:
             return
         try:
-            number = keep(self.room.run, episode, (self.stored or {}).get("number"))
+            number = keep(
+                self.room.run, self.sitting.record(episode), (self.stored or {}).get("number")
+            )
             self.stored = {"number": number, "why": None}
         except (RunError, OSError) as error:
             self.stored = {"number": None, "why": str(error)}
@@ -182,10 +184,11 @@ class PlayWorker:
     Args:
         trusted: players that may be asked for besides.
         step: of the checkpoint that is meant where none is named.
+        answer: who answers for a run; None: whom its configuration names.
     """
 
-    def __init__(self, trusted: list[str], step: int | None) -> None:
-        self.trusted, self.step = trusted, step
+    def __init__(self, trusted: list[str], step: int | None, answer: str | None = None) -> None:
+        self.trusted, self.step, self.answer = trusted, step, answer
         self._rooms: dict[str | None, tuple[Signature | None, Room]] = {}
         self._sessions: dict[str, Session] = {}
         self._oracles: dict[tuple[Room, str], tuple[Oracle | None, str]] = {}
@@ -256,7 +259,8 @@ class PlayWorker:
         before, room = self._rooms.get(run, (None, None))
         if room is None or before != now:  # none yet, or the run was overwritten or removed
             self._oracles = {key: one for key, one in self._oracles.items() if key[0] is not room}
-            room = Room(path, None if path is None else self.step, self.trusted)
+            meant = (None, None) if path is None else (self.step, self.answer)
+            room = Room(path, meant[0], self.trusted, meant[1])
             self._rooms[run] = now, room
         return room
 

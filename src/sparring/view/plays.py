@@ -35,6 +35,7 @@ class Plays:
         trusted: players that may be asked for besides those of the runs and the usual bots.
         step: of the checkpoint that is meant where none is named; None: the newest.
         pool: makes the process in which plays go on.
+        answer: who answers for a run; None: whom its configuration names.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class Plays:
         trusted: Collection[str] = (),
         step: int | None = None,
         pool: Callable[..., WorkerPool] = WorkerPool,
+        answer: str | None = None,
     ) -> None:
         self.watch, self._pool_of = watch, pool
-        self._settings = {"trusted": sorted(trusted), "step": step}
+        self._settings = {"trusted": sorted(trusted), "step": step, "answer": answer}
         self._sessions: dict[str, Session] = {}
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")

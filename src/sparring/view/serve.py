@@ -30,6 +30,7 @@ def serve(
     query: str = "",
     trusted: Collection[str] = (),
     step: int | None = None,
+    answer: str | None = None,
 ) -> None:
     """Serve run folders until the process is interrupted.
 
@@ -42,6 +43,7 @@ def serve(
         query: of the address that is told and opened, such as ``?view=play``.
         trusted: players against whom people may play besides the usual ones.
         step: of the checkpoint that people play against; None: the newest.
+        answer: of the run that people play against; None: as its configuration says.
 
     Raises:
         ConfigError: the extra ``view`` is not installed, or there is no such folder.
@@ -64,7 +66,7 @@ def serve(
     listening = bound(host, port)
     number = listening.getsockname()[1]
     pages, token, address = Pages(watch), new_token(), f"http://{_named(host)}:{number}/{query}"
-    plays = Plays(watch, trusted, step)
+    plays = Plays(watch, trusted, step, answer=answer)
     hosts = [_named(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
     app = application(pages, token, () if loopback else hosts, not loopback, plays)

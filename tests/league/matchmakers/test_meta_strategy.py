@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sparring.errors import ConfigError, UnknownNameError
 from sparring.league.matchmakers.meta_strategy import meta_strategy
 from sparring.league.matchmakers.mixed import mixed
-from sparring.league.meta_payoffs import member_payoffs
+from sparring.league.meta_payoffs import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.refs import LEARNER, snapshot
 from sparring.registry import bind
@@ -112,3 +112,53 @@ def test_sides_count_alike_however_often_they_were_played():
 def test_it_keeps_what_is_asked_of_every_matchmaker():
     check_matchmaker(meta_strategy)
     check_matchmaker(meta_strategy, solver="uniform", own=0.5)
+
+
+def sided(first, games=10, noise=0.0):
+    """Return the book in which side 0 has won these, by its member and side 1's, and side 1 has lost them."""
+    rows = {}
+    for i, player in enumerate(MEMBERS[: len(first)]):
+        for j, opponent in enumerate(MEMBERS[: len(first)]):
+            rows[Row("kuhn_poker", 0, player, opponent)] = Results(games=games, draws=games, returns=games * first[i][j])
+            rows[Row("kuhn_poker", 1, opponent, player)] = Results(games=games, draws=games, returns=-games * (first[i][j] - noise))
+    return Payoffs(rows)
+
+
+def met_by_side(payoffs, count=3000, **options):
+    """Return how often each member is met in side 0 and in side 1, while the learner sits in the other one."""
+    found = {0: [], 1: []}
+    for number in range(count):
+        seats = meta_strategy(match_request(2, number=number, members=MEMBERS[:2], payoffs=payoffs), **options).seats
+        side = next(seat for seat, who in enumerate(seats) if who != LEARNER)
+        found[side].append(seats[side])
+    return [[found[side].count(member) / len(found[side]) for member in MEMBERS[:2]] for side in (0, 1)]
+
+
+def test_sides_that_are_apart_have_a_distribution_each():
+    """Side 0 earns 3, 0 / 1, 2: it is even for side 1 where 3p + 1(1 - p) = 2(1 - p), and for side 0 where 3q = q + 2(1 - q)."""
+    first, second = met_by_side(sided([[3, 0], [1, 2]]), sides="apart")
+    assert first == pytest.approx([1 / 4, 3 / 4], abs=0.04) and second == pytest.approx([1 / 2, 1 / 2], abs=0.04)
+    together = met_by_side(sided([[3, 0], [1, 2]]))
+    assert together[0] == together[1] == [0, 1]  # as whole players the second earns (1 - 0) / 2 from the first
+
+
+def test_what_two_opposed_sides_earn_is_taken_as_opposed_and_else_as_it_is():
+    """A forfeit pays the other side nothing: the sum is not 0."""
+    assert met_by_side(sided([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx([1 / 4, 3 / 4], abs=0.04)
+    common = Payoffs({**sided([[2, 0], [0, 1]]).rows, **{row: Results(games=10, returns=-found.returns) for row, found in sided([[2, 0], [0, 1]]).rows.items() if row.seat == 1}})
+    game = side_payoffs(common, MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
+    assert (game.payoffs[0] == [[2, 0], [0, 1]]).all() and (game.payoffs[1] == game.payoffs[0]).all() and not game.symmetric
+
+
+def test_where_the_sides_are_alike_apart_is_together():
+    game = side_payoffs(book(LOSSES), MEMBERS, "kuhn_poker", (0, 1), opposed=True)
+    assert game.payoffs[0] == pytest.approx(member_payoffs(book(LOSSES), MEMBERS, {"kuhn_poker": 1.0}).payoffs[0])
+    plain, apart = (shares(solver="max_entropy_nash", count=300, sides=sides) for sides in ("together", "apart"))
+    assert plain == apart
+
+
+def test_apart_is_for_two_sides_without_by():
+    with pytest.raises(ConfigError, match="two sides, without by; 'kuhn_poker' has 3"):
+        meta_strategy(match_request(3, number=0, members=MEMBERS), solver="uniform", sides="apart")
+    with pytest.raises(ConfigError, match="by is"):
+        meta_strategy(request(0), by=["main"], sides="apart")

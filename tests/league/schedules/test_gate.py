@@ -57,6 +57,22 @@ def test_who_counts():
     assert not gate(live, against="learners", tags=["exploiter"])  # it is no opponent of itself
 
 
+def test_what_was_earned_counts_instead_of_wins():
+    """As in poker: 51 of 100 plays are won, and 0.33 a play is earned."""
+    row = Row("kuhn_poker", 0, LEARNER, ref("past-000010"))
+    poker = Payoffs({row: Results(games=100, wins=51, losses=49, returns=33.0)})
+    request = schedule_request(10, members=["past-000010"], payoffs=poker)
+    assert not gate(request, rate=0.55) and gate(request, earned=0.32) and not gate(request, earned=0.33)
+    assert not gate(request, earned=0.1, least=101.0) and not gate(schedule_request(10, members=["past-000010"]), earned=-1.0, least=0.0)
+
+
+@given(st.integers(0, 100))
+def test_where_plays_pay_one_or_minus_one_it_is_the_rate(won):
+    row = Row("tic_tac_toe", 0, LEARNER, ref("past-000010"))
+    request = schedule_request(10, members=["past-000010"], payoffs=Payoffs({row: Results(games=100, wins=won, losses=100 - won, returns=2.0 * won - 100)}))
+    assert gate(request, earned=0.1) == gate(request, rate=0.55)
+
+
 def test_a_draw_is_half_a_win():
     drawn = Payoffs({row: Results(games=100, draws=100) for row in book(EVEN).rows})
     request = schedule_request(10, members=MEMBERS, tags=TAGS, payoffs=drawn)

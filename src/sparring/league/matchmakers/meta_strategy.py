@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from sparring.errors import ConfigError
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.meta_payoffs import member_payoffs
+from sparring.league.meta_payoffs import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs
-from sparring.league.solver_option import SolverOption, solved
+from sparring.league.solver_option import SolverOption, bound, solved
 from sparring.refs import PlayerRef
 
 SOLVER = "solver"  # the option that names a meta-solver
+SIDES = "sides"  # the option that says whether each side has a population of its own
+APART = "apart"
 
 
 def meta_strategy(
@@ -24,6 +27,7 @@ def meta_strategy(
     own: Annotated[float, Field(ge=0, le=1)] = 0.0,
     of: list[str] | None = None,
     by: list[str] | None = None,
+    sides: Literal["together", "apart"] = "together",
 ) -> Seating:
     """Seat the learner against members of the league by the weights of a meta-solver.
 
@@ -41,6 +45,11 @@ def meta_strategy(
 
     With ``of`` and ``by`` U is the part of the meta-game of the members B with tags ``by`` against
     the members A with tags ``of``, and sigma is A's side of its solution: what B finds hardest.
+
+    With ``sides: apart`` U has a row for each member in the first side and a column for each in the
+    second, and the opponent in side s is drawn from sigma_s. So each role has a population of its
+    own: where ``roles`` give the roles to several policies, a member's snapshot in side s is that
+    of the side's policy. The plays of ``league.plays`` are then also those of a member with itself.
 
     Pitfalls: U is measured by plays: without ``league.plays`` members have met nobody, all payoffs
     are 0, and a solver that reads them says nothing. Few plays make a Nash equilibrium jump;
@@ -61,17 +70,31 @@ def meta_strategy(
             members.
         by: tags of the members that they are weighed against. null (default): the same as ``of``.
             The counter policy of Fictitious Cross-Play has ``of: [main], by: [counter]``.
+        sides: "together" (default): members are whole players, who may sit in any side; "apart":
+            the meta-game has a population for each of two sides, as PSRO has in games whose roles
+            differ. Solvers of two sides take what the sides earn as opposed.
 
     Raises:
+        ConfigError: sides are apart, and they are not two; or ``by`` is given as well.
         GameError: the solver cannot solve the meta-game.
     """
+    if sides == APART and (by or len(request.sides) != 2):
+        raise ConfigError(
+            f"matchmaker 'meta_strategy': sides: apart is for two sides, without by; "
+            f"{request.label!r} has {len(request.sides)}, and by is {by}. Write sides: together."
+        )
     members = _tagged(request, of)
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
     others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
-    weights = _solved(_Held(request.payoffs), members, others, request.label, named)
+    held, first = _Held(request.payoffs), [side[0] for side in request.sides]
+    if sides == APART:
+        weighed = _solved_apart(held, members, request.label, (first[0], first[1]), named)
+    else:
+        weighed = (_solved(held, members, others, request.label, named),) * len(first)
+    by_seat = dict(zip(first, weighed, strict=True))
     return against(
-        request, lambda seat: drawn(members, weights, request.stream.child(seat).uniform(0))
+        request, lambda seat: drawn(members, by_seat[seat], request.stream.child(seat).uniform(0))
     )
 
 
@@ -112,3 +135,18 @@ def _solved(
     """
     game = member_payoffs(held.book, members, {environment: 1.0}, others)
     return tuple(solved(json.loads(solver), game).sides[1].tolist())
+
+
+@lru_cache(maxsize=16)
+def _solved_apart(
+    held: _Held,
+    members: tuple[PlayerRef, ...],
+    environment: str,
+    seats: tuple[int, int],
+    solver: str,
+) -> tuple[tuple[float, ...], ...]:
+    """Return the weight of each member in each side, [2][m]; ``seats`` begin the sides."""
+    asked = json.loads(solver)
+    opposed = getattr(bound(asked).plugin.module, "TWO_SIDED", False)
+    game = side_payoffs(held.book, members, environment, seats, opposed=opposed)
+    return tuple(tuple(side.tolist()) for side in solved(asked, game).sides)

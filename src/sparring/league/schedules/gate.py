@@ -18,19 +18,26 @@ def gate(
     tags: list[str] | None = None,
     least: Annotated[float, Field(ge=0)] = 20.0,
     longest: Annotated[float, Field(ge=1)] = 2.0,
+    earned: float | None = None,
 ) -> bool:
     """Take a snapshot once the learner's rate of wins against all of its opponents is high enough.
 
     What: it is asked from ``league.every`` steps after the last snapshot on. It is due when the
     lowest rate of wins against the opponents is above ``rate``, and in any case when the last
-    snapshot is ``longest`` times ``league.every`` steps old.
+    snapshot is ``longest`` times ``league.every`` steps old. With ``earned`` the lowest mean return
+    takes the place of the rate.
     When to use: a league with exploiters, in which a member is one who has overcome what was there.
     Mathematics: with a the steps since the last snapshot, and p_j the rate of wins against opponent
     j in the payoff book, a draw being half a win,
 
         due = a >= every  and  (min over j of p_j > rate  or  a >= longest * every)
 
-    Pitfalls: the rates are of all training's plays in the book, of weaker weights too: a
+    With ``earned``, and r_j the learner's mean return in plays against j, r_j > earned stands for
+    p_j > rate.
+
+    Pitfalls: where plays are won by more or less, as in poker, a best response may win no more
+    often than others: choose ``earned`` there. In Kuhn poker a learner that earned 0.33 a play won
+    51 % of the plays. The rates are of all training's plays in the book, of weaker weights too: a
     ``league.payoff_decay`` above 0 lets old ones fade. Against an opponent whom the matchmaker
     never seats there are no results, and the gate stays closed until ``longest``. Without any
     opponent it is closed, too. Where all seats are one team nobody wins.
@@ -47,6 +54,8 @@ def gate(
         least: plays that must have been decided against each of them. Default 20.
         longest: multiple of ``league.every`` after which it is due in any case, at least 1.
             Default 2.
+        earned: mean return, in the environment's units, that must be exceeded instead of ``rate``.
+            null (default): the rate counts. Of plays that pay 1 or -1, 0.1 is a rate of 0.55.
     """
     if request.age < request.every:
         return False
@@ -55,7 +64,7 @@ def gate(
     opponents = [
         who for who in _opponents(request, against) if tags is None or request.tag(who) in tags
     ]
-    return bool(opponents) and all(_beaten(request, who, rate, least) for who in opponents)
+    return bool(opponents) and all(_beaten(request, who, rate, least, earned) for who in opponents)
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
@@ -67,7 +76,11 @@ def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
     return list(request.members)
 
 
-def _beaten(request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float) -> bool:
-    """Return whether the learner wins often enough against an opponent."""
-    found = request.results(opponent)
-    return found.wins + found.draws + found.losses >= max(least, 1.0) and found.win_rate() > rate
+def _beaten(
+    request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float, earned: float | None
+) -> bool:
+    """Return whether the learner wins, or earns, enough against an opponent."""
+    found, enough = request.results(opponent), max(least, 1.0)
+    if earned is not None:
+        return found.games >= enough and found.mean_return > earned
+    return found.wins + found.draws + found.losses >= enough and found.win_rate() > rate

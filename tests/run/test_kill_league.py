@@ -1,0 +1,153 @@
+"""A league of 30 members and more is killed for real; gone on with, it ends with the bytes of one that was not."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import yaml
+
+from sparring import cli
+from sparring.league.payoffs import Payoffs
+from sparring.learn import snapshots
+from sparring.run import checkpoint
+from sparring.run.events import read_lines
+
+RECIPE = {
+    "name": "killed",
+    "steps": 17,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "meta_strategy", "solver": "nash", "own": 0.3},
+    "league": {
+        "every": 1,
+        "keep": 30,
+        "start": True,
+        "plays": 16,
+        "learners": {
+            "main": {"schedule": {"name": "gate", "against": "newest", "least": 2, "longest": 3}},
+            "counter": {"matchmaker": {"name": "meta_strategy", "of": ["main"], "by": ["counter"]}, "restart": 0.5},
+            "third": {"matchmaker": {"name": "by_tag", "past": {"any": 0.5}}, "restart": 1.0},
+        },
+    },
+    "credit": {"name": "rae"},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 99, "exact": False},
+    "checkpoint": {"every": 1, "keep": 2},
+}
+FORK = multiprocessing.get_context("fork")
+WRITTEN, LINKED = "written", "linked"
+
+
+def killed_now():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def mine_members(what, at):
+    """Let this process be killed at the member's file number ``at`` that is written, half of it, or linked."""
+    done, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, snapshots.link_or_copy
+
+    def reached(kind):
+        done[kind] += 1
+        return kind == what and done[kind] == at
+
+    def save(tensors, path):
+        if Path(path).name.startswith("past-") and reached(WRITTEN):
+            data = safetensors.torch.save(tensors)
+            Path(path).write_bytes(data[: len(data) // 2])
+            killed_now()
+        save_file(tensors, path)
+
+    def linked(earlier, path):
+        if reached(LINKED):
+            killed_now()
+        return link(earlier, path)
+
+    safetensors.torch.save_file, snapshots.link_or_copy = save, linked
+
+
+def live(recipe, path, what, at):
+    """Be a process that trains."""
+    log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    mine_members(what, at)
+    begun = (path / "config.yaml").exists()
+    cli.app(["train", "--run", str(path), "--resume"] if begun else ["train", str(recipe), "--run", str(path)], standalone_mode=False)
+
+
+def life(recipe, path, what="", at=0, seconds=None):
+    """Train in a process until the end, a member's file, or for so many seconds; return its exit code."""
+    process = FORK.Process(target=live, args=(recipe, path, what, at))
+    process.start()
+    if seconds is not None:
+        process.join(seconds)
+        process.kill()
+    process.join(120)
+    return process.exitcode
+
+
+def fingerprint(path):
+    """Return the figures and every file of the last checkpoint: weights, members, and the state with the payoff book."""
+    latest = checkpoint.load_latest(path)
+    assert latest.notes == () and not list((path / "checkpoints").glob(".*"))
+    kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    return (path / "metrics.jsonl").read_bytes(), kept, (path / "league.jsonl").read_bytes()
+
+
+def written(folder, **changes):
+    path = folder / "killed.yaml"
+    path.write_text(yaml.safe_dump({**RECIPE, **changes}))
+    return path
+
+
+def whole(recipe, path):
+    """Return the fingerprint of a run that nobody disturbs, and its seconds."""
+    began = time.monotonic()
+    assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
+    return fingerprint(path), time.monotonic() - began
+
+
+def finish(recipe, path, expected, how):
+    """Go on with a run to its end, and compare."""
+    assert life(recipe, path) == 0, path.with_suffix(".log").read_text()
+    assert fingerprint(path) == expected, how
+
+
+def test_killed_within_a_member_s_file(tmp_path):
+    """Killed in the middle of a member's file, then, going on, at the link of one: each in the third checkpoint."""
+    recipe = written(tmp_path, steps=3)
+    expected, _ = whole(recipe, tmp_path / "whole")
+    members = [name for name in expected[1] if name.startswith("past-")]
+    assert {"past-000000.safetensors", "past-third-000003.safetensors"} <= set(members) and len(members) >= 10
+    path = tmp_path / "run"
+    assert life(recipe, path, WRITTEN, 9) == -signal.SIGKILL
+    assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))
+    assert life(recipe, path, LINKED, 5) == -signal.SIGKILL
+    finish(recipe, path, expected, "killed twice")
+
+
+@pytest.mark.slow
+def test_a_league_of_thirty_that_is_killed_again_and_again(tmp_path):
+    """Killed at random instants, and while members' files are written and linked, over the whole run."""
+    recipe, chance = written(tmp_path), random.Random(0)
+    expected, lifetime = whole(recipe, tmp_path / "whole")
+    assert sum(name.startswith("past-") for name in expected[1]) >= 30
+    book = Payoffs.from_json(json.loads(expected[1]["state.json"])["payoffs"])
+    assert len({row.player for row in book.rows}) >= 30
+    assert len(read_lines(tmp_path / "whole" / "metrics.jsonl")) == RECIPE["steps"]
+    for number in range(2):
+        path, killed = tmp_path / str(number), 0
+        for _ in range(3):
+            killed += life(recipe, path, seconds=lifetime * chance.uniform(0.05, 0.3)) == -signal.SIGKILL
+            what, at = (WRITTEN, chance.randint(1, 9)) if chance.random() < 0.5 else (LINKED, chance.randint(1, 120))
+            killed += life(recipe, path, what, at) == -signal.SIGKILL
+        assert killed >= 3
+        finish(recipe, path, expected, f"run {number}, killed {killed} times")

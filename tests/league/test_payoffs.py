@@ -146,6 +146,20 @@ def test_old_results_count_less_by_hand():
     assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
 
 
+def test_exact_results_stay_as_plays_come_and_as_time_goes():
+    exact = {Row("kuhn_poker", 0, OLD, NEW): Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)}
+    plays = [played((OLD, NEW), (1.0, -1.0)), played((LEARNER, OLD), (1.0, -1.0))]
+    book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
+    assert counted(book) == {
+        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5),
+        (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5),
+        (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
+        (1, OLD, LEARNER): (1.5, 0, 0, 1.5, -1.5),
+    }
+    assert book.results(OLD, NEW).exact and book.results(OLD, NEW).rate_interval() == (0.25, 0.25)
+    assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
+
+
 def test_rows_of_snapshots_that_left_leave_with_them():
     book = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))])
     left = book.among([NEW])
@@ -201,7 +215,7 @@ def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
 
 
 ROW = {"seat": 0, "player": {"kind": "learner"}, "opponent": {"kind": "learner"}, "games": 1, "wins": 1, "draws": 0, "losses": 0, "returns": 1.0}
-DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}]
+DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}, {"exact": 1}]
 
 
 @pytest.mark.parametrize("book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}])

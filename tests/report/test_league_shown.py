@@ -34,6 +34,14 @@ def test_a_row_is_of_all_seats():
     assert standings_of(Payoffs()) == []
 
 
+def test_exact_results_are_no_plays():
+    exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
+    book = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
+    (one,) = standings_of(book)
+    assert one == Standing("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True)
+    assert league_rows([one])[1][3:] == ("exact", "-0.500", "0.250", "exact")
+
+
 def test_rows_as_text():
     assert league_rows(standings_of(BOOK)) == [
         HEAD,

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from operator import not_
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sparring import names
 from sparring.config.policies import PolicyName
-from sparring.config_parts import Count, Few, PluginConfig, Strict
+from sparring.config_parts import LARGEST_COUNT, Count, Few, PluginConfig, Strict
 from sparring.refs import MAIN
+
+EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
+
+
+def _plays(value: Any) -> Any:
+    """Return a number of plays, or the word, as it was written."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
+        return value
+    raise ValueError(
+        f"it is no number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
+        f"{EXACT}"
+    )
+
+
+Plays = Annotated[int | Literal["exact"], BeforeValidator(_plays)]
 
 
 class LeagueLearnerConfig(Strict):
@@ -77,10 +93,11 @@ class LeagueConfig(Strict):
         description="whether several learners learn at once; else one after another, the next one "
         "after each snapshot",
     )
-    plays: Count = Field(
+    plays: Plays = Field(
         0,
         description="plays among the members after each snapshot, in each environment, whose "
-        "results go into the payoff book",
+        "results go into the payoff book; exact: no plays, but what each two would earn, by the "
+        "environment's tree",
     )
     answer: str = Field(
         "policy",

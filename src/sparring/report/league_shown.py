@@ -17,11 +17,13 @@ class Standing(NamedTuple):
         environment: its label, as in metrics.
         player: whose results these are, in the text form.
         opponent: against whom.
-        games: plays that count; sums of weights where ``league.payoff_decay`` is set.
+        games: plays that count; sums of weights where ``league.payoff_decay`` is set; 0 where the
+            results are exact.
         mean_return: mean of the player's returns, in the environment's units.
         win_rate: share of wins, a draw being half of one; None where nothing was decided.
         low: lower end of its interval of 95 %.
         high: upper end.
+        exact: whether these are no results of plays, but computed from the players' policies.
     """
 
     environment: str
@@ -32,6 +34,7 @@ class Standing(NamedTuple):
     win_rate: float | None
     low: float
     high: float
+    exact: bool = False
 
 
 def standings_of(payoffs: Payoffs) -> list[Standing]:
@@ -46,10 +49,11 @@ def standings_of(payoffs: Payoffs) -> list[Standing]:
                 environment,
                 str(player),
                 str(opponent),
-                results.games,
+                0 if results.exact else results.games,
                 results.mean_return,
                 results.win_rate() if decided else None,
                 *results.rate_interval(),
+                results.exact,
             )
         )
     return found
@@ -64,6 +68,9 @@ def _row(one: Standing) -> tuple[str, ...]:
     """Return a standing as text; nothing is said of wins where nothing was decided."""
     rate = ("-", "-")
     if one.win_rate is not None:
-        rate = (f"{one.win_rate:.3f}", f"[{one.low:.3f}, {one.high:.3f}]")
+        ends = "exact" if one.exact else f"[{one.low:.3f}, {one.high:.3f}]"
+        rate = (f"{one.win_rate:.3f}", ends)
     games = f"{one.games:.1f}" if one.games % 1 else f"{one.games:.0f}"
+    if one.exact:
+        games = "exact"
     return (one.environment, one.player, one.opponent, games, f"{one.mean_return:+.3f}", *rate)

@@ -7,24 +7,29 @@ from typing import Any
 
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
+from sparring.config.league import EXACT
 from sparring.config_parts import PluginConfig
 from sparring.engine.base import Engine
 from sparring.league.meta_payoffs import check_sides
 from sparring.registry import Bound
+from sparring.run.exact_payoffs import check_exact
 
 log = logging.getLogger(__name__)
 
 
 def check_league(config: RunConfig, engine: Engine) -> None:
-    """Refuse meta-solvers that do not fit the environments, and warn of those without payoffs.
+    """Refuse what does not fit the environments, and warn of meta-solvers without payoffs.
 
     Args:
         config: of the run.
         engine: that has the environments.
 
     Raises:
-        ConfigError: a solver of two sides stands where there are more teams.
+        ConfigError: a solver of two sides stands where there are more teams, or there are no exact
+            values where ``league.plays`` asks for them.
     """
+    if config.league.plays == EXACT:
+        check_exact(config, engine)
     trained = [game for game, weight in engine.environments if weight]
     for where, solver in _solvers(config).items():
         check_sides(solver, trained, where)
@@ -32,7 +37,7 @@ def check_league(config: RunConfig, engine: Engine) -> None:
         if reads and config.league.every and not config.league.plays:
             log.warning(
                 "%s: the members never meet, as league.plays is 0, so that %s takes all payoffs "
-                "as 0; write league.plays: 500, say.",
+                "as 0; write league.plays: 500, say, or exact.",
                 where,
                 solver.plugin.name,
             )

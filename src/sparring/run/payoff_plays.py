@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from sparring.config import RunConfig
+from sparring.config.league import EXACT
 from sparring.engine.base import Engine
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.openspiel.base import Game
@@ -15,6 +16,7 @@ from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
+from sparring.run.exact_payoffs import with_exact
 
 Pair = tuple[PlayerRef, PlayerRef]
 
@@ -23,7 +25,8 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     """Return the book with the results of ``league.plays`` more plays in each environment.
 
     The two members that have played least against each other play next. Each of them sits as often
-    in the first side as the other, or once more.
+    in the first side as the other, or once more. With ``plays: exact`` nobody plays, and the
+    results are exact.
 
     Args:
         config: of the run.
@@ -33,13 +36,17 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
 
     Raises:
         RolloutError: a play fails again and again.
+        GameError: results are to be exact, and cannot be; see ``exact_payoffs.check_exact``.
     """
+    plays = config.league.plays
+    if plays == EXACT:
+        return with_exact(config, engine, book)
     root = engine.root.child("payoffs").child(step)
     for place, (game, weight) in enumerate(engine.environments):
         sides = filled_together(tuple(teams_of(game)))
-        if not weight or len(sides) < 2 or not config.league.plays:
+        if not weight or len(sides) < 2 or not plays:
             continue
-        pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
+        pairs = itertools.islice(next_pairs(book, engine.members, game.name), plays)
         specs = [
             _spec(game, sides, pair, number, root.child(place)) for number, pair in enumerate(pairs)
         ]

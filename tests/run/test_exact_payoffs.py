@@ -55,7 +55,9 @@ def test_uniform_against_always_bet_in_kuhn_poker_by_hand():
     states = enumerate_info_states(game)
     bets = [np.array([0.0, 1.0]) for _ in states.queries]
     assert all(query.legal_actions == ("pass", "bet") for query in states.queries)
-    book = both_ways(game, states, {ONE: [np.full(2, 0.5) for _ in bets], OTHER: bets})
+    policies = {ONE: [np.full(2, 0.5) for _ in bets], OTHER: bets}
+    assert [row[1:] for row in pair_results(game, states, (ONE, OTHER), policies)] == [(0, ONE, OTHER), (1, OTHER, ONE)]
+    book = both_ways(game, states, policies)
     first, second = (book.results(ONE, OTHER, seat=seat) for seat in (0, 1))
     assert (first.returns, first.wins, first.losses, first.draws) == pytest.approx((-0.25, 0.375, 0.625, 0.0))
     assert (second.returns, second.wins, second.losses) == pytest.approx((-0.5, 0.25, 0.75))

@@ -115,10 +115,10 @@ class Payoffs:
                 if won is not None:
                     found[2 - won] += 1
                 found[4] += returns
-        for row, (games, wins, draws, losses, returns) in sums.items():
-            played = Results(games=games, wins=wins, draws=draws, losses=losses, returns=returns)
+                found[5] += returns * returns
+        for row, numbers in sums.items():
             known = rows.get(row)
-            rows[row] = known if known is not None and known.exact else played
+            rows[row] = known if known is not None and known.exact else _results_of(numbers)
         return Payoffs(rows)
 
     def with_exact(self, found: Mapping[Row, Results]) -> Payoffs:
@@ -172,7 +172,21 @@ class Payoffs:
 
 def _numbers(results: Results) -> list[float]:
     """Return what plays add to, in the order in which ``Payoffs.after`` does."""
-    return [results.games, results.wins, results.draws, results.losses, results.returns]
+    squares = math.nan if results.squares is None else results.squares
+    return [results.games, results.wins, results.draws, results.losses, results.returns, squares]
+
+
+def _results_of(numbers: Sequence[float]) -> Results:
+    """Return the results of which these are the numbers."""
+    games, wins, draws, losses, returns, squares = numbers
+    return Results(
+        games=games,
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        returns=returns,
+        squares=None if math.isnan(squares) else squares,
+    )
 
 
 def _results(

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scipy.special import stdtrit
+
 from sparring.ops.statistics import wilson_ends
 
 TIE = 1e-9  # numbers that differ by less, relative to their size or absolutely, are equal
@@ -18,6 +20,7 @@ class Results:
 
     Exact ones are no plays: wins, draws and losses are probabilities, ``returns`` is the expected
     return, and ``games`` is 1. With plays added they stay exact, and the plays are left out.
+    ``squares`` says nothing of them.
 
     Args:
         games: plays that count.
@@ -25,6 +28,8 @@ class Results:
         draws: those that were drawn.
         losses: those that it lost.
         returns: sum of its returns, in the environment's units.
+        squares: sum of the squares of its returns; None: not known, in a checkpoint of before
+            they were summed.
         exact: whether they were computed from the players' policies.
     """
 
@@ -33,18 +38,21 @@ class Results:
     draws: float = 0
     losses: float = 0
     returns: float = 0.0
+    squares: float | None = 0.0
     exact: bool = False
 
     def __add__(self, other: Results) -> Results:
         """Return the results of both."""
         if self.exact != other.exact:
             return self if self.exact else other
+        unknown = self.squares is None or other.squares is None
         return Results(
             games=self.games + other.games,
             wins=self.wins + other.wins,
             draws=self.draws + other.draws,
             losses=self.losses + other.losses,
             returns=self.returns + other.returns,
+            squares=None if unknown else (self.squares or 0.0) + (other.squares or 0.0),
             exact=self.exact,
         )
 
@@ -63,12 +71,35 @@ class Results:
             draws=left * self.draws,
             losses=left * self.losses,
             returns=left * self.returns,
+            squares=None if self.squares is None else left * self.squares,
         )
 
     @property
     def mean_return(self) -> float:
         """Mean of its returns, in the environment's units; 0 without games."""
         return self.returns / self.games if self.games else 0.0
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of its returns; None where fewer than two games say nothing of it."""
+        if self.exact or self.squares is None or self.games <= 1:
+            return None
+        spread = self.squares - self.games * self.mean_return**2
+        return math.sqrt(max(spread, 0.0) / (self.games - 1))
+
+    def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
+        """Return the ends of Student's interval of the mean return; None where there is none.
+
+        That is where the deviation is not known. Of exact results both ends are the return. Where
+        old results count less it is rather too wide than too narrow.
+        """
+        if self.exact:
+            return self.mean_return, self.mean_return
+        if self.deviation is None:
+            return None
+        width = float(stdtrit(self.games - 1, (1 + level) / 2))
+        half = width * self.deviation / math.sqrt(self.games)
+        return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the win rate; [0, 1] where nothing was decided.
@@ -95,6 +126,8 @@ class Results:
     def to_json(self) -> dict[str, Any]:
         """Return them as values of JSON."""
         found = asdict(self)
+        if self.exact or self.squares is None:
+            del found["squares"]
         if not self.exact:
             del found["exact"]
         return found
@@ -106,13 +139,15 @@ class Results:
         Raises:
             TypeError, ValueError: it is something else.
         """
-        results = cls(**numbers)
+        known = 0.0 if numbers.get("exact") else None
+        results = cls(**{"squares": known, **numbers})
         counts = (results.wins, results.draws, results.losses)
-        found = (results.games, results.returns, *counts)
+        squares = 0.0 if results.squares is None else results.squares
+        found = (results.games, results.returns, squares, *counts)
         if not all(type(number) in (int, float) and math.isfinite(number) for number in found):
             raise ValueError("it is no number")
         if type(results.exact) is not bool:
             raise TypeError("exact is true or false")
-        if min(counts) < 0 or sum(counts) > results.games * (1 + TIE):
+        if min(*counts, squares) < 0 or sum(counts) > results.games * (1 + TIE):
             raise ValueError("more games were decided than played")
         return results

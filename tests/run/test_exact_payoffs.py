@@ -21,7 +21,7 @@ from sparring.league.meta_payoffs import member_payoffs, unmet_note
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
-from sparring.measure.table_policy import TableAgent, TablePolicy, random_table
+from sparring.measure.table_policy import TableAgent, random_table
 from sparring.ops.game_tree import policy_values
 from sparring.recipe import to_yaml
 from sparring.refs import snapshot

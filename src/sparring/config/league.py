@@ -99,6 +99,14 @@ class LeagueConfig(Strict):
         "results go into the payoff book; exact: no plays, but what each two would earn, by the "
         "environment's tree",
     )
+    focus: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=not_,
+        description="share of these plays that goes to pairs of members by their weight in the "
+        "meta-strategy and the spread of their returns; 0: to those that have met least",
+    )
     answer: str = Field(
         "policy",
         description="who is measured and played with: policy, as it is published; last, the "
@@ -131,6 +139,11 @@ class LeagueConfig(Strict):
     def _fits(self) -> LeagueConfig:
         if (self.start or self.plays) and not self.every:
             raise ValueError("no snapshot is taken, so there are no members; write every: 20, say")
+        if self.focus and self.plays in (0, EXACT):
+            raise ValueError(
+                f"focus says which members play, and plays: {self.plays} plays none; write plays: "
+                "2000, say, or leave focus out"
+            )
         if self.restarts and not self.start:
             raise ValueError("restart begins anew from the start, which is kept by start: true")
         if self.start and self.keep < 2:

@@ -10,6 +10,7 @@ from sparring.config.checks import PLAIN
 from sparring.config.league import EXACT
 from sparring.config_parts import PluginConfig
 from sparring.engine.base import Engine
+from sparring.errors import ConfigError
 from sparring.league.meta_payoffs import check_sides
 from sparring.registry import Bound
 from sparring.run.exact_payoffs import check_exact
@@ -26,12 +27,18 @@ def check_league(config: RunConfig, engine: Engine) -> None:
 
     Raises:
         ConfigError: a solver of two sides stands where there are more teams, or there are no exact
-            values where ``league.plays`` asks for them.
+            values where ``league.plays`` asks for them, or no solver for ``league.focus``.
     """
     if config.league.plays == EXACT:
         check_exact(config, engine)
+    solvers = solvers_of(config)
+    if config.league.focus and not solvers:
+        raise ConfigError(
+            "league.focus weighs members by a meta-strategy, and this run names no meta-solver; "
+            "write league.answer: nash, say, or matchmaker: {name: meta_strategy}."
+        )
     trained = [game for game, weight in engine.environments if weight]
-    for where, solver in _solvers(config).items():
+    for where, solver in solvers.items():
         check_sides(solver, trained, where)
         reads = getattr(solver.plugin.module, "READS_PAYOFFS", True)
         if reads and config.league.every and not config.league.plays:
@@ -43,8 +50,8 @@ def check_league(config: RunConfig, engine: Engine) -> None:
             )
 
 
-def _solvers(config: RunConfig) -> dict[str, Bound]:
-    """Return the meta-solvers of a run by the keys that name them."""
+def solvers_of(config: RunConfig) -> dict[str, Bound]:
+    """Return the meta-solvers of a run by the keys that name them: the answer's is the first."""
     given: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         given["league.answer"] = config.league.answer

@@ -98,7 +98,7 @@ def type_text(hint: Any) -> str:
         return " or ".join(f"`{argument}`" for argument in arguments)
     if origin is typing.Annotated:
         return type_text(arguments[0])
-    if arguments and origin is not None and not isinstance(hint, type(int | str)):
+    if arguments and origin not in (None, typing.Union) and not isinstance(hint, type(int | str)):
         return f"{origin.__name__}[{', '.join('...' if a is ... else type_text(a) for a in arguments)}]"
     if arguments:
         return " or ".join(type_text(argument) for argument in arguments)

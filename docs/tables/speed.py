@@ -233,7 +233,40 @@ def checkpoints():
     return markdown((*head, *sizes, "seconds"), cells)
 
 
+def payoffs():
+    """Return how long a payoff table by plays takes, and how far it is from the exact one."""
+    head = (
+        "members",
+        "cells",
+        "plays",
+        "seconds",
+        "aim, at most",
+        "plays/s",
+        "largest half-width",
+        "largest error",
+        "intervals that hold the exact value",
+        "seconds of exact values",
+    )
+    cells = (
+        (
+            str(one["members"]),
+            str(one["cells"]),
+            f"{one['plays']:,}",
+            number(one["seconds"]),
+            str(one["aim"]),
+            number(one["plays/s"]),
+            f"{one['largest half-width']:.3f}",
+            f"{one['largest error']:.3f}",
+            f"{100 * one['share held']:.0f} %",
+            f"{one['exact seconds']:.1f}",
+        )
+        for one in rows("payoffs")
+    )
+    return markdown(head, cells)
+
+
 MADE = {
+    "payoffs": payoffs,
     "checkpoints": checkpoints,
     "peers": peers,
     "training step": training_step,

@@ -1,5 +1,8 @@
 """What is said of a meta-game that has holes, and which solvers do not fit."""
 
+import math
+from dataclasses import replace
+
 import pytest
 from run_with_members import CYCLE, MEMBERS, book_of
 
@@ -22,6 +25,17 @@ def test_pairs_that_have_never_met_are_counted():
     )
     assert note("pfsp", Payoffs()).startswith("3 of 3 pairs")
     assert note("nash", CYCLE) == "" and note("nash", Payoffs(), MEMBERS[:1]) == ""
+
+
+def test_exact_results_count_as_plays_without_end():
+    pair = {row: replace(found, exact=True) for row, found in book_of([(MEMBERS[0], MEMBERS[1])]).rows.items()}
+    two = member_payoffs(Payoffs(pair), MEMBERS[:2], {"kuhn_poker": 1.0})
+    assert two.counts is None and two.payoffs[0][0, 1] == 1.0
+    mixed = member_payoffs(CYCLE.with_exact(pair), MEMBERS, {"kuhn_poker": 1.0})
+    assert mixed.counts.tolist() == [[0, math.inf, 20], [math.inf, 0, 20], [20, 20, 0]]
+    assert note("nash", Payoffs(pair)).startswith("2 of 3 pairs of members have never met")
+    apart = member_payoffs(Payoffs(pair), MEMBERS[:1], {"kuhn_poker": 1.0}, MEMBERS[1:2])
+    assert apart.counts is None and apart.payoffs[0].tolist() == [[-1.0]]
 
 
 @pytest.mark.parametrize("solver", ["uniform", "last", "delta_uniform"])

@@ -12,7 +12,7 @@ from sparring.environments.base import sides_of, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.errors import CheckpointError, GameError
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.ops.statistics import wilson_interval
+from sparring.ops.statistics import mean_interval, wilson_interval
 from sparring.refs import LEARNER, bot, refs, snapshot
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
@@ -141,9 +141,47 @@ def test_old_results_count_less_by_hand():
     """A win, then a step with a loss, then one with nothing: weights 0.5 * 0.5 and 0.5."""
     pair = (LEARNER, OLD)
     book = Payoffs().after([played(pair, (1.0, -1.0))], decay=0.5).after([played(pair, (-1.0, 1.0))], decay=0.5).after([], decay=0.5)
-    assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25)
-    assert book.results(OLD, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25)
+    assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25, squares=0.75)
+    assert book.results(OLD, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25, squares=0.75)
     assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
+
+
+def test_exact_results_stay_as_plays_come_and_as_time_goes():
+    exact = {Row("kuhn_poker", 0, OLD, NEW): Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)}
+    plays = [played((OLD, NEW), (1.0, -1.0)), played((LEARNER, OLD), (1.0, -1.0))]
+    book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
+    assert counted(book) == {
+        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5),
+        (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5),
+        (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
+        (1, OLD, LEARNER): (1.5, 0, 0, 1.5, -1.5),
+    }
+    assert book.results(OLD, NEW).exact and book.results(OLD, NEW).rate_interval() == (0.25, 0.25)
+    assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
+
+
+def test_the_interval_of_the_mean_return_is_students_by_hand():
+    """Returns 2, -1, 0, 1: their mean is 0.5, their variance 5/3; t with 3 degrees of freedom is 3.1824."""
+    plays = [played((LEARNER, OLD), (paid, -paid)) for paid in (2.0, -1.0, 0.0, 1.0)]
+    for split in range(4):
+        book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json()))).after(plays[split:])
+        found = book.results(LEARNER, OLD)
+        assert found.squares == 6.0 and found.deviation == pytest.approx((5 / 3) ** 0.5)
+        assert found.return_interval() == pytest.approx((0.5 - 3.18245 * (5 / 12) ** 0.5, 0.5 + 3.18245 * (5 / 12) ** 0.5), rel=1e-5)
+        low, high = book.results(OLD, LEARNER).return_interval()
+        assert (-high, -low) == pytest.approx(found.return_interval())
+    known = mean_interval([2.0, -1.0, 0.0, 1.0])
+    assert found.return_interval() == pytest.approx((known.low, known.high))
+    assert Payoffs().after(plays[:1]).results(LEARNER, OLD).return_interval() is Results().return_interval() is None
+
+
+def test_a_book_of_before_squares_were_summed_is_read_and_has_no_such_interval():
+    old = {"kuhn_poker": [{"seat": 0, "player": LEARNER.to_json(), "opponent": OLD.to_json(), "games": 2, "wins": 1, "draws": 0, "losses": 1, "returns": 0.0}]}
+    book = Payoffs.from_json(old)
+    assert book.to_json() == old and book.results(LEARNER, OLD).return_interval() is None
+    more = book.after([played((LEARNER, OLD), (1.0, -1.0))], decay=0.5)
+    assert more.results(LEARNER, OLD).return_interval() is None and more.results(LEARNER, OLD).games == 2
+    assert more.results(OLD, LEARNER).squares == 1.0 and Payoffs.from_json(more.to_json()) == more
 
 
 def test_rows_of_snapshots_that_left_leave_with_them():
@@ -193,7 +231,7 @@ def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
     for row, found in forgetting.rows.items():
         parts = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
         weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
-        for name in ("games", "wins", "draws", "losses", "returns"):
+        for name in ("games", "wins", "draws", "losses", "returns", "squares"):
             assert getattr(found, name) == pytest.approx(sum(w * getattr(part, name) for w, part in zip(weights, parts, strict=True)))
         low, high = found.rate_interval()
         assert 0 <= low <= found.win_rate() <= high <= 1
@@ -201,7 +239,7 @@ def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
 
 
 ROW = {"seat": 0, "player": {"kind": "learner"}, "opponent": {"kind": "learner"}, "games": 1, "wins": 1, "draws": 0, "losses": 0, "returns": 1.0}
-DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}]
+DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"squares": -1.0}, {"squares": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}, {"exact": 1}]
 
 
 @pytest.mark.parametrize("book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}])

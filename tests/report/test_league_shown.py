@@ -9,17 +9,18 @@ import sparring
 from sparring import cli
 from sparring.errors import CheckpointError, RunError
 from sparring.league.payoffs import Payoffs, Results, Row
+from sparring.ops.statistics import mean_interval
 from sparring.refs import LEARNER, bot, snapshot
 from sparring.report.league_shown import HEAD, Standing, league_rows, standings_of
 
 OLD = snapshot(10)
 BOOK = Payoffs(
     {
-        Row("kuhn_poker", 0, LEARNER, OLD): Results(games=3, wins=2, losses=1, returns=1.5),
+        Row("kuhn_poker", 0, LEARNER, OLD): Results(games=3, wins=2, losses=1, returns=1.5, squares=2.125),
         Row("kuhn_poker", 1, LEARNER, OLD): Results(games=1, draws=1),
-        Row("kuhn_poker", 1, OLD, LEARNER): Results(games=3, wins=1, losses=2, returns=-1.5),
+        Row("kuhn_poker", 1, OLD, LEARNER): Results(games=3, wins=1, losses=2, returns=-1.5, squares=None),
         Row("nim", 0, LEARNER, OLD): Results(games=1, losses=1, returns=-1.0),
-        Row("tiny_hanabi", 0, LEARNER, bot("random")): Results(games=2.5, returns=10.0),
+        Row("tiny_hanabi", 0, LEARNER, bot("random")): Results(games=2.5, returns=10.0, squares=40.0),
     }
 )
 
@@ -27,20 +28,31 @@ BOOK = Payoffs(
 def test_a_row_is_of_all_seats():
     low, high = Results(games=4, wins=2, draws=1, losses=1).rate_interval()
     first, second, other, third = standings_of(BOOK)
-    assert first == Standing("kuhn_poker", "learner", "past-000010", 4, 0.375, 0.625, low, high)
+    known = mean_interval([1.25, -0.5, 0.5, 0.25])  # they sum to 1.5, and their squares to 2.125
+    assert first[:8] == ("kuhn_poker", "learner", "past-000010", 4, 0.375, 0.625, low, high)
+    assert first[8:] == (False, pytest.approx(known.low), pytest.approx(known.high))
     assert second[:6] == ("kuhn_poker", "past-000010", "learner", 3, -0.5, 1 / 3)
     assert other[:6] == ("nim", "learner", "past-000010", 1, -1.0, 0.0)
-    assert third == Standing("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0)
+    assert third == Standing("tiny_hanabi", "learner", "bot-random", 2.5, 4.0, None, 0.0, 1.0, False, 4.0, 4.0)
+    assert second.return_low is second.return_high is other.return_low is None  # squares not known; one play
     assert standings_of(Payoffs()) == []
+
+
+def test_exact_results_are_no_plays():
+    exact = Results(games=1, wins=0.25, losses=0.75, returns=-0.5, exact=True)
+    book = Payoffs({Row("kuhn_poker", seat, OLD, snapshot(20)): exact for seat in (0, 1)})
+    (one,) = standings_of(book)
+    assert one == Standing("kuhn_poker", "past-000010", "past-000020", 0, -0.5, 0.25, 0.25, 0.25, True, -0.5, -0.5)
+    assert league_rows([one])[1][3:] == ("exact", "-0.500", "exact", "0.250", "exact")
 
 
 def test_rows_as_text():
     assert league_rows(standings_of(BOOK)) == [
         HEAD,
-        ("kuhn_poker", "learner", "past-000010", "4", "+0.375", "0.625", "[0.219, 0.908]"),
-        ("kuhn_poker", "past-000010", "learner", "3", "-0.500", "0.333", "[0.061, 0.792]"),
-        ("nim", "learner", "past-000010", "1", "-1.000", "0.000", "[0.000, 0.793]"),
-        ("tiny_hanabi", "learner", "bot-random", "2.5", "+4.000", "-", "-"),
+        ("kuhn_poker", "learner", "past-000010", "4", "+0.375", "[-0.773, +1.523]", "0.625", "[0.219, 0.908]"),
+        ("kuhn_poker", "past-000010", "learner", "3", "-0.500", "-", "0.333", "[0.061, 0.792]"),
+        ("nim", "learner", "past-000010", "1", "-1.000", "-", "0.000", "[0.000, 0.793]"),
+        ("tiny_hanabi", "learner", "bot-random", "2.5", "+4.000", "[+4.000, +4.000]", "-", "-"),
     ]
 
 

@@ -1,12 +1,16 @@
 """Members that play each other, and a learner that begins anew from its start."""
 
+import itertools
 import json
 import types
 from collections import Counter
 
 import numpy as np
 import pytest
+from run_with_members import BASE as MADE
+from run_with_members import engine_of
 
+import sparring
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
@@ -14,11 +18,12 @@ from sparring.errors import ConfigError
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.recipe import to_yaml
 from sparring.refs import LEARNER, snapshot
-from sparring.run import checkpoint
+from sparring.rollout.team import play_teams
+from sparring.run import checkpoint, payoff_plays
 from sparring.run.folder import RunFolder
 from sparring.run.league import begun_anew
 from sparring.run.loop import train
-from sparring.run.payoff_plays import next_pairs
+from sparring.run.payoff_plays import next_pairs, with_plays
 from sparring.run.state import RunState
 from sparring.selection.replay.base import ReplayBuffer
 
@@ -153,6 +158,53 @@ def test_those_meet_next_who_have_met_least():
     assert Counter(next(sides) for _ in range(90)) == Counter({(one, other): 10 for one in names for other in names})
 
 
+def test_pairs_meet_by_their_shares():
+    """Of 100 plays, 90 of which are there, so many that each pair has its share; one of share 0 plays once."""
+    names = [snapshot(step) for step in (0, 2, 4)]
+    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=60), Row("kuhn", 0, names[0], names[2]): Results(games=30)}
+    pairs = next_pairs(Payoffs(rows), names, "kuhn", [0.6, 0.3, 0.1])
+    found = [frozenset(next(pairs)) for _ in range(10)]
+    assert found == [frozenset(names[1:])] * 10
+    pairs = next_pairs(Payoffs(), names, "kuhn", [0.75, 0.25, 0.0])
+    met = [frozenset(next(pairs)) for _ in range(9)]
+    assert [met.count(frozenset(pair)) for pair in itertools.combinations(names, 2)] == [6, 2, 1]
+
+
+def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
+    names = [snapshot(step) for step in (0, 2, 4, 6)]
+    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3), Row("kuhn", 1, names[2], names[3]): Results(games=0.5)}
+    orders = [list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares), 40)) for shares in (None, [1 / 4] * 6)]
+    assert orders[0] == orders[1]
+
+
+def played_in_one_call(config, engine, book, step):
+    """Return the book as it was before there was a focus: all plays at once, those next who have met least."""
+    (game, _), root = engine.environments[0], engine.root.child("payoffs").child(step).child(0)
+    pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
+    specs = [payoff_plays._spec(game, ((0,), (1,)), pair, number, root) for number, pair in enumerate(pairs)]
+    return book.after(play_teams(specs, {str(one): engine.agent(one) for one in engine.members}), {game.name: (0, 1)})
+
+
+def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_who_weigh_play_more():
+    setting = {**MADE, "matchmaker": {"name": "meta_strategy", "solver": "last"}}
+    config = resolve({**setting, "league": {**MADE["league"], "plays": 60}})
+    engine = engine_of(config)
+    plain = with_plays(config, engine, Payoffs(), 3)
+    assert plain.to_json() == played_in_one_call(config, engine, Payoffs(), 3).to_json()
+    focused = resolve({**setting, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
+    found = with_plays(focused, engine, Payoffs(), 3)
+    assert found.to_json() == with_plays(focused, engine, Payoffs(), 3).to_json() != plain.to_json()
+    games = [found.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
+    assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest has all weight
+    assert with_plays(focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3).rows
+
+
+def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
+    with pytest.raises(ConfigError, match=r"league\.focus weighs members.*write league\.answer: nash"):
+        sparring.train({**MADE, "league": {**MADE["league"], "focus": 0.5}}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("league", "said"),
     [
@@ -160,6 +212,9 @@ def test_those_meet_next_who_have_met_least():
         ({"plays": 4}, "every: 20"),
         ({"every": 2, "restart": True}, "start: true"),
         ({"every": 2, "start": True, "keep": 1}, "keep: 2"),
+        ({"every": 2, "focus": 0.5}, "plays: 0 plays none; write plays: 2000"),
+        ({"every": 2, "plays": "exact", "focus": 0.5}, "plays: exact plays none; write plays: 2000"),
+        ({"every": 2, "plays": 4, "focus": 1.5}, "league.focus"),
     ],
 )
 def test_what_does_not_fit_is_refused(league, said):

@@ -1,6 +1,7 @@
 """The weights of a league's members: by the run's own meta-solver, another, or none."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,7 @@ def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
     assert found["payoffs"] == cycle(1, 1, 1) and (found["pairs"], found["empty"]) == (3, 0)
     assert found["counts"] == [[0, 100, 100], [100, 0, 100], [100, 100, 0]]
     assert found["rates"][0][0] is None and found["rates"][0][1][0] == 1.0
+    assert found["exact"] == [[False] * 3] * 3
     low, high = found["rates"][0][1][1:]
     assert low == pytest.approx(0.963, abs=1e-3) and high == 1.0  # Wilson, 100 of 100
 
@@ -120,6 +122,19 @@ def test_a_solver_of_the_run_from_outside_is_not_run(opened, tmp_path, monkeypat
         run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
         found = opened(run).get("/api/runs/0/meta").json()
         assert found["why"].startswith("elsewhere.solver is none of Sparring's own")
+
+
+def test_exact_payoffs_are_said_to_be_exact_and_have_no_plays(opened, tmp_path):
+    whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
+    part = {row: replace(found, exact=True) for row, found in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
+    client = opened(write_league(tmp_path / "runs" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
+    found = client.get("/api/runs/0/meta").json()
+    assert found["exact"] == [[False, True, False], [True, False, False], [False] * 3] and found["empty"] == 1
+    assert found["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and found["rates"][0][1] == [1.0] * 3
+    standings = {(one["player"], one["opponent"]): one for one in client.get("/api/runs/0/league").json()["standings"]}
+    known = standings[NAMES[0], NAMES[1]]
+    assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
+    assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
 
 
 def test_an_empty_book_says_so(opened, tmp_path):

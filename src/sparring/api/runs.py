@@ -257,11 +257,11 @@ def train_run(
         folder = RunFolder.open(path)
         check_same(folder, config.model_dump(mode="json"))
         engine = LocalEngine(config)
-        check_league(config, engine.environments)
+        check_league(config, engine.environments, engine)
     else:
         RunFolder.check_free(path, overwrite=overwrite)
         engine = LocalEngine(config)  # what cannot be built leaves the disk as it is
-        check_league(config, engine.environments)
+        check_league(config, engine.environments, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)
     with (
         folder,

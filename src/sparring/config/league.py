@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from operator import not_
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from sparring import names
 from sparring.config.policies import PolicyName
-from sparring.config_parts import Count, Few, PluginConfig, Strict
+from sparring.config_parts import LARGEST_COUNT, Count, Few, PluginConfig, Strict
 from sparring.refs import MAIN
+
+EXACT: Final = "exact"  # in place of a number of plays: their expected results, by the tree
+
+
+def _plays(value: Any) -> Any:
+    """Return a number of plays, or the word, as it was written."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
+        return value
+    raise ValueError(
+        f"it is no number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
+        f"{EXACT}"
+    )
+
+
+Plays = Annotated[int | Literal["exact"], BeforeValidator(_plays)]
 
 
 class LeagueLearnerConfig(Strict):
@@ -77,10 +93,19 @@ class LeagueConfig(Strict):
         description="whether several learners learn at once; else one after another, the next one "
         "after each snapshot",
     )
-    plays: Count = Field(
+    plays: Plays = Field(
         0,
         description="plays among the members after each snapshot, in each environment, whose "
-        "results go into the payoff book",
+        "results go into the payoff book; exact: no plays, but what each two would earn, by the "
+        "environment's tree",
+    )
+    focus: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        exclude_if=not_,
+        description="share of these plays that goes to pairs of members by their weight in the "
+        "meta-strategy and the spread of their returns; 0: to those that have met least",
     )
     answer: str = Field(
         "policy",
@@ -114,6 +139,11 @@ class LeagueConfig(Strict):
     def _fits(self) -> LeagueConfig:
         if (self.start or self.plays) and not self.every:
             raise ValueError("no snapshot is taken, so there are no members; write every: 20, say")
+        if self.focus and self.plays in (0, EXACT):
+            raise ValueError(
+                f"focus says which members play, and plays: {self.plays} plays none; write plays: "
+                "2000, say, or leave focus out"
+            )
         if self.restarts and not self.start:
             raise ValueError("restart begins anew from the start, which is kept by start: true")
         if self.start and self.keep < 2:

@@ -28,7 +28,8 @@ class MetaGame:
             units; one axis per side, members oldest first. At least two sides.
         symmetric: two sides are drawn from one population. Then payoffs[1] is payoffs[0].T, and
             solvers give both sides the same distribution.
-        counts: plays behind each cell, of the same shape; None: the payoffs are exact.
+        counts: plays behind each cell, of the same shape, infinite where a payoff is exact; None:
+            all payoffs are exact.
         wins: rate of wins of the first side's member, [m_0, m_1], a draw being half a win; None:
             derived from payoffs where these are in [-1, 1].
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,10 @@ def member_payoffs(
         environments: weight of each, by its label. Of several the payoffs are their weighted mean.
         others: the members of the first side, where the two sides are not the same ones: then the
             game is not symmetric, and ``members`` are the second side's.
+
+    Returns:
+        The meta-game. Exact results count as infinitely many plays; where all pairs of members have
+        them, there are no ``counts``.
     """
     everyone = list(dict.fromkeys((*others, *members)))
     place = {member: number for number, member in enumerate(everyone)}
@@ -52,17 +57,20 @@ def member_payoffs(
             cell = place[row.player], place[row.opponent]
             returns[cell] += found.mean_return
             sides[cell] += 1
-            counts[cell] += found.games
+            counts[cell] += math.inf if found.exact else found.games
             points[cell] += found.wins + found.draws / 2
             decided[cell] += found.wins + found.draws + found.losses
         mean = returns / np.maximum(sides, 1)
         payoffs += weight / total * (mean - mean.T) / 2
     wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
+    pairs = ~np.eye(len(everyone), dtype=bool)
+    exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
     if not others:
-        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=counts, wins=wins)
+        known = None if exact else counts
+        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=known, wins=wins)
     part = np.ix_([place[one] for one in others], [place[one] for one in members])
-    own = payoffs[part]
-    return MetaGame(payoffs=(own, -own), counts=counts[part], wins=wins[part])
+    own, known = payoffs[part], None if exact else counts[part]
+    return MetaGame(payoffs=(own, -own), counts=known, wins=wins[part])
 
 
 def side_payoffs(
@@ -100,14 +108,16 @@ def side_payoffs(
             continue
         if row.seat == seats[0]:
             cell = place[row.player], place[row.opponent]
-            first[cell], counts[cell] = found.mean_return, found.games
+            first[cell] = found.mean_return
+            counts[cell] = math.inf if found.exact else found.games
             wins[cell] = found.win_rate()
         elif row.seat == seats[1]:
             second[place[row.opponent], place[row.player]] = found.mean_return
     if opposed:
         first = (first - second) / 2
         second = -first
-    return MetaGame(payoffs=(first, second), counts=counts, wins=wins)
+    known = None if np.isinf(counts).all() else counts
+    return MetaGame(payoffs=(first, second), counts=known, wins=wins)
 
 
 def unmet_note(solver: Bound, game: MetaGame) -> str:
@@ -128,7 +138,7 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
         return ""
     return (
         f"{missing} of {len(met)} pairs of members have never met, and {solver.plugin.name} takes "
-        "their payoffs as 0; train with league.plays=500, say."
+        "their payoffs as 0; train with league.plays=500, say, or league.plays=exact."
     )
 
 

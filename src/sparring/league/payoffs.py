@@ -10,6 +10,8 @@ begins at ``seat``, against a side of ``opponent``. What counts:
   the forfeit pays. How the others would have done against each other is not known.
 - A play that was cut (``rollout.max_turns``) has no result, and counts for nobody.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
+- Of two members there may be exact results (``run.exact_payoffs``). Plays add nothing to these, and
+  they do not fade.
 
 The learner's rows are those of all its weights so far. With ``league.payoff_decay`` what is older
 counts less: the book's numbers are then sums of weights,
@@ -25,79 +27,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from sparring.environments.base import filled_together, sides_of
 from sparring.errors import CheckpointError, ConfigError
-from sparring.ops.statistics import wilson_ends
+from sparring.league.results import TIE, Results
 from sparring.refs import MAIN, PlayerRef
 from sparring.types import Episode
 
-TIE = 1e-9  # returns that differ by less, relative to their size or absolutely, are equal
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Results:
-    """How plays of one player against another have ended. They may be added.
-
-    Args:
-        games: plays that count.
-        wins: those that the player won.
-        draws: those that were drawn.
-        losses: those that it lost.
-        returns: sum of its returns, in the environment's units.
-    """
-
-    games: float = 0
-    wins: float = 0
-    draws: float = 0
-    losses: float = 0
-    returns: float = 0.0
-
-    def __add__(self, other: Results) -> Results:
-        """Return the results of both."""
-        return Results(
-            games=self.games + other.games,
-            wins=self.wins + other.wins,
-            draws=self.draws + other.draws,
-            losses=self.losses + other.losses,
-            returns=self.returns + other.returns,
-        )
-
-    def faded(self, decay: float) -> Results:
-        """Return the results with the weights of one step later.
-
-        Args:
-            decay: share that is lost, in [0, 1); at 0 they are the same.
-        """
-        left = 1.0 - decay
-        return Results(**{name: left * value for name, value in asdict(self).items()})
-
-    @property
-    def mean_return(self) -> float:
-        """Mean of its returns, in the environment's units; 0 without games."""
-        return self.returns / self.games if self.games else 0.0
-
-    def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of Wilson's interval of the win rate; [0, 1] where nothing was decided.
-
-        A draw is half a win, and the interval is that of as many games that are won or lost: it is
-        rather too wide than too narrow where there are draws, or where old results count less.
-        """
-        decided = self.wins + self.draws + self.losses
-        return wilson_ends(self.win_rate(), decided, level) if decided else (0.0, 1.0)
-
-    def win_rate(self, prior: float = 0.0) -> float:
-        """Return the share of wins, a draw being half of one; 0.5 where nothing was decided.
-
-        Args:
-            prior: how many drawn games are added, so that few games say little.
-        """
-        decided = self.wins + self.draws + self.losses + prior
-        return (self.wins + (self.draws + prior) / 2) / decided if decided else 0.5
+__all__ = ["Payoffs", "Results", "Row"]
 
 
 class Row(NamedTuple):
@@ -168,15 +109,21 @@ class Payoffs:
             own = (teams or {}).get(episode.game) or range(len(episode.returns))
             for row, won, returns in _results(episode, tuple(own), apart):
                 if row not in sums:
-                    sums[row] = list(astuple(rows.get(row, Results())))
+                    sums[row] = _numbers(rows.get(row, Results()))
                 found = sums[row]
                 found[0] += 1
                 if won is not None:
                     found[2 - won] += 1
                 found[4] += returns
-        for row, (games, wins, draws, losses, returns) in sums.items():
-            rows[row] = Results(games=games, wins=wins, draws=draws, losses=losses, returns=returns)
+                found[5] += returns * returns
+        for row, numbers in sums.items():
+            known = rows.get(row)
+            rows[row] = known if known is not None and known.exact else _results_of(numbers)
         return Payoffs(rows)
+
+    def with_exact(self, found: Mapping[Row, Results]) -> Payoffs:
+        """Return the book with exact results in place of what it has of these rows."""
+        return Payoffs({**self.rows, **found})
 
     def among(self, members: Iterable[PlayerRef]) -> Payoffs:
         """Return the book without the rows of snapshots other than these."""
@@ -194,7 +141,7 @@ class Payoffs:
         for row, results in self.rows.items():
             players = {"player": row.player.to_json(), "opponent": row.opponent.to_json()}
             found.setdefault(row.environment, []).append(
-                {"seat": row.seat, **players, **asdict(results)}
+                {"seat": row.seat, **players, **results.to_json()}
             )
         return found
 
@@ -213,7 +160,8 @@ class Payoffs:
                     seat = numbers.pop("seat")
                     player = PlayerRef.from_json(numbers.pop("player"))
                     opponent = PlayerRef.from_json(numbers.pop("opponent"))
-                    rows[Row(environment, seat, player, opponent)] = _read(numbers)
+                    row = Row(environment, seat, player, opponent)
+                    rows[row] = Results.from_json(numbers)
         except (TypeError, KeyError, ValueError, AttributeError, ConfigError):
             raise CheckpointError(
                 "The checkpoint's payoff book cannot be read; take another checkpoint, or start "
@@ -222,20 +170,23 @@ class Payoffs:
         return cls(rows)
 
 
-def _read(numbers: Mapping[str, Any]) -> Results:
-    """Return results from JSON.
+def _numbers(results: Results) -> list[float]:
+    """Return what plays add to, in the order in which ``Payoffs.after`` does."""
+    squares = math.nan if results.squares is None else results.squares
+    return [results.games, results.wins, results.draws, results.losses, results.returns, squares]
 
-    Raises:
-        TypeError, ValueError: they are none.
-    """
-    results = Results(**numbers)
-    counts = (results.wins, results.draws, results.losses)
-    found = (results.games, results.returns, *counts)
-    if not all(type(number) in (int, float) and math.isfinite(number) for number in found):
-        raise ValueError("it is no number")
-    if min(counts) < 0 or sum(counts) > results.games * (1 + TIE):
-        raise ValueError("more games were decided than played")
-    return results
+
+def _results_of(numbers: Sequence[float]) -> Results:
+    """Return the results of which these are the numbers."""
+    games, wins, draws, losses, returns, squares = numbers
+    return Results(
+        games=games,
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        returns=returns,
+        squares=None if math.isnan(squares) else squares,
+    )
 
 
 def _results(
@@ -249,7 +200,7 @@ def _results(
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns
-    meetings = _meetings(episode.game, episode.players, teams, apart)
+    meetings = meetings_of(episode.game, episode.players, teams, apart)
     if len(sides) == 1:
         for row, own, _ in meetings:
             yield row, None, returns[own]
@@ -266,12 +217,18 @@ def _results(
 
 
 @lru_cache(maxsize=4096)
-def _meetings(
+def meetings_of(
     game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of a play's ordered pairs, with the numbers of their sides.
 
     Where all seats are one team, each seat counts as a side.
+
+    Args:
+        game: the environment's label.
+        players: who sits in each seat.
+        teams: the team of each seat.
+        apart: as for ``Payoffs.after``.
     """
     who = players if apart else tuple(player.of(MAIN) for player in players)
     sides = filled_together(teams)

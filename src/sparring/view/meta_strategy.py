@@ -239,7 +239,8 @@ def _cells(
 ) -> dict[str, Any]:
     """Return the plays of each two members, their win rates, and how many have not met.
 
-    The interval of a win rate is that of one environment; of several there is none.
+    Where results are exact (``exact``) there are no plays, and no need of any. The interval of a
+    win rate is that of one environment; of several there is none.
     """
     place = {member: number for number, member in enumerate(members)}
     found: dict[tuple[str, int, int], Results] = {}
@@ -255,8 +256,13 @@ def _cells(
         rates = [[_rate(found.get((label, i, j))) for j in size] for i in size]
     pairs = [(i, j) for i in size for j in size if i < j]
     empty = sum(min(plays[i][j][1], plays[j][i][1]) == 0 for i, j in pairs)
-    counts = [[games for games, _ in row] for row in plays]
-    return {"counts": counts, "rates": rates, "pairs": len(pairs), "empty": empty}
+    exact = [[_exact(found, weights, i, j) for j in size] for i in size]
+    counts = [
+        [0 if known else games for (games, _), known in zip(row, own, strict=True)]
+        for row, own in zip(plays, exact, strict=True)
+    ]
+    told = {"counts": counts, "exact": exact, "rates": rates}
+    return {**told, "pairs": len(pairs), "empty": empty}
 
 
 def _plays(
@@ -265,6 +271,13 @@ def _plays(
     """Return the plays of two members: of all environments, and of the one that has least."""
     games = [found.get((label, i, j), Results()).games for label in labels]
     return sum(games), min(games)
+
+
+def _exact(
+    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
+) -> bool:
+    """Return whether the results of two members are exact, in all environments."""
+    return all(found.get((label, i, j), Results()).exact for label in labels)
 
 
 def _rate(results: Results | None) -> Row | None:

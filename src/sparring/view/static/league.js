@@ -43,9 +43,11 @@ function playsMore(one, half) {
 /** Return a cell of the payoffs in a sentence. */
 function told(one, { half, fades }) {
   const met = `${plain(one.player)} against ${plain(one.opponent)}`;
-  const mean = `mean return ${signed(one.mean_return)} in ${count(one.games, "play")}`;
+  const plays = one.exact ? ", exact" : ` in ${count(one.games, "play")}`;
+  const mean = `mean return ${signed(one.mean_return)}${plays}`;
   if (one.win_rate === null) return `${met}: ${mean}; nothing was decided.`;
   const rate = `win rate ${probability(one.win_rate)}`;
+  if (one.exact) return `${met}: ${mean}; ${rate}.`;
   const ends = `95 % interval ${probability(one.low)} to ${probability(one.high)}`;
   const more = fades
     ? "older plays count less (league.payoff_decay), so more plays hardly narrow it"
@@ -54,7 +56,7 @@ function told(one, { half, fades }) {
 }
 
 function standingRow(run, one, half) {
-  const sure = one.low > 0.5 || one.high < 0.5;
+  const sure = one.exact || one.low > 0.5 || one.high < 0.5;
   const games = address({
     view: "replay",
     run,
@@ -66,7 +68,7 @@ function standingRow(run, one, half) {
     {},
     el("th", { scope: "row" }, word(one.player)),
     el("td", {}, el("a", { href: games }, word(one.opponent))),
-    el("td", { class: "number" }, number(one.games)),
+    el("td", { class: "number" }, one.exact ? "exact" : number(one.games)),
     el("td", { class: "number" }, signed(one.mean_return)),
     el("td", { class: "number" }, probability(one.win_rate)),
     el("td", {}, dot(one)),

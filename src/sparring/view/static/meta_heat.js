@@ -7,29 +7,33 @@ import { diverging } from "./tokens.js";
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** Return a cell in a sentence. */
-function sentence({ members, payoffs, counts, rates }, row, column) {
+function sentence({ members, payoffs, counts, exact, rates }, row, column) {
   const [own, other] = [row, column].map((at) => plain(members[at].name));
   if (row === column) return `${own}: no member plays against itself.`;
-  if (!counts[row][column]) return `${own} against ${other}: no plays; the payoff counts as 0.`;
+  const known = exact[row][column];
+  if (!counts[row][column] && !known) return `${own} against ${other}: no plays; the payoff counts as 0.`;
   const mean = `mean payoff ${signed(payoffs[row][column])}`;
-  const plays = `${own} against ${other}: ${mean} in ${count(counts[row][column], "play")}`;
+  const basis = known ? ", exact" : ` in ${count(counts[row][column], "play")}`;
+  const plays = `${own} against ${other}: ${mean}${basis}`;
   const rate = rates?.[row][column];
   if (!rate) return `${plays}.`;
   const [won, low, high] = rate.map(probability);
+  if (known) return `${plays}; win rate ${won}.`;
   return `${plays}; win rate ${won}, 95 % interval ${low} to ${high}.`;
 }
 
 function cell(answer, scale, row, column, tell) {
   const said = sentence(answer, row, column);
-  const played = answer.counts[row][column];
+  const played = answer.exact[row][column] ? "exact" : answer.counts[row][column];
   const own = { title: said, "aria-label": said, tabindex: row || column ? -1 : 0 };
   const on = { focus: () => tell(said), pointerenter: () => tell(said) };
   const given = { ...own, on, data: { row, column } };
   if (row === column) return el("td", { ...given, class: "number dim" }, "–");
   if (!played) return el("td", { ...given, class: "number dim unplayed" }, "no plays");
   const payoff = answer.payoffs[row][column];
+  const basis = played === "exact" ? played : number(played);
   const kind = `number ${diverging(payoff, scale)}`;
-  return el("td", { ...given, class: kind }, signed(payoff), el("small", {}, number(played)));
+  return el("td", { ...given, class: kind }, signed(payoff), el("small", {}, basis));
 }
 
 /** Go to another cell by an arrow key. */
@@ -70,7 +74,7 @@ export function heat(answer) {
     el("thead", {}, head),
     el("tbody", {}, rows),
   );
-  const what = "Mean payoff of the row against the column; below it the number of plays.";
+  const what = "Mean payoff of the row against the column; below it the number of plays, or that it is exact.";
   const scroll = el("div", { class: "scroll" }, table);
   return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
 }

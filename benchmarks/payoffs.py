@@ -1,0 +1,128 @@
+"""The payoff table of 20 members of Kuhn poker by plays, until every cell is within 0.05 chips.
+
+The members are snapshots of one short run, made first (not part of the seconds). They then play
+each other as after a snapshot with `league.plays`, those next who have met least, again and again,
+until the half-width of the 95 % interval of every cell is at most 0.05. A cell is two members; each
+has both sides equally often. Exact values are computed afterwards, and change no play.
+"""
+
+import argparse
+import tempfile
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import torch
+from published import record, settings
+
+import sparring
+from sparring.config import resolve
+from sparring.config_parts import merge
+from sparring.engine.local import LocalEngine
+from sparring.league.payoffs import Payoffs
+from sparring.measure.exploitability import ask
+from sparring.measure.info_states import enumerate_info_states
+from sparring.recipe import load_recipe
+from sparring.run import checkpoint
+from sparring.run.exact_payoffs import with_exact
+from sparring.run.payoff_plays import with_plays
+
+MEMBERS, EVERY, GAMES, HALF, SECONDS, AT_ONCE = 20, 10, 256, 0.05, 300, 20
+PASSED = 2  # first snapshots that are no members: some of their replies are illegal
+
+
+def engine_of(given, folder):
+    """Return a run's configuration, and its engine with the members of its last checkpoint."""
+    steps = (given.members + PASSED) * given.every
+    changes = {
+        "steps": steps,
+        "rollout": {"games_per_step": given.games},
+        "league": {"every": given.every, "keep": given.members, "keeping": {"name": "newest"}},
+        "evaluation": {"exact": False},
+        "checkpoint": {"every": steps, "keep": 1},
+        "logging": {"sinks": []},
+    }
+    config = resolve(merge(load_recipe("kuhn-tiny"), changes))
+    sparring.train(config.model_dump(mode="json"), run=folder)
+    engine = LocalEngine(config)
+    engine.restore(checkpoint.load_latest(folder).path)
+    return config, engine
+
+
+def halves(book, members):
+    """Return half of the width of each cell's interval; infinite where there is none."""
+    found = []
+    for pair in combinations(members, 2):
+        ends = book.results(*pair).return_interval()
+        found.append(np.inf if ends is None else (ends[1] - ends[0]) / 2)
+    return np.array(found)
+
+
+def played(config, engine, half, at_once):
+    """Return the book of as many plays as are needed, the seconds, and the plays."""
+    pairs = len(engine.members) * (len(engine.members) - 1) // 2
+    league = config.league.model_copy(update={"plays": at_once * pairs})
+    config = config.model_copy(update={"league": league})
+    book, began, rounds = Payoffs(), time.perf_counter(), 0
+    while halves(book, engine.members).max() > half:
+        rounds += 1
+        book = with_plays(config, engine, book, rounds)
+    return book, time.perf_counter() - began, rounds * at_once * pairs
+
+
+def compared(book, exact, members):
+    """Return the largest error of a cell, and the share of intervals that hold the exact value."""
+    errors, held = [], []
+    for pair in combinations(members, 2):
+        value, found = exact.results(*pair).mean_return, book.results(*pair)
+        low, high = found.return_interval()
+        errors.append(abs(found.mean_return - value))
+        held.append(low <= value <= high)
+    return max(errors), float(np.mean(held))
+
+
+def illegal_of(engine, states):
+    """Return the largest mean probability of no legal action that a member has."""
+    return max(float(ask(engine.agent(one), states)[1].mean()) for one in engine.members)
+
+
+def measured(given):
+    """Return the row."""
+    with tempfile.TemporaryDirectory() as folder:
+        config, engine = engine_of(given, Path(folder) / "run")
+    members, game = engine.members, engine.environments[0][0]
+    book, seconds, plays = played(config, engine, given.half, given.at_once)
+    began = time.perf_counter()
+    exact = with_exact(config, engine, Payoffs())
+    exact_seconds = time.perf_counter() - began
+    error, held = compared(book, exact, members)
+    return {
+        "game": game.name,
+        "starts": "all",
+        "members": len(members),
+        "cells": len(members) * (len(members) - 1) // 2,
+        "plays": plays,
+        "seconds": seconds,
+        "plays/s": plays / seconds,
+        "largest half-width": float(halves(book, members).max()),
+        "aim": SECONDS,
+        "largest error": error,
+        "share held": held,
+        "largest illegal mass": illegal_of(engine, enumerate_info_states(game)),
+        "exact seconds": exact_seconds,
+        "threads": str(torch.get_num_threads()),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--members", type=int, default=MEMBERS)
+    parser.add_argument("--every", type=int, default=EVERY, help="steps of the run between two")
+    parser.add_argument("--games", type=int, default=GAMES, help="plays of a step of the run")
+    parser.add_argument("--half", type=float, default=HALF, help="largest half-width, chips")
+    parser.add_argument(
+        "--at-once", type=int, default=AT_ONCE, help="plays per cell between two looks at widths"
+    )
+    given = settings(parser)
+    record("payoffs", [measured(given)], given)

@@ -22,13 +22,11 @@ TEAM, ONE = (f"{who}_exploitability/team_matrix" for who in ("team", "one_seat")
 AFTER = "team after "  # and a number of plays
 MIRROR = "matchmaker={name: mirror}"
 MEAN = "matchmaker={name: meta_strategy, solver: uniform, own: 0.99}"
-UNIFORM = "matchmaker={name: meta_strategy, solver: uniform}"
 GOES_ON, ANEW = "league.restart=false", "league.learners.counter.restart=0.0"
 # arm: its recipe, its changes, and the answers that are measured, that of the run first
 ARMS: dict[str, tuple[str, list[str], list[str]]] = {
     "SP": (PSRO, [MIRROR, GOES_ON, "league.answer=last"], ["last"]),
     "FSP": (PSRO, [MEAN, GOES_ON, "league.answer=uniform"], ["uniform"]),
-    "PSRO uniform": (PSRO, [UNIFORM, "league.answer=uniform"], ["uniform"]),
     "PSRO Nash": (PSRO, [], ["nash"]),
     "FXP": (FXP, [], ["nash", "last"]),
     "FXP, one counter": (FXP, [ANEW], ["nash", "last"]),
@@ -124,7 +122,7 @@ STUDY = Study(
     setting={
         "games": list(GAMES),
         "arms": list(ARMS),
-        "steps": 80,
+        "steps": 60,
         "every": 10,
         "plays": 512,
         "games per step": 128,

@@ -21,9 +21,20 @@ def teams(results: Results) -> str:
             cells += [share(row), number(mean(row)), worst(row), number(mean(row, "one seat"))]
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("reached", *FIGURES)]
+    said = "\n".join(f"- {NAMES[game]}: {verdict(results, game)}." for game in games)
     legal = min(value for row in found for value in values(row, "legal replies"))
-    said = f"Legal replies in the last step: {legal:.1%} or more in every run."
-    return f"{markdown(['method', 'answer', *heads], lines)}\n\n{said}"
+    spoken = f"Legal replies in the last step: {legal:.1%} or more in every run."
+    return f"{markdown(['method', 'answer', *heads], lines)}\n\n{said}\n\n{spoken}"
+
+
+def verdict(results: Results, game: str) -> str:
+    """Return which answers are the equilibrium of teams in every seed, in some, and in none."""
+    parts: dict[str, list[str]] = {"every seed": [], "some seeds": [], "no seed": []}
+    for row in results.rows(game=game):
+        found = [value < REACHED for value in values(row, "team")]
+        when = "every seed" if all(found) else "some seeds" if any(found) else "no seed"
+        parts[when].append(f"{row['method']} ({ANSWERS[row['answer']]})")
+    return "; ".join(f"in {when} {', '.join(names)}" for when, names in parts.items() if names)
 
 
 FIGURES = ("team", "team, worst", "one")

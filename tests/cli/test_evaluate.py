@@ -55,6 +55,16 @@ def test_a_game_of_one_seat_is_played_alone_and_says_success():
     assert "success" in shown and "optimal moves" in shown and "constraint" in shown and " win " not in shown
 
 
+def test_plays_against_itself_are_counted_beside_the_matches_and_not_by_a_suite():
+    asked = ("--agent", "minimax random_moves=0.0", "--environment", NIM, "--games", 2, "--self-plays", 3)
+    (row,) = result(*asked)["self_plays"]
+    assert (row["game"], row["starts"], row["plays"]) == ("nim", "all", 3)
+    assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0  # best play leaves two piles of one
+    assert "Plays against itself" in call("evaluate", *asked).stdout
+    refused = call("evaluate", "--agent", "random", "--suite", "mars", "--self-plays", 3)
+    assert isinstance(refused.exception, SparringError) and "--self-plays" in str(refused.exception)
+
+
 def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
     rows = result(run, "--games", 4, "--oracle-turns", 3)["matches"]
     assert {(row["game"], row["oracle"]["name"]) for row in rows} == {("tic_tac_toe", "mcts"), ("kuhn_poker", "cfr")}

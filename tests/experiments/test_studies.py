@@ -12,6 +12,7 @@ from sparring.experiments.reproduce import (
     credit_lab,
     credit_race,
     demo_seeds,
+    fxp_tiny,
     mars,
     vpr_general,
     vpr_methods,
@@ -127,6 +128,39 @@ def test_the_races_rows_keep_every_seed_and_the_curve_the_best_first():
     assert rows[0]["curve"] == [[8, 0.5]] and rows[2]["refused"] == "why"
     assert [fault for row in rows for fault in row_faults(row)] == []
     assert credit_race.fields({}, kept) == {"setting": {"seeds": 2}}
+
+
+# -- teams of tiny models
+
+
+def test_all_arms_of_teams_have_as_many_plays_those_among_members_included():
+    setting = fxp_tiny.STUDY.setting
+    cells = {cell.key: cell.command for cell in fxp_tiny.cells({**setting, "seeds": 1})}
+    assert len(cells) == 10
+    for words in cells.values():
+        given = dict(word.split("=", 1) for word in words[3:])
+        steps, among = int(given["steps"]), int(given["league.plays"])
+        assert steps * 128 + steps // 10 * among == 60 * 128 + 6 * 512 == 84 * 128
+
+
+def test_teams_keep_each_answers_gains_and_the_curve_of_the_runs_own(tmp_path):
+    name = "exploitability/team_matrix"
+    lines = [{"step": step, "legal_rate": 0.99} for step in (1, 2, 3)]
+    for line, gain in zip(lines[1:], (1.5, 0.02), strict=True):
+        line |= {f"team_{name}": gain, f"one_seat_{name}": gain / 2}
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    asked = []
+
+    def ask(words):
+        asked.append(words)
+        return json.dumps({"figures": {f"team_{name}": 1.0, f"one_seat_{name}": 0.0}})
+
+    found = fxp_tiny.measured(tmp_path, "", ask, ["nash", "last"], games=8)
+    assert [words[3:5] for words in asked] == [["--answer", "last"]]
+    rows = fxp_tiny.rows({}, {("FXP", "example", 0): {"found": found, "seconds": 9.0}})
+    assert [(row["answer"], row["values"]["team"]["0"]) for row in rows] == [("nash", 0.02), ("last", 1.0)]
+    assert rows[0]["values"]["team after 16"] == {"0": 1.5} and "team after 16" not in rows[1]["values"]
+    assert [fault for row in rows for fault in row_faults(row)] == []
 
 
 # -- verifiable process rewards

@@ -76,6 +76,12 @@ League = Annotated[
     bool,
     typer.Option("--league", help="Also rate the run's snapshots, the policy and the bots."),
 ]
+SelfPlays = Annotated[
+    int | None,
+    typer.Option(
+        min=2, help="Also play so many games against itself, and count the different ones."
+    ),
+]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes, with --suite; default one per core.")
 ]
@@ -99,6 +105,7 @@ def evaluate(
     policy: Policy = None,
     answer: Answer = None,
     league: League = False,
+    self_plays: SelfPlays = None,
     seed: Annotated[int, typer.Option(help="Seed of the games played.")] = 0,
     workers: Workers = None,
     out: Out = None,
@@ -128,6 +135,7 @@ def evaluate(
             games_per_seat=games or GAMES,
             exact=exact,
             league=league,
+            self_plays=self_plays or 0,
             seed=seed,
             oracle=wanted,
             judged=oracle != NO_ORACLE,
@@ -141,9 +149,10 @@ def evaluate(
             "--environment and --oracle-turns do not go with --suite, which names its games and "
             "has all turns judged; leave them or --suite out."
         )
-    if league or not exact:
+    if league or self_plays or not exact:
         raise ConfigError(
-            "--league and --no-exact do not go with --suite: the suite says what is measured."
+            "--league, --self-plays and --no-exact do not go with --suite: the suite says what is "
+            "measured."
         )
     evaluation = SuiteEvaluation(
         suite,

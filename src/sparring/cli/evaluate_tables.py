@@ -10,7 +10,13 @@ from rich.box import SIMPLE
 from rich.table import Column, Table
 
 from sparring.report.figure_tables import figure_table, legend
-from sparring.report.match_tables import interval_text, match_table, oracle_table, suite_table
+from sparring.report.match_tables import (
+    interval_text,
+    match_table,
+    oracle_table,
+    self_plays_table,
+    suite_table,
+)
 from sparring.report.terminal import PlainConsole
 
 WIDTH = 120  # of the tables where no terminal says so
@@ -34,6 +40,8 @@ def show_games(result: dict[str, Any]) -> None:
     judged = oracle_table(result["matches"])
     if judged is not None:
         console.print(judged)
+    if "self_plays" in result:
+        console.print(self_plays_table(result["self_plays"]))
     for entry in result.get("league", []):
         ratings = Table(
             "player",

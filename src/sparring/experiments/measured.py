@@ -9,7 +9,12 @@ from typing import Any
 from sparring.environments.openspiel.base import Game
 from sparring.errors import ConfigError
 from sparring.experiments.load import load_answer, load_run, published
-from sparring.experiments.measuring import evaluate_policy, league_of_run, named_games
+from sparring.experiments.measuring import (
+    evaluate_policy,
+    league_of_run,
+    named_games,
+    self_plays_of,
+)
 from sparring.experiments.suite_player import run_player, unknown_to
 from sparring.measure.opponents import AgentSpec, parse_agent
 from sparring.measure.oracle_choice import OracleSpec, oracles_for
@@ -33,6 +38,7 @@ def measured(
     games_per_seat: int,
     exact: bool = True,
     league: bool = False,
+    self_plays: int = 0,
     seed: int = 0,
     oracle: OracleSpec | None = None,
     judged: bool = True,
@@ -51,6 +57,7 @@ def measured(
         games_per_seat: against each of them.
         exact: whether to compute exact figures where possible.
         league: whether to rate the run's snapshots.
+        self_plays: of the policy in all seats, to tell how many differ; 0: none.
         seed: of the games.
         oracle: who judges turns; None: the run's own, or the first exact one.
         judged: whether turns are judged at all.
@@ -106,6 +113,8 @@ def measured(
     result = {**about, **result, "notes": [*notes, *more, *result["notes"]]}
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
+    if self_plays:
+        result["self_plays"] = self_plays_of(policy, games, plays=self_plays, met=met, seed=seed)
     if league and run is not None:
         result["league"] = league_of_run(
             engine, opponents=bots, games_per_seat=games_per_seat, seed=seed

@@ -8,6 +8,7 @@ Figures besides those of a run, per game GAME:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sparring.config_parts import parse_named
@@ -21,6 +22,7 @@ from sparring.measure.matches import Record, intervals_of, play_matches
 from sparring.measure.opponents import AgentSpec, labels
 from sparring.measure.references import References, references
 from sparring.measure.regret import Judge
+from sparring.measure.self_plays import self_plays
 from sparring.measure.starts import Met, columns
 from sparring.measure.suite_figures import as_data as interval_as_data
 from sparring.measure.verdicts import beside_uniform, told
@@ -169,6 +171,30 @@ def as_text(interval: Interval) -> str:
 def as_data(intervals: dict[str, Interval]) -> dict[str, dict[str, Any]]:
     """Return intervals as plain numbers that JSON can hold."""
     return {key: interval_as_data(value) for key, value in intervals.items()}
+
+
+def self_plays_of(
+    policy: Any, games: Sequence[Game], *, plays: int, met: Met, seed: int
+) -> list[dict[str, Any]]:
+    """Return, per game, what plays of a policy against itself came to, as plain data.
+
+    Args:
+        policy: who sits in every seat.
+        games: of different names.
+        plays: of each game; at least 2.
+        met: the starts that the policy was trained on; others are played where there are any.
+        seed: of the plays.
+
+    Raises:
+        ConfigError: fewer than 2 plays.
+        RolloutError: every play of a game failed.
+    """
+    found, root = [], Stream.from_seed(seed).child("self_plays")
+    for game in games:
+        starts, stream = columns(game, met)[0], root.child(game.name)
+        played = self_plays(starts, policy, plays=plays, stream=stream)
+        found.append({**asdict(played), "illegal": interval_as_data(played.illegal)})
+    return found
 
 
 def league_of_run(

@@ -60,6 +60,17 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     return table if table.row_count else None
 
 
+def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return how plays of a policy against itself differ, as ``self_plays_of`` gives it."""
+    heads = ("game", "starts", "plays", "different", "alike at most", "replies a play", "illegal")
+    table = Table(*heads, title="Plays against itself", caption=LEGEND if _held_out(rows) else None)
+    for row in rows:
+        counts = (str(row[name]) for name in ("plays", "distinct", "commonest"))
+        cells = (*counts, f"{row['turns']:.1f}", interval_text(row["illegal"], 3))
+        table.add_row(row["game"], row["starts"], *cells)
+    return table
+
+
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return success, and what oracles say of the moves, of a suite's rows; None for neither.
 

@@ -1,0 +1,102 @@
+"""Plays of an agent against itself: how many of them differ, and how many replies are legal.
+
+An agent whose plays are all alike meets one course of the game, and learns of no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from sparring.errors import ConfigError
+from sparring.measure.matches import AGENT, illegal_replies, illegal_share
+from sparring.measure.starts import Starts
+from sparring.players.base import Agent
+from sparring.rng import Stream
+from sparring.rollout.spec import EpisodeSpec
+from sparring.rollout.team import play_teams
+from sparring.types import Episode, Interval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelfPlays:
+    """What plays of an agent against itself came to.
+
+    Args:
+        game: the game's name.
+        starts: which starts they were played from; see ``Starts.label``.
+        plays: how many there are.
+        distinct: how many different courses they took.
+        commonest: how many took the commonest one.
+        turns: replies per play, all seats, the mean.
+        illegal: share of replies that are illegal; games are clusters.
+    """
+
+    game: str
+    starts: str
+    plays: int
+    distinct: int
+    commonest: int
+    turns: float
+    illegal: Interval
+
+
+def self_plays(
+    starts: Starts, agent: Agent, *, plays: int, stream: Stream, level: float = 0.95
+) -> SelfPlays:
+    """Play an agent against itself, in all seats.
+
+    Every play has its own start and draws, so that a longer series begins with the same plays.
+
+    Args:
+        starts: what is played from, with the game.
+        agent: who sits in every seat.
+        plays: how many; at least 2, for an interval.
+        stream: what all draws derive from.
+        level: confidence level of the interval.
+
+    Raises:
+        ConfigError: fewer than 2 plays.
+        RolloutError: every play failed.
+    """
+    if plays < 2:
+        raise ConfigError(
+            f"Whether plays differ needs 2 or more of them, got {plays}; write 64, say."
+        )
+    game = starts.game
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=number,
+            group_id=number,
+            deal=starts.deal(stream.child(number), number),
+            stream=stream.child(number).child("play"),
+            seats=(AGENT,) * game.num_seats,
+            trained=(False,) * game.num_seats,
+        )
+        for number in range(plays)
+    ]
+    played = play_teams(specs, {AGENT: agent})
+    courses = Counter(course(episode) for episode in played)
+    replies = [illegal_replies(episode.turns) for episode in played]
+    return SelfPlays(
+        game=game.name,
+        starts=starts.label,
+        plays=len(played),
+        distinct=len(courses),
+        commonest=max(courses.values()),
+        turns=sum(turns for _, turns in replies) / len(played),
+        illegal=illegal_share(replies, level=level),
+    )
+
+
+def course(episode: Episode) -> Hashable:
+    """Return what was done in a play, by whom and in which order.
+
+    An illegal reply counts as such, whatever its words are: nonsense makes no play different. What
+    chance did shows in it where a seat's actions follow it.
+    """
+    return tuple(
+        (turn.moment, turn.seat, turn.action) for turn in episode.turns if turn.event != "memory"
+    )

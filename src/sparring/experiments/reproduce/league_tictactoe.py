@@ -23,7 +23,7 @@ from sparring.run.folder import RunFolder
 RECIPE = "league/tictactoe-tiny"
 ARMS: dict[str, list[str]] = {
     "league": [],
-    "mirror": ["matchmaker.name=mirror"],  # snapshots are taken, and nobody meets them
+    "mirror": ["matchmaker=mirror"],  # snapshots are taken, and nobody meets them
 }
 OPPONENTS = {"random": "random", "mcts": "mcts simulations=100"}
 SHARES = ("win", "win_or_draw")

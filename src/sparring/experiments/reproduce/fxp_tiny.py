@@ -117,7 +117,7 @@ def rows(setting: Setting, kept: Found) -> list[Row]:
 STUDY = Study(
     summary="teams of tiny models in two of FXP's games: self-play, PSRO, cross-play",
     page="docs/reproduction/fxp.md",
-    hours=0.2,
+    hours=0.4,
     results="fxp-tiny",
     setting={
         "games": list(GAMES),
@@ -126,7 +126,7 @@ STUDY = Study(
         "every": 10,
         "plays": 512,
         "games per step": 128,
-        "seeds": 1,
+        "seeds": 3,
         "changes": [],
     },
     quick={

@@ -5,15 +5,20 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from sparring.api import train
 from sparring.config import resolve
 from sparring.credit.base import Credit
+from sparring.engine import gloo
+from sparring.engine.gloo import in_a_thread
 from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks import Ranks
@@ -21,6 +26,7 @@ from sparring.errors import ConfigError, DivergedError, RunError
 from sparring.league.starts import starts
 from sparring.learn.means import Means
 from sparring.learn.tree import leaves
+from sparring.learn.weights import fingerprint
 from sparring.registry import bind
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
@@ -65,7 +71,7 @@ def listening(pids):
 
 
 @pytest.mark.slow
-def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loopback_alone(learners):
+def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loopback_alone(learners, tmp_path):
     engine, batch, credit = learners()
     alone = LocalEngine(engine.config)
     for step in (1, 2):
@@ -75,7 +81,9 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
     assert all(ours[name].equal(theirs[name]) for name in theirs)
     if sys.platform == "linux":
         pids = [os.getpid(), *(child.process.pid for child in engine.ranks._children)]
-        assert set(listening(pids)) <= {"0100007F"}
+        assert set(listening(pids)) == {"0100007F"}
+    assert not torch.distributed.is_initialized()  # the default group is the caller's
+    assert [path.name for path in (tmp_path / "learners").iterdir()] == ["store"]  # states are gone when they are read
     os.kill(engine.ranks._children[0].process.pid, signal.SIGKILL)
     with pytest.raises(RunError, match=r"Learner 1 has ended.*--resume"):
         engine.learn(batch, credit, step=3, progress=0.1)
@@ -123,9 +131,9 @@ def test_a_run_goes_on_with_another_number_of_learners(tmp_path):
 
 @pytest.mark.slow
 def test_an_error_of_another_learner_is_told_in_its_words(learners):
-    engine, batch, credit = learners()
+    engine, batch, credit = learners(learner={"leaves": 4, "ranks": 4})
     engine.learn(batch, credit, step=1, progress=0.1)
-    last = leaves(batch.pack, batch.pack.spoken, 4)[3]  # of learner 1
+    last = leaves(batch.pack, batch.pack.spoken, 4)[3]  # of learner 3, whom 2 and 1 lose before learner 0 does
     sequence = np.repeat(np.arange(len(batch.pack.tokens)), batch.pack.tokens)
     turns = batch.pack.turn_of[np.isin(sequence, last)]
     assert len(turns) and not np.isin(batch.pack.turn_of[~np.isin(sequence, last)], turns).any()
@@ -136,6 +144,53 @@ def test_an_error_of_another_learner_is_told_in_its_words(learners):
         engine.learn(batch, replace(credit, advantages=advantages), step=2, progress=0.1)
     assert all(tensor.equal(before[name]) for name, tensor in engine.model.tensors().items())
     assert not engine.ranks._children
+
+
+@pytest.mark.slow
+def test_a_learner_of_other_weights_ends_the_run(learners):
+    engine, batch, credit = learners()
+    engine.learn(batch, credit, step=1, progress=0.1)
+    weight = next(iter(engine.model.tensors().values()))
+    weight.view(-1)[0] = torch.nextafter(weight.view(-1)[0], torch.tensor(9.0))  # behind the back of ``version``
+    with pytest.raises(RunError, match=r"Learner 1 has other weights.*--resume"):
+        engine.learn(batch, credit, step=2, progress=0.1)
+    assert not engine.ranks._children
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_an_update_though_a_learner_is_stopped(learners):
+    engine, batch, credit = learners()
+    engine.learn(batch, credit, step=1, progress=0.1)
+    process = engine.ranks._children[0].process
+    os.kill(process.pid, signal.SIGSTOP)
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        engine.learn(batch, credit, step=2, progress=0.1)
+    assert time.monotonic() - began < 30
+    assert process.returncode == -signal.SIGKILL
+    assert not engine.ranks._children
+
+
+def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
+    monkeypatch.setattr(gloo, "LOOK", 0.01)
+    looks = iter(range(3))
+    for_ever = threading.Event()
+    with pytest.raises(StopIteration):
+        in_a_thread(for_ever.wait, lambda: next(looks))
+    for_ever.set()
+    assert in_a_thread(for_ever.wait, lambda: next(looks))
+    with pytest.raises(ZeroDivisionError):
+        in_a_thread(lambda: 1 / 0, lambda: None)
+
+
+def test_a_fingerprint_is_the_sum_of_bits(learners):
+    engine, _, _ = learners()
+    before = fingerprint(engine.model)
+    tensors = engine.model.tensors()
+    assert before == [sum(tensor.view(-1).numpy().view(np.int32).tolist()) for tensor in tensors.values()]
+    next(iter(tensors.values())).view(-1)[0].mul_(2.0)  # one more in the exponent
+    assert fingerprint(engine.model) == [before[0] + (1 << 23), *before[1:]]
 
 
 def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):

@@ -1,24 +1,44 @@
 """What learners of one run send each other while they learn: sums of gradients, by torch.
 
-The learners find each other through a file, and listen on the loopback interface alone.
+The learners find each other through a file, and listen on the loopback interface alone. Nothing of
+this is torch's default group of processes, which whoever calls Sparring may use.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
+import torch.distributed
 from torch import Tensor
 
-LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
-INTERFACE = "GLOO_SOCKET_IFNAME"
+from sparring.errors import RunError
+
+dist: Any = torch.distributed  # what is read of it has no types
+LOOPBACK = "127.0.0.1"
 PATIENCE = 1800.0  # seconds that a learner waits for another one
+LOOK = 1.0  # seconds between two looks at whether the others are there
+Result = TypeVar("Result")
+
+
+class LostError(RunError):
+    """A learner cannot reach another one.
+
+    Args:
+        why: as torch says it, or whoever has waited.
+    """
+
+    def __init__(self, why: object) -> None:
+        self.why = str(why).partition("\n")[0]
+        super().__init__(
+            f"A learner cannot reach another one: {self.why}. The run goes on from its last "
+            "checkpoint with --resume."
+        )
 
 
 class Sums:
@@ -28,18 +48,22 @@ class Sums:
         rank: which of them this is.
         ranks: how many there are, a power of 2.
         store: the file through which they find each other; new for each such group.
+
+    Raises:
+        LostError: they have not found each other.
     """
 
     def __init__(self, rank: int, ranks: int, store: Path) -> None:
         self.rank, self.ranks = rank, ranks
-        with _loopback():
-            dist.init_process_group(
-                "gloo",
-                store=torch._C._distributed_c10d.FileStore(str(store), ranks),
-                rank=rank,
-                world_size=ranks,
-                timeout=timedelta(seconds=PATIENCE),
-            )
+        gloo = dist.ProcessGroupGloo
+        options = gloo._Options()
+        options._devices = [gloo.create_device(hostname=LOOPBACK)]
+        options._timeout = timedelta(seconds=PATIENCE)
+        try:
+            found = dist.FileStore(str(store), ranks)
+            self._group = gloo(dist.PrefixStore("sums", found), rank, ranks, options)
+        except RuntimeError as error:
+            raise LostError(error) from error
 
     def added(self, own: Tensor) -> Tensor:
         """Return the sum of what all learners have, added along a binary tree.
@@ -51,33 +75,40 @@ class Sums:
             own: the sum over this one's leaves, 1-D.
 
         Raises:
-            RuntimeError: a learner is gone, or has not answered in ``PATIENCE`` seconds.
+            LostError: a learner is gone, or has not answered in ``PATIENCE`` seconds.
         """
         total, distance = own.cpu(), 1
         while distance < self.ranks:
             theirs, partner = torch.empty_like(total), self.rank ^ distance
-            sent = dist.isend(total, partner)
-            dist.recv(theirs, partner)
-            assert sent is not None, "it is of the group"
-            sent.wait()
+            try:
+                sent = self._group.send([total], partner, 0)
+                self._group.recv([theirs], partner, 0).wait()
+                sent.wait()
+            except RuntimeError as error:
+                raise LostError(error) from error
             total, distance = total + theirs, 2 * distance
         return total.to(own.device)
 
-    def close(self) -> None:
-        """Leave the others."""
-        with contextlib.suppress(RuntimeError, AssertionError):
-            dist.destroy_process_group()
 
+def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:
+    """Return what a call returns in which torch waits for other learners.
 
-@contextlib.contextmanager
-def _loopback() -> Iterator[None]:
-    """Let what is begun inside listen on the loopback interface alone, as a context."""
-    before = os.environ.get(INTERFACE)
-    os.environ[INTERFACE] = LOOPBACK
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[INTERFACE]
-        else:
-            os.environ[INTERFACE] = before
+    It has a thread of its own, as torch lets no interrupt through while it waits, and does not see
+    that a process has ended that it has not reached yet.
+
+    Args:
+        work: the call.
+        look: called once a second; if it raises, the call is not waited for.
+    """
+    done: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="sums", daemon=True).start()
+    while not wait([done], LOOK).done:
+        look()
+    return done.result()

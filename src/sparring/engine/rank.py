@@ -16,12 +16,13 @@ from typing import Any
 
 from sparring.config import resolve
 from sparring.engine.fleet.processes import end_with_parent
-from sparring.engine.gloo import Sums
+from sparring.engine.gloo import LostError, Sums
 from sparring.engine.lesson import Lesson, read_state
 from sparring.engine.local import LocalEngine
 from sparring.engine.worker import failed
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
+from sparring.learn.weights import fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Rank:
         lesson = Lesson.from_bytes(said["learn"], rest)
         own = self.engine.policies[lesson.policy]
         pack, turns = own.packed(lesson.episodes)
-        found = own.update(
+        own.update(
             pack,
             lesson.arrays["advantages"],
             lesson.arrays.get("value_targets"),
@@ -80,12 +81,12 @@ class Rank:
             progress=lesson.progress,
         )
         parts = [part.to_bytes() for part in self.parts]
-        answer = {"norm": found["gradient_norm"], "parts": [len(part) for part in parts]}
+        answer = {"weights": fingerprint(own.model), "parts": [len(part) for part in parts]}
         return b"".join([json.dumps(answer).encode(), b"\n", *parts])
 
 
 def main(hear: int, say: int) -> None:
-    """Be a further learner, until the training process is gone.
+    """Be a further learner, until the training process is gone or an error is met.
 
     Args:
         hear: file descriptor of the pipe that messages come from.
@@ -108,6 +109,8 @@ def main(hear: int, say: int) -> None:
                 back.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
+    except LostError as error:  # not its fault: another one says what has happened
+        back.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
         back.send_bytes(failed(error) + b"\n")
     except Exception as error:

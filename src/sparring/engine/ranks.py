@@ -17,6 +17,7 @@ import queue
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,20 @@ from torch import Tensor
 from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.fleet.processes import ONE_THREAD, Child
-from sparring.engine.gloo import PATIENCE, Sums
+from sparring.engine.gloo import PATIENCE, LostError, Sums, in_a_thread
 from sparring.engine.lesson import Lesson, write_state
 from sparring.engine.policy import Policy
 from sparring.engine.units import error_of
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
+from sparring.learn.weights import fingerprint
+from sparring.system.files import disk_errors
 from sparring.types import Credit
 
-GRACE = 10.0  # seconds in which another learner says why it has ended
+GRACE = 10.0  # seconds in which the other learners say why they have ended
 MODULE = "sparring.engine.rank"
 FOLDER = "learners"  # of a run while several learn
+STATE = "state-"  # its folders of what a policy's learner holds begin so
 
 
 class Ranks:
@@ -54,7 +58,7 @@ class Ranks:
         self._children: list[Child] = []
         self._heard: queue.SimpleQueue[tuple[Child, bytes | None]] = queue.SimpleQueue()
         self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: it has ended
-        self._leaves = 1  # of the policy that learns now
+        self._learns: Policy | None = None  # now
         self._held: dict[str, int] = {}  # version of each policy's weights that all hold
         self._sums: Sums | None = None
 
@@ -64,7 +68,7 @@ class Ranks:
         """Update a policy's weights once, together with the others; see ``Policy.learn``.
 
         Raises:
-            RunError: one of them has ended, or holds other weights now.
+            RunError: one of them has ended, or holds other weights now; or the disk is full.
             SparringError: as learning alone would.
         """
         if not len(batch.pack.turn_of):
@@ -73,25 +77,31 @@ class Ranks:
             self._start()
             self._bring(own)
             self._tell(_lesson(batch, credit, step, progress).to_bytes())
-            self._leaves = own.config.learner.leaves
+            self._learns = own
             own.trained.share(self)
             found = own.learn(batch, credit, step=step, progress=progress)
-        except SparringError:
-            self.close()
-            raise
-        except RuntimeError as error:  # torch's, of a learner that is gone
+        except LostError as error:
             reason = self._reason(error)
             self.close()
             raise reason from error
+        except BaseException:  # an interrupt leaves the others in the middle of an update
+            self.close()
+            raise
         finally:
             own.trained.share(None)
         self._held[own.name] = own.model.version
+        for folder in self._folder.glob(f"{STATE}*"):  # read by now
+            shutil.rmtree(folder, ignore_errors=True)
         return found
 
     def added(self, own: Tensor) -> Tensor:
-        """Return the sum over all leaves; see ``Together``."""
+        """Return the sum over all leaves; see ``Together``.
+
+        Raises:
+            LostError: a learner has ended, or cannot be reached.
+        """
         assert self._sums is not None, "started before"
-        return self._sums.added(own)
+        return in_a_thread(partial(self._sums.added, own), self._look)
 
     def counted(self, own: Means) -> None:
         """Put the parts of all learners in the order of the leaves; see ``Together``.
@@ -99,19 +109,20 @@ class Ranks:
         Raises:
             RunError: a learner has ended, or its gradients were not the same as ours.
         """
-        parts = {self.rank: own.parts}
+        assert self._learns is not None, "learn was called"
+        parts, weights = {self.rank: own.parts}, fingerprint(self._learns.model)
         for child in self._children:
             head, rest = self._answer(child, PATIENCE)
             ends = list(itertools.accumulate(head["parts"], initial=0))
             found = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
             parts[child.number] = [Means.from_bytes(part) for part in found]
-            if head["norm"] != own.mean("gradient_norm"):
+            if head["weights"] != weights:
                 raise RunError(
-                    f"Learner {child.number} has found other gradients than the training process, "
-                    "so their weights differ now. The run goes on from its last checkpoint with "
-                    "--resume; threads: 1 gives equal bits."
+                    f"Learner {child.number} has other weights than the training process after the "
+                    "same update. The run goes on from its last checkpoint with --resume; "
+                    "threads: 1 gives equal bits."
                 )
-        each = self._leaves // self.ranks
+        each = self._learns.config.learner.leaves // self.ranks
         updates = len(own.parts) // each
         own.parts = [
             part
@@ -124,12 +135,13 @@ class Ranks:
         """Start the other learners, if they are not there.
 
         Raises:
-            RunError: one of them has ended.
+            RunError: one of them has ended, or the disk is full or not writable.
         """
         if self._sums is not None:
             return
         shutil.rmtree(self._folder, ignore_errors=True)  # of a run that was killed
-        self._folder.mkdir(parents=True)
+        with disk_errors(self._folder):
+            self._folder.mkdir(parents=True)
         settings = {
             "config": self._config.model_dump(mode="json"),
             "ranks": self.ranks,
@@ -143,14 +155,26 @@ class Ranks:
             self._children.append(child)
         for child in self._children:
             self._answer(child, PATIENCE)
-        self._sums = Sums(self.rank, self.ranks, self._folder / "store")
+        store = self._folder / "store"
+        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._look)
+
+    def _look(self) -> None:
+        """Raise LostError if a learner has ended."""
+        for child in self._children:
+            if child.has_ended():
+                raise LostError(f"learner {child.number} has ended")
 
     def _bring(self, own: Policy) -> None:
-        """Send the others what a policy's learner holds, if they hold anything else."""
+        """Send the others what a policy's learner holds, if they hold anything else.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
         if self._held.get(own.name) == own.model.version:
             return
-        folder = Path(tempfile.mkdtemp(prefix=f"{own.name}-", dir=self._folder))
-        write_state(own, folder)
+        with disk_errors(self._folder):
+            folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
+            write_state(own, folder)
         self._tell(json.dumps({"take": [own.name, str(folder), own.model.version]}).encode())
 
     def forget(self) -> None:
@@ -163,8 +187,6 @@ class Ranks:
             child.kill()
         for child in self._children:
             child.gone()
-        if self._sums is not None:
-            self._sums.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
         self._waiting.clear()
@@ -180,7 +202,8 @@ class Ranks:
         """Return the next answer of a learner: its line of JSON, and what follows.
 
         Raises:
-            RunError: it has ended, or has not answered in time.
+            RunError: it has ended.
+            LostError: it has not answered in time, or cannot reach another one.
             SparringError: it has met an error.
         """
         until = time.monotonic() + seconds
@@ -188,9 +211,8 @@ class Ranks:
             try:
                 who, message = self._heard.get(timeout=max(until - time.monotonic(), 0.001))
             except queue.Empty:
-                raise RunError(
-                    f"Learner {child.number} has not answered in {seconds:.0f} s. The run goes on "
-                    "from its last checkpoint with --resume."
+                raise LostError(
+                    f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
             self._waiting.setdefault(who.number, []).append(message)
         said = self._waiting[child.number].pop(0)
@@ -201,19 +223,23 @@ class Ranks:
             )
         head, _, rest = said.partition(b"\n")
         found: dict[str, Any] = json.loads(head)
+        if "lost" in found:
+            raise LostError(found["lost"])
         if "error" in found:
             raise error_of(found["error"])
         return found, rest
 
-    def _reason(self, error: RuntimeError) -> Exception:
-        """Return why another learner cannot be reached, or the error where all can be."""
+    def _reason(self, lost: LostError) -> SparringError:
+        """Return why another learner cannot be reached, as one that has ended says."""
+        until = time.monotonic() + GRACE
         for child in self._children:
             try:
-                self._answer(child, GRACE)
+                self._answer(child, until - time.monotonic())
+            except LostError:
+                continue  # it has lost another one too
             except SparringError as found:
-                if "has not answered" not in str(found):
-                    return found
-        return error
+                return found
+        return lost
 
 
 def _lesson(batch: Batch, credit: Credit, step: int, progress: float) -> Lesson:

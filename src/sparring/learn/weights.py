@@ -116,3 +116,19 @@ def load_weights(model: LanguageModel, path: Path, version: int) -> None:
         )
     model.load_tensors(safetensors.torch.load_file(path))
     model.version = version
+
+
+def fingerprint(model: LanguageModel) -> list[int]:
+    """Return a number per trained tensor: the sum of its bits, read as whole numbers.
+
+    Models whose weights differ have others, but for chance. It does not depend on the order of the
+    sum, and is quick.
+
+    Args:
+        model: the model.
+    """
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return [
+        int(tensor.detach().contiguous().view(kinds[tensor.element_size()]).sum(dtype=torch.int64))
+        for tensor in model.tensors().values()
+    ]

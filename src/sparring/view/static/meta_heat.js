@@ -11,7 +11,9 @@ function sentence({ members, payoffs, counts, exact, rates }, row, column) {
   const [own, other] = [row, column].map((at) => plain(members[at].name));
   if (row === column) return `${own}: no member plays against itself.`;
   const known = exact[row][column];
-  if (!counts[row][column] && !known) return `${own} against ${other}: no plays; the payoff counts as 0.`;
+  if (!counts[row][column] && !known) {
+    return `${own} against ${other}: no plays; the payoff counts as 0.`;
+  }
   const mean = `mean payoff ${signed(payoffs[row][column])}`;
   const basis = known ? ", exact" : ` in ${count(counts[row][column], "play")}`;
   const plays = `${own} against ${other}: ${mean}${basis}`;
@@ -74,7 +76,8 @@ export function heat(answer) {
     el("thead", {}, head),
     el("tbody", {}, rows),
   );
-  const what = "Mean payoff of the row against the column; below it the number of plays, or that it is exact.";
+  const what =
+    "Mean payoff of the row against the column; below it the number of plays, or that it is exact.";
   const scroll = el("div", { class: "scroll" }, table);
   return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
 }

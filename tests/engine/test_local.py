@@ -80,7 +80,7 @@ def test_a_damaged_file_is_said(tmp_path, name, damage):
         (folder / name).unlink()
     else:
         (folder / name).write_bytes(b"" if damage == "empty" else b"{}" if name == "engine.json" else b"x" * 40)
-    with pytest.raises(CheckpointError, match="cannot be (loaded|taken back)") as caught:
+    with pytest.raises(CheckpointError, match=r"cannot be (loaded|taken back)") as caught:
         LocalEngine(engine.config).restore(folder)
     assert str(folder) in str(caught.value) and (not name.startswith("past") or "member past-000001" in str(caught.value))
 

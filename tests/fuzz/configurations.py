@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import cases as making
 
-SECONDS = 30  # of processor time that a case may take
+SECONDS = 60  # of processor time that a case may take; a machine may be slow for a while
 MEMORY = 12 << 30  # bytes of address space
 LONGEST = 3000  # characters of a message
 SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}

@@ -187,6 +187,12 @@ def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
         in_a_thread(lambda: 1 / 0, lambda: None)
 
 
+def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
+    said = str(gloo.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
+    assert said.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
+    assert gloo.LostError("learner 2 has ended").why == "learner 2 has ended"
+
+
 def test_a_fingerprint_is_the_sum_of_bits(learners):
     engine, _, _ = learners()
     before = fingerprint(engine.model)

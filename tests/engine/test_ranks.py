@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,12 +23,14 @@ from sparring.engine.gloo import in_a_thread
 from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks import Ranks
+from sparring.engine.workers import learning
 from sparring.errors import ConfigError, DivergedError, RunError
 from sparring.league.starts import starts
 from sparring.learn.means import Means
 from sparring.learn.tree import leaves
 from sparring.learn.weights import fingerprint
 from sparring.registry import bind
+from sparring.run.changes import SAVED, edits, saved
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
 SMALL = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 1}}
@@ -184,6 +187,12 @@ def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
         in_a_thread(lambda: 1 / 0, lambda: None)
 
 
+def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
+    said = str(gloo.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
+    assert said.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
+    assert gloo.LostError("learner 2 has ended").why == "learner 2 has ended"
+
+
 def test_a_fingerprint_is_the_sum_of_bits(learners):
     engine, _, _ = learners()
     before = fingerprint(engine.model)
@@ -213,3 +222,30 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
 def test_learners_without_leaves_are_refused(learner, said):
     with pytest.raises(ConfigError, match=said):
         resolve({**KUHN, "learner": learner})
+
+
+SEATS = {"environments": [{"name": "kuhn_poker", "roles": {"player_0": "a", "player_1": "b"}}], "learner": {"leaves": 4, "ranks": 2}}
+
+
+@pytest.mark.parametrize(("learner", "said"), [({"leaves": 1}, r"policies.a.learner: ranks=2 is more than leaves=1"), ({"ranks": 4}, r"Unknown key of policies.a.learner 'ranks'")])
+def test_learners_are_of_the_run_and_each_policy_has_leaves_for_all(learner, said):
+    with pytest.raises(ConfigError, match=said):
+        resolve({**SEATS, "policies": {"a": {"learner": learner}, "b": {}}})
+    frozen = resolve({**SEATS, "policies": {"a": {"learner": {"leaves": 1}, "frozen": True}, "b": {"learner": {"leaves": 8}}}})
+    assert (frozen.by_policy["b"].learner.leaves, frozen.by_policy["b"].learner.ranks) == (8, 2)
+    assert resolve(frozen.model_dump(mode="json")) == frozen
+
+
+def test_a_run_of_several_policies_goes_on_with_another_number_of_learners():
+    policies = {"policies": {"a": {}, "b": {}}}
+    two, four = (resolve({**SEATS, **policies, "learner": {"leaves": leaves, "ranks": ranks}}) for leaves, ranks in ((4, 2), (4, 4)))
+    more = resolve({**SEATS, **policies, "learner": {"leaves": 8, "ranks": 4}})
+    latest = SimpleNamespace(state={SAVED: saved(two)})
+    assert not edits(four, latest)
+    assert "learner.leaves" in edits(more, latest)
+
+
+def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
+    (tmp_path / "learners" / "state-x").mkdir(parents=True)
+    with learning(LocalEngine(resolve({**KUHN, **SMALL})), tmp_path):
+        assert not (tmp_path / "learners").exists()

@@ -67,7 +67,7 @@ def outcome(recipe, overrides, folder, *, train):
         text = to_yaml(config)
         assert resolve(parse_yaml(text, "the configuration")) == config, "what is written is read back as something else"
         small = all(plan[name] <= most for name, most in SMALL.items()) and config.model.layers <= 4
-        small = small and plan["model"].get("parameters", 0) <= PARAMETERS
+        small = small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
         if not (train and small and config.model.name == "tiny") or solves_long(config):
             return "planned"
         estimate(config, plan["model"].get("parameters"))

@@ -95,6 +95,14 @@ def test_a_run_of_before_changes_were_noted_began_with_its_config(trained):
     assert noted(trained)[1:] == [{"step": 2, "key": "steps", "old": 2, "new": 3}]
 
 
+def test_a_run_of_before_there_were_several_learners_had_one(trained):
+    (start,) = noted(trained)
+    del start["start"]["learner"]
+    (trained / "changes.jsonl").write_text(json.dumps(start) + "\n")
+    run(trained, steps=3)
+    assert [line["key"] for line in noted(trained)[1:]] == ["steps"]
+
+
 def test_an_edited_configuration_is_noticed(trained, caplog):
     text = (trained / "config.yaml").read_text()
     (trained / "config.yaml").write_text(text.replace("seed: 0", "seed: 7"))

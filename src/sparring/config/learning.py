@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from sparring.config_parts import (
     Few,
@@ -33,8 +33,8 @@ class RewardConfig(PluginConfig):
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
-class LearnerConfig(Strict):
-    """How the weights are updated."""
+class UpdateConfig(Strict):
+    """How the weights of a policy are updated."""
 
     learning_rate: NotNegative = Field(
         1e-3, description="AdamW's step size; a number or a schedule"
@@ -55,15 +55,6 @@ class LearnerConfig(Strict):
     )
     micro_tokens: Positive = Field(
         32768, description="tokens per forward pass; bounds memory, changes nothing else"
-    )
-    ranks: int = Field(
-        1,
-        ge=1,
-        le=64,
-        description=(
-            "learners, each a process that computes its share of the leaves: a power of 2, at most "
-            "leaves; of the run, not of a policy"
-        ),
     )
     leaves: int = Field(
         1,
@@ -89,18 +80,58 @@ class LearnerConfig(Strict):
         ),
     )
 
+    @field_validator("leaves")
+    @classmethod
+    def _halves(cls, value: int) -> int:
+        return power_of_2("leaves", value)
+
+
+class LearnerConfig(UpdateConfig):
+    """How the weights are updated, and by how many learners."""
+
+    ranks: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description=(
+            "learners, each a process that computes its share of the leaves: a power of 2, at most "
+            "leaves; of the run, not of a policy"
+        ),
+    )
+
     @model_validator(mode="after")
     def _fits(self) -> LearnerConfig:
-        for name, value in (("ranks", self.ranks), ("leaves", self.leaves)):
-            if value & (value - 1):
-                below = 1 << (value.bit_length() - 1)
-                raise ValueError(f"{name}={value} is no power of 2; write {below} or {2 * below}")
-        if self.ranks > self.leaves:
-            raise ValueError(
-                f"ranks={self.ranks} is more than leaves={self.leaves}, so some would have nothing "
-                f"to compute; write leaves: {self.ranks}, or a multiple"
-            )
+        power_of_2("ranks", self.ranks)
+        check_leaves(self, self.ranks)
         return self
+
+
+def power_of_2(name: str, value: int) -> int:
+    """Return a number that is a power of 2, or raise ValueError.
+
+    Args:
+        name: of its key.
+        value: the number, at least 1.
+    """
+    if value & (value - 1):
+        below = 1 << (value.bit_length() - 1)
+        raise ValueError(f"{name}={value} is no power of 2; write {below} or {2 * below}")
+    return value
+
+
+def check_leaves(own: UpdateConfig, ranks: int, where: str = "") -> None:
+    """Raise ValueError if a policy has fewer leaves than the run has learners.
+
+    Args:
+        own: how its weights are updated.
+        ranks: learners of the run.
+        where: what the message begins with.
+    """
+    if ranks > own.leaves:
+        raise ValueError(
+            f"{where}ranks={ranks} is more than leaves={own.leaves}, so some would have nothing to "
+            f"compute; write leaves: {ranks}, or a multiple"
+        )
 
 
 class ProcessConfig(Strict):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from sparring import names
-from sparring.config.learning import LearnerConfig, LossConfig, ProcessConfig
+from sparring.config.learning import LossConfig, ProcessConfig, UpdateConfig, check_leaves
 from sparring.config.model import ModelConfig
 from sparring.config.play import SamplingConfig
 from sparring.config_parts import PluginConfig, Strict, merge
@@ -35,7 +35,7 @@ class PolicyConfig(Strict):
         min_length=1,
         description="terms of the loss",
     )
-    learner: LearnerConfig = LearnerConfig()
+    learner: UpdateConfig = UpdateConfig()
     process: ProcessConfig = ProcessConfig()
 
 
@@ -59,16 +59,25 @@ def completed(data: Any) -> Any:
     if not isinstance(given, Mapping):
         return data
     shared = {key: data[key] for key in SECTIONS if key in data}
-    if isinstance(shared.get("rollout"), Mapping):
-        fields = SamplingConfig.model_fields
-        shared["rollout"] = {key: v for key, v in shared["rollout"].items() if key in fields}
+    for section, kind in (("rollout", SamplingConfig), ("learner", UpdateConfig)):
+        said = shared.get(section)
+        if isinstance(said, Mapping):
+            shared[section] = {key: said[key] for key in said if key in kind.model_fields}
     policies = {
-        name: merge(shared, {} if own is None else own)
+        name: merge(shared, {} if own is None else _without_ranks(own))
         if own is None or isinstance(own, Mapping)
         else own
         for name, own in given.items()
     }
     return {**data, "policies": policies}
+
+
+def _without_ranks(own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a policy as written, without the one learner that files of before give to each."""
+    learner = own.get("learner")
+    if not isinstance(learner, Mapping) or learner.get("ranks") != 1:
+        return own
+    return {**own, "learner": {key: learner[key] for key in learner if key != "ranks"}}
 
 
 def _learners(data: Any) -> tuple[str, ...]:
@@ -111,14 +120,19 @@ def check_learners(
 
 
 def check_policies(
-    policies: Mapping[str, PolicyConfig], roles: Mapping[str, Mapping[str, str]]
+    policies: Mapping[str, PolicyConfig], roles: Mapping[str, Mapping[str, str]], ranks: int
 ) -> None:
-    """Raise ValueError if a role is given to no policy of the run, or no policy is trained.
+    """Raise ValueError if a role is given to no policy of the run, no policy is trained, or one has
+    fewer leaves than there are learners.
 
     Args:
         policies: of the run.
         roles: policy of each role, by the key of the configuration that says it.
+        ranks: learners of the run.
     """
+    for policy, own in policies.items():
+        if not own.frozen:
+            check_leaves(own.learner, ranks, f"policies.{policy}.learner: ")
     for key, given in roles.items():
         for role, name in given.items():
             if name not in policies:

@@ -145,7 +145,7 @@ class RunConfig(Strict):
     @model_validator(mode="after")
     def _policies_fit(self) -> RunConfig:
         given = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
-        check_policies(self.policies, {"roles": self.roles, **given})
+        check_policies(self.policies, {"roles": self.roles, **given}, self.learner.ranks)
         check_learners(self.policies, self.league.learners, {"roles": self.roles, **given})
         return self
 
@@ -161,6 +161,7 @@ class RunConfig(Strict):
         """Return the configuration of a run that has one policy alone."""
         update = {key: getattr(own, key) for key in SECTIONS}
         update["rollout"] = self.rollout.model_copy(update=dict(own.rollout))
+        update["learner"] = self.learner.model_copy(update=dict(own.learner))
         return self.model_copy(update={**update, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:

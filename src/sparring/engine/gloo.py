@@ -6,6 +6,7 @@ this is torch's default group of processes, which whoever calls Sparring may use
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -30,11 +31,11 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        why: as torch says it, or whoever has waited.
+        why: as torch says it, whose file and advice are left out, or whoever has waited.
     """
 
     def __init__(self, why: object) -> None:
-        self.why = str(why).partition("\n")[0]
+        self.why = re.sub(r"^\[[^]]*\] ", "", str(why)).partition("\n")[0].partition(". ")[0]
         super().__init__(
             f"A learner cannot reach another one: {self.why}. The run goes on from its last "
             "checkpoint with --resume."

@@ -107,7 +107,7 @@ class Ranks:
         """Put the parts of all learners in the order of the leaves; see ``Together``.
 
         Raises:
-            RunError: a learner has ended, or its gradients were not the same as ours.
+            RunError: a learner has ended, or its weights are not the same as ours now.
         """
         assert self._learns is not None, "learn was called"
         parts, weights = {self.rank: own.parts}, fingerprint(self._learns.model)

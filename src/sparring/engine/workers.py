@@ -68,6 +68,7 @@ def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
         folder: of the run.
     """
     if engine.config.learner.ranks == 1:
+        shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of several that were killed
         yield
         return
     engine.ranks = Ranks(engine.config, folder / FOLDER)

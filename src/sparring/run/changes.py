@@ -148,7 +148,8 @@ def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
 
 def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the keys that may change, after these lines of changes.jsonl."""
-    settings: dict[str, Any] = json.loads(json.dumps(lines[0][START]))
+    settings: dict[str, Any] = {"learner": {"ranks": 1}}  # of files of before there were any
+    settings |= json.loads(json.dumps(lines[0][START]))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
         target = settings

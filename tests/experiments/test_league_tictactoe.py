@@ -69,7 +69,7 @@ def test_the_table_has_a_line_per_seed_and_the_chart_a_curve_per_arm_and_role():
     lines = page.ends(results).splitlines()
     assert lines[3] == "| league | 1 | 0.100 | 0.200 | 0.300 | 0.400 | 50% | 2 |"
     assert len(lines) == 6
-    assert page.curve(results.rows()[0], NAMES[0]) == [(50, 0.25), (100, 0.5)]
+    assert page.curve(results.rows()[0], f"{NAMES[0]} after ") == [(50, 0.25), (100, 0.5)]
     charts = page.charts(results)
     assert sorted(charts) == ["league-tictactoe-mcts.svg", "league-tictactoe-random.svg"]
     assert all(f"{arm}, {role}" in chart for chart in charts.values() for arm in study.ARMS for role in page.ROLES)

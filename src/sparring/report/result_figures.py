@@ -73,6 +73,28 @@ def values(of: Row, figure: str) -> list[float]:
     return [kept[seed] for seed in sorted(kept, key=int)]
 
 
+def mean(of: Row, figure: str) -> float:
+    """Return the mean of a figure over seeds."""
+    found = values(of, figure)
+    return sum(found) / len(found)
+
+
+def points(of: Row, prefix: str) -> list[tuple[int, str]]:
+    """Return (number, name of the figure) of the figures of a curve, in order.
+
+    Args:
+        of: a row with `values`.
+        prefix: what their names begin with, before a number of plays, say.
+    """
+    names = (name for name in of["values"] if name.startswith(prefix))
+    return sorted((int(name.removeprefix(prefix)), name) for name in names)
+
+
+def curve(of: Row, prefix: str) -> list[tuple[float, float]]:
+    """Return (number, mean over seeds) of the figures of a curve; see ``points``."""
+    return [(number, mean(of, name)) for number, name in points(of, prefix)]
+
+
 def interval(of: Row, figure: str, *, low: float = -math.inf, high: float = math.inf) -> Interval:
     """Return the mean over seeds with Student's 95 % interval, held to what the figure can be.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from sparring.report.result_figures import Results, Row, interval, less, shown, values
+from sparring.report.result_figures import Results, Row, interval, less, mean, points, shown, values
 from sparring.types import Interval
 
 END, OWN, RISE = "NashConv, end", "NashConv, Nash of members", "largest rise"
@@ -35,12 +35,6 @@ def digits(game: str) -> int:
     return DIGITS.get(game, 3)
 
 
-def mean(row: Row, figure: str) -> float:
-    """Return the mean of a figure over seeds."""
-    found = values(row, figure)
-    return sum(found) / len(found)
-
-
 def shown_at(row: Row, figure: str) -> str:
     """Return a figure of a row with its interval over seeds."""
     game = row["game"]
@@ -55,8 +49,7 @@ def games(results: Results) -> list[str]:
 
 def answers(row: Row) -> list[int]:
     """Return after how many answers of each side a row was measured."""
-    names = (name for name in row["values"] if name.startswith(AFTER))
-    return sorted(int(name.removeprefix(AFTER)) for name in names)
+    return [number for number, _ in points(row, AFTER)]
 
 
 def falls(row: Row) -> float:

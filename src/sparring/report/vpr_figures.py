@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Row, spread
+from sparring.report.result_figures import Row, points, spread
 
 TRAINED = ("seen", "all")  # what the starts of training can be
 METHODS = {
@@ -17,12 +17,6 @@ METHODS = {
 def part(one: Row, figure: str, digits: int = 2) -> str:
     """Return a share with its interval, held to [0, 1]."""
     return spread(one, figure, digits, low=0.0, high=1.0)
-
-
-def points(one: Row, prefix: str) -> list[tuple[int, str]]:
-    """Return (games, name of the figure) of the figures of a curve, in order."""
-    names = (name for name in one["values"] if name.startswith(prefix))
-    return sorted((int(name.removeprefix(prefix)), name) for name in names)
 
 
 def when(one: Row, point: str) -> str:

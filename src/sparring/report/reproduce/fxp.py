@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparring.report.result_figures import Maker, Results, Row, markdown, values
+from sparring.report.result_figures import Maker, Results, Row, markdown, mean, values
 
 REACHED = 0.05  # team exploitability below which a start has led to the equilibrium of teams
 NEAR = 0.05  # how far a figure may be from that of the released code
@@ -15,12 +15,6 @@ NAMES = {
 }
 SOLVERS = {"-": "-", "fictitious_play": "fictitious play", "nash": "linear program"}
 ANSWERS = {"last": "last", "average": "mean", "mixture": "mixture"}
-
-
-def mean(row: Row, figure: str = "team") -> float:
-    """Return the mean of a figure over seeds."""
-    found = values(row, figure)
-    return sum(found) / len(found)
 
 
 def number(value: float | None) -> str:
@@ -46,7 +40,7 @@ def uniform(results: Results) -> str:
 
 def both(row: Row) -> list[str]:
     """Return what a team gains together, and one seat."""
-    return [number(mean(row)), number(mean(row, "one seat"))]
+    return [number(mean(row, "team")), number(mean(row, "one seat"))]
 
 
 def keys(found: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
@@ -57,20 +51,20 @@ def keys(found: Sequence[Row], *labels: str) -> list[tuple[str, ...]]:
 def near(found: Sequence[Row]) -> str:
     """Return how many figures are near the released code's, and what the linear program does."""
     known = [row for row in found if row["released"] is not None]
-    off = [row for row in known if abs(mean(row) - row["released"]) > NEAR]
+    off = [row for row in known if abs(mean(row, "team") - row["released"]) > NEAR]
     said = [f"{len(known) - len(off)} of {len(known)} figures are within {NEAR} of the released."]
     if off:
         names = (f"{row['method']}, {NAMES[row['game']]}" for row in off)
         said.append(f"Not: {'; '.join(names)}.")
     exact = [row for row in found if row["solver"] == "nash" and row["answer"] == "mixture"]
-    parts = (f"{row['method']} {number(mean(row))} ({NAMES[row['game']]})" for row in exact)
+    parts = (f"{row['method']} {number(mean(row, 'team'))} ({NAMES[row['game']]})" for row in exact)
     return " ".join([*said, f"With the linear program: {', '.join(parts)}."])
 
 
 def longer(results: Results) -> str:
     """Return what longer phases give in seek, attack, defend."""
     row = results.row(part="longer phases", answer="mixture")
-    return f"{number(mean(row))} with phases of {row['steps']} steps"
+    return f"{number(mean(row, 'team'))} with phases of {row['steps']} steps"
 
 
 def starts(results: Results) -> str:
@@ -81,7 +75,7 @@ def starts(results: Results) -> str:
         for (game,) in keys(found, "game"):
             own = {"method": method, "solver": solver, "answer": answer, "game": game}
             row = results.row(part="random start", **own)
-            cells += [share(row), number(mean(row)), number(max(values(row, "team")))]
+            cells += [share(row), number(mean(row, "team")), number(max(values(row, "team")))]
         lines.append(cells)
     heads = [
         f"{NAMES[game]}: {what}"
@@ -102,7 +96,7 @@ def sizes(results: Results) -> str:
     found = results.rows(part="team size")
     head = ("members", *(str(row["members"]) for row in found))
     return markdown(
-        head, [("reached", *map(share, found)), ("mean", *(number(mean(r)) for r in found))]
+        head, [("reached", *map(share, found)), ("mean", *(number(mean(r, "team")) for r in found))]
     )
 
 
@@ -111,7 +105,9 @@ def gridworld(results: Results) -> str:
     found, lines = results.rows(part="gridworld form"), []
     for game, method in keys(found, "game", "method"):
         rows = [row for row in found if (row["game"], row["method"]) == (game, method)]
-        cells = [cell for row in rows for cell in (number(row["released"]), number(mean(row)))]
+        cells = [
+            cell for row in rows for cell in (number(row["released"]), number(mean(row, "team")))
+        ]
         lines.append([NAMES[game], "goes on" if "one" in method else "begins afresh", *cells])
     read = ("last main", "mean of mains", "mixture of all")
     heads = [f"{name}, {what}" for name in read for what in ("released", "here")]

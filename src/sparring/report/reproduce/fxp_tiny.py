@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from sparring.report.reproduce.fxp import NAMES, keys, mean, number
-from sparring.report.result_figures import Maker, Results, Row, markdown, values
+from sparring.report.reproduce.fxp import NAMES, keys, number
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    markdown,
+    mean,
+    points,
+    values,
+)
 
 REACHED = 0.1  # team exploitability below which an answer counts as the equilibrium of teams
 ANSWERS = {"last": "last", "uniform": "uniform mixture", "nash": "mixture"}
@@ -18,7 +27,12 @@ def teams(results: Results) -> str:
         cells = [method, ANSWERS[answer]]
         for game in games:
             row = results.row(method=method, answer=answer, game=game)
-            cells += [share(row), number(mean(row)), worst(row), number(mean(row, "one seat"))]
+            cells += [
+                share(row),
+                number(mean(row, "team")),
+                worst(row),
+                number(mean(row, "one seat")),
+            ]
         lines.append(cells)
     heads = [f"{NAMES[game]}: {what}" for game in games for what in ("reached", *FIGURES)]
     said = "\n".join(f"- {NAMES[game]}: {verdict(results, game)}." for game in games)
@@ -53,24 +67,17 @@ def worst(row: Row) -> str:
 
 def by_plays(results: Results) -> str:
     """Return the team exploitability of each run's own answer by plays, means over seeds."""
-    lines, heads = [], list[str]()
+    lines, every = [], shared(results)
     for row in results.rows():
-        curve = sorted(int(n.removeprefix(AFTER)) for n in row["values"] if n.startswith(AFTER))
-        if not curve:
-            continue
-        shown = [plays for plays in curve if plays in shared(results)]
-        heads = [f"{plays:,}" for plays in shown]
-        cells = [number(mean(row, f"{AFTER}{plays}")) for plays in shown]
-        lines.append([NAMES[row["game"]], row["method"], *cells])
-    return markdown(["game", "method", *heads], lines)
+        found = [value for plays, value in curve(row, AFTER) if plays in every]
+        if found:
+            lines.append([NAMES[row["game"]], row["method"], *map(number, found)])
+    return markdown(["game", "method", *(f"{plays:,}" for plays in sorted(every))], lines)
 
 
 def shared(results: Results) -> set[int]:
     """Return after how many plays of training every run was measured."""
-    found = [
-        {int(name.removeprefix(AFTER)) for name in row["values"] if name.startswith(AFTER)}
-        for row in results.rows()
-    ]
+    found = [{plays for plays, _ in points(row, AFTER)} for row in results.rows()]
     return set.intersection(*(own for own in found if own))
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, values
+from sparring.report.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    less,
+    markdown,
+    mean,
+    shown,
+    values,
+)
 from sparring.report.svg import Series, line_chart
 
 FIGURES = ("NashConv, end", "NashConv, mean", "legal replies")
@@ -33,7 +43,7 @@ def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
 
 def on_the_way(results: Results) -> str:
     """Return NashConv after parts of the plays, means over seeds: what a lag costs on the way."""
-    curves = {row["lag"]: dict(curve(row)) for row in results.rows()}
+    curves = {row["lag"]: dict(curve(row, AFTER)) for row in results.rows()}
     plays = sorted(next(iter(curves.values())))
     part = max(len(plays) // 6, 1)
     chosen = plays[part - 1 :: part]
@@ -42,12 +52,6 @@ def on_the_way(results: Results) -> str:
         (f"{number:,.0f}", *(f"{own[number]:.3f}" for own in curves.values())) for number in chosen
     ]
     return markdown(head, lines)
-
-
-def mean(row: Row, figure: str) -> float:
-    """Return the mean of a figure over seeds."""
-    found = values(row, figure)
-    return sum(found) / max(len(found), 1)
 
 
 def verdict(rows: list[Row], first: Row) -> str:
@@ -63,17 +67,10 @@ def verdict(rows: list[Row], first: Row) -> str:
 
 def charts(results: Results) -> dict[str, str]:
     """Return NashConv against plays, a curve per lag: the mean over seeds."""
-    series = [Series(name=f"lag {row['lag']}", points=curve(row)) for row in results.rows()]
+    series = [Series(name=f"lag {row['lag']}", points=curve(row, AFTER)) for row in results.rows()]
     note = f"mean over {len(values(results.rows()[0], FIGURES[0]))} seeds"
     title = "kuhn-tiny: NashConv against plays"
     return {CHART: line_chart(series, title=title, note=note, x_label="plays", standalone=True)}
-
-
-def curve(row: Row) -> list[tuple[float, float]]:
-    """Return (plays, mean NashConv over seeds) of a row."""
-    names = [name for name in row["values"] if name.startswith(AFTER)]
-    plays = sorted(int(name.removeprefix(AFTER)) for name in names)
-    return [(number, mean(row, f"{AFTER}{number}")) for number in plays]
 
 
 MADE: dict[str, Maker] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparring.experiments.reproduce.league_tictactoe import AFTER, OPPONENTS, figure
-from sparring.report.result_figures import Maker, Results, Row, markdown, values
+from sparring.report.result_figures import Maker, Results, Row, curve, markdown, values
 from sparring.report.svg import Series, line_chart
 
 ROLES = ("X", "O")
@@ -57,7 +57,7 @@ def charts(results: Results) -> dict[str, str]:
         series = [
             Series(
                 name=f"{row['arm']}, {role}",
-                points=curve(row, figure(role, opponent, "win_or_draw")),
+                points=curve(row, f"{figure(role, opponent, 'win_or_draw')}{AFTER}"),
             )
             for row in results.rows()
             for role in ROLES
@@ -68,14 +68,6 @@ def charts(results: Results) -> dict[str, str]:
             series, title=title, note=note, x_label="plays", standalone=True
         )
     return found
-
-
-def curve(row: Row, name: str) -> list[tuple[float, float]]:
-    """Return (plays, mean over seeds) of a figure at the evaluations of training."""
-    start = f"{name}{AFTER}"
-    plays = sorted(int(one.removeprefix(start)) for one in row["values"] if one.startswith(start))
-    means = [values(row, f"{start}{number}") for number in plays]
-    return [(number, sum(own) / len(own)) for number, own in zip(plays, means, strict=True)]
 
 
 MADE: dict[str, Maker] = {

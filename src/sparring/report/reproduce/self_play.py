@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.experiments.self_play.algorithms import ALGORITHMS, FAMILIES, STEPS
 from sparring.experiments.self_play.references import ALPHA, REFERENCES, STEP
-from sparring.report.result_figures import Maker, Results, markdown, values
+from sparring.report.result_figures import Maker, Results, curve, markdown, mean, values
 from sparring.report.self_play_claims import (
     AFTER,
     END,
@@ -13,7 +13,6 @@ from sparring.report.self_play_claims import (
     answers,
     claims,
     games,
-    mean,
     shown_at,
 )
 from sparring.report.self_play_words import columns
@@ -200,7 +199,7 @@ def charts(results: Results) -> dict[str, str]:
     for game in [game for game in games(results) if game in DRAWN]:
         for kind, names in CHARTS.items():
             series = [
-                Series(name=name, points=curve(results, name, game))
+                Series(name=name, points=curve(results.row(algorithm=name, game=game), AFTER))
                 for name in names
                 if results.rows(algorithm=name, game=game)
             ]
@@ -213,12 +212,6 @@ def charts(results: Results) -> dict[str, str]:
                     standalone=True,
                 )
     return found
-
-
-def curve(results: Results, name: str, game: str) -> list[tuple[float, float]]:
-    """Return (answers, mean NashConv over seeds) of an algorithm in a game."""
-    row = results.row(algorithm=name, game=game)
-    return [(number, mean(row, f"{AFTER}{number}")) for number in answers(row)]
 
 
 MADE: dict[str, Maker] = {}

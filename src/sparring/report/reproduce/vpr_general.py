@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, less, markdown, shown, values
-from sparring.report.vpr_figures import METHODS, part, points
+from sparring.report.result_figures import Maker, Results, less, markdown, points, shown, values
+from sparring.report.vpr_figures import METHODS, part
 
 
 def general(results: Results) -> str:

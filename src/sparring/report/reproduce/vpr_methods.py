@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparring.report.result_figures import Maker, Results, Row, less, markdown, shown, values
+from sparring.report.result_figures import Maker, Results, Row, curve, less, markdown, shown, values
 from sparring.report.svg import Series, line_chart
-from sparring.report.vpr_figures import METHODS, TRAINED, part, points, returns
+from sparring.report.vpr_figures import METHODS, TRAINED, part, returns
 
 GAMES = {
     "sudoku": "Sudoku, 64 puzzles",
@@ -67,21 +67,12 @@ def charts(results: Results) -> dict[str, str]:
     for game in dict.fromkeys(one["game"] for one in results.rows()):
         rows = [one for one in results.rows(game=game) if one["starts"] in TRAINED]
         found[f"vpr-methods-{game}.svg"] = line_chart(
-            [Series(name=one["learns by"], points=curve(one)) for one in rows],
+            [Series(name=one["learns by"], points=curve(one, "return after ")) for one in rows],
             title=f"{game}: mean return while training, {rows[0]['starts']} starts",
             note=f"{len(values(rows[0], 'return, end'))} seeds",
             x_label="games",
             standalone=True,
         )
-    return found
-
-
-def curve(one: Row) -> list[tuple[float, float]]:
-    """Return (games, mean return over seeds) of a row."""
-    found: list[tuple[float, float]] = []
-    for games, figure in points(one, "return after "):
-        returned = values(one, figure)
-        found.append((games, sum(returned) / max(len(returned), 1)))
     return found
 
 

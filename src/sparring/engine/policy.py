@@ -17,15 +17,9 @@ from sparring.learn.learner import Learner
 from sparring.learn.legal import legal_replies
 from sparring.learn.pack import Pack, pack
 from sparring.learn.process import ProcessLearner
-from sparring.learn.snapshots import Snapshot, planned
+from sparring.learn.snapshots import Snapshot, member_of, planned
 from sparring.learn.targets import WeightedLoss
-from sparring.learn.weights import (
-    UNREADABLE,
-    load_optimizer,
-    load_weights,
-    save_optimizer,
-    save_weights,
-)
+from sparring.learn.weights import load_optimizer, load_weights, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 from sparring.refs import MAIN, ref, snapshot
 from sparring.registry import asks, bind, ordered
@@ -213,10 +207,7 @@ class Policy(Speaker):
         """
         if self.learner is not None:
             check_output(self.model)
-            save_weights(self.model, folder / self._file("model"))
-            save_optimizer(self.learner.optimizer, folder / self._file("optimizer"))
-            if self.learner.average is not None:
-                self.learner.average.save(folder / self._file("average"))
+            self.save_learner(folder)
         if self.process is not None:
             self.process.snapshot.save(folder / self._file("process"))
             save_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
@@ -231,6 +222,35 @@ class Policy(Speaker):
         if self.model.frozen_digest:
             meta["base"] = self.model.frozen_digest
         return meta
+
+    def save_learner(self, folder: Path) -> None:
+        """Write what its learner holds into a folder.
+
+        Raises:
+            ModelError: it is frozen.
+            DivergedError: something of it is not finite.
+            OSError: the disk is full or not writable.
+        """
+        save_weights(self.model, folder / self._file("model"))
+        save_optimizer(self.trained.optimizer, folder / self._file("optimizer"))
+        if self.trained.average is not None:
+            self.trained.average.save(folder / self._file("average"))
+
+    def restore_learner(self, folder: Path, version: int) -> None:
+        """Take back what ``save_learner`` wrote.
+
+        Args:
+            folder: where it was written.
+            version: updates that the weights have seen.
+
+        Raises:
+            CheckpointError: the optimiser's state is of other parameters.
+            ModelError: a file is of another model.
+        """
+        load_weights(self.model, folder / self._file("model"), version)
+        if self.trained.average is not None:
+            self.trained.average.restore(folder / self._file("average"), version)
+        load_optimizer(self.trained.optimizer, folder / self._file("optimizer"))
 
     def restore(self, folder: Path, meta: Mapping[str, Any]) -> None:
         """Take back what ``save`` wrote.
@@ -253,10 +273,7 @@ class Policy(Speaker):
             )
         version = meta["version"]
         if self.learner is not None:
-            load_weights(self.model, folder / self._file("model"), version)
-            if self.learner.average is not None:
-                self.learner.average.restore(folder / self._file("average"), version)
-            load_optimizer(self.learner.optimizer, folder / self._file("optimizer"))
+            self.restore_learner(folder, version)
         if self.process is not None:
             self.process.snapshot.restore(folder / self._file("process"), version)
             load_optimizer(self.process.optimizer, folder / self._file("process_optimizer"))
@@ -269,22 +286,4 @@ class Policy(Speaker):
                     f"like {snapshot(40, self.name)}."
                 )
             path = folder / self._past_file(member.step)
-            self.past[member.step] = _member(name, self.model, path, updates)
-
-
-def _member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
-    """Return a snapshot of a league as its file has it.
-
-    Raises:
-        CheckpointError: the file cannot be read.
-        ModelError: it is of another model.
-    """
-    found = Snapshot.of(like, "past")
-    where = f"The league's member {name} cannot be taken back from {path}"
-    try:
-        found.restore(path, updates)
-    except ModelError as error:
-        raise ModelError(f"{where}: {error}") from error
-    except UNREADABLE as error:
-        raise CheckpointError(f"{where}: {error}") from error
-    return found
+            self.past[member.step] = member_of(name, self.model, path, updates)

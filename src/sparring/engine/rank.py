@@ -1,7 +1,8 @@
 """A further learner of a run: a process that computes its leaves of every minibatch.
 
-It holds nothing that matters. It is sent a policy's weights and optimiser before it first learns
-from its plays, and whenever they have changed otherwise than by learning; see ``lesson.py``.
+It holds nothing that matters. It is sent a policy's weights and optimiser (``take``) before it
+first learns from its plays, and whenever they have changed otherwise than by learning. Then it is
+sent what to learn from (``learn``, see ``lesson.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from sparring.config import resolve
 from sparring.engine.fleet.processes import end_with_parent
 from sparring.engine.gloo import LostError, Sums
-from sparring.engine.lesson import Lesson, read_state
+from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
 from sparring.engine.worker import failed
 from sparring.errors import RunError, SparringError
@@ -67,7 +68,7 @@ class Rank:
         said = json.loads(head)
         if "take" in said:
             name, folder, version = said["take"]
-            read_state(self.engine.policies[name], Path(folder), version)
+            self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
         lesson = Lesson.from_bytes(said["learn"], rest)
         own = self.engine.policies[lesson.policy]

@@ -28,7 +28,7 @@ from sparring.config import RunConfig
 from sparring.engine.base import Batch
 from sparring.engine.fleet.processes import ONE_THREAD, Child
 from sparring.engine.gloo import PATIENCE, LostError, Sums, in_a_thread
-from sparring.engine.lesson import Lesson, write_state
+from sparring.engine.lesson import Lesson
 from sparring.engine.policy import Policy
 from sparring.engine.units import error_of
 from sparring.errors import RunError, SparringError
@@ -174,7 +174,7 @@ class Ranks:
             return
         with disk_errors(self._folder):
             folder = Path(tempfile.mkdtemp(prefix=STATE, dir=self._folder))
-            write_state(own, folder)
+            own.save_learner(folder)
         self._tell(json.dumps({"take": [own.name, str(folder), own.model.version]}).encode())
 
     def forget(self) -> None:

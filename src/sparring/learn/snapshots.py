@@ -17,7 +17,8 @@ from typing import Literal
 import torch
 
 from sparring.config import RunConfig
-from sparring.learn.weights import load_weights, save_weights
+from sparring.errors import CheckpointError, ModelError
+from sparring.learn.weights import UNREADABLE, load_weights, save_weights
 from sparring.models.language_model import LanguageModel
 from sparring.registry import asks
 from sparring.system.files import link_or_copy
@@ -106,3 +107,27 @@ def planned(config: RunConfig) -> dict[Purpose, int]:
 def planned_copies(config: RunConfig) -> int:
     """Return how often the trained weights are held for snapshots at most."""
     return sum(COPIES[purpose] * count for purpose, count in planned(config).items())
+
+
+def member_of(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
+    """Return a snapshot of a league as its file has it.
+
+    Args:
+        name: of the member.
+        like: a model of the same shape.
+        path: its file.
+        updates: that its weights have seen.
+
+    Raises:
+        CheckpointError: the file cannot be read.
+        ModelError: it is of another model.
+    """
+    found = Snapshot.of(like, "past")
+    where = f"The league's member {name} cannot be taken back from {path}"
+    try:
+        found.restore(path, updates)
+    except ModelError as error:
+        raise ModelError(f"{where}: {error}") from error
+    except UNREADABLE as error:
+        raise CheckpointError(f"{where}: {error}") from error
+    return found

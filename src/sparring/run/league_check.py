@@ -62,16 +62,10 @@ def solvers_of(config: RunConfig) -> dict[str, Bound]:
     given: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         given["league.answer"] = config.league.answer
-    asked = {"matchmaker": config.matchmaker}
-    for name, own in config.league.learners.items():
-        if own.matchmaker is not None:
-            asked[f"league.learners.{name}.matchmaker"] = own.matchmaker
-    for where, one in asked.items():
-        matchmaker = one.bind("league.matchmakers")
+    for where, matchmaker in _matchmakers(config).items():
         option = getattr(matchmaker.plugin.module, "SOLVER", None)
         if option is not None:
-            default = matchmaker.plugin.options[option].default
-            given[f"{where}.{option}"] = matchmaker.options.get(option, default)
+            given[f"{where}.{option}"] = _value(matchmaker, option)
     return {
         where: PluginConfig.model_validate(one).bind("league.meta_solvers")
         for where, one in given.items()
@@ -80,10 +74,22 @@ def solvers_of(config: RunConfig) -> dict[str, Bound]:
 
 def sides_apart(config: RunConfig) -> bool:
     """Return whether a matchmaker of the run weighs the members of each side by themselves."""
-    own = [learner.matchmaker for learner in config.league.learners.values()]
-    for one in (config.matchmaker, *(one for one in own if one is not None)):
-        matchmaker = one.bind("league.matchmakers")
+    for matchmaker in _matchmakers(config).values():
         option = getattr(matchmaker.plugin.module, "SIDES", None)
-        if option is not None and matchmaker.options.get(option) == "apart":
+        if option is not None and _value(matchmaker, option) == "apart":
             return True
     return False
+
+
+def _matchmakers(config: RunConfig) -> dict[str, Bound]:
+    """Return the matchmakers of a run by the keys that name them."""
+    asked = {"matchmaker": config.matchmaker}
+    for name, own in config.league.learners.items():
+        if own.matchmaker is not None:
+            asked[f"league.learners.{name}.matchmaker"] = own.matchmaker
+    return {where: one.bind("league.matchmakers") for where, one in asked.items()}
+
+
+def _value(bound: Bound, option: str) -> Any:
+    """Return what a plug-in's option is, where it is not given its default."""
+    return bound.options.get(option, bound.plugin.options[option].default)

@@ -45,15 +45,14 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         GameError: results are to be exact, and cannot be; see ``exact_payoffs.check_exact``. Or the
             plays are focused, and the meta-solver cannot solve the meta-game.
     """
-    plays = config.league.plays
+    plays, itself = config.league.plays, sides_apart(config)
     if plays == EXACT:
-        return with_exact(config, engine, book, itself=sides_apart(config))
+        return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)
     for place, (game, weight) in enumerate(engine.environments):
         sides = filled_together(tuple(teams_of(game)))
         if not weight or len(sides) < 2 or not plays:
             continue
-        itself = sides_apart(config)
         for first, last in _rounds(plays, config.league.focus):
             shares = _shares(config, engine, book, game) if first else None
             pairs = next_pairs(book, engine.members, game.name, shares, itself=itself)

@@ -23,6 +23,7 @@ from sparring.league.results import TIE
 from sparring.measure.exploitability import ask, history_reach
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.refs import LEARNER, PlayerRef
+from sparring.system.held import Held
 from sparring.types import FloatArray
 
 
@@ -51,7 +52,7 @@ def with_exact(
             for pair in (*itertools.permutations(engine.members, 2), *alone)
             if not book.results(*pair, environment=game.name).exact
         ]
-        states = _states(_Held(game), config.evaluation.max_states)
+        states = _states(Held(game), config.evaluation.max_states)
         asked: dict[PlayerRef, list[FloatArray]] = {}
         for member in dict.fromkeys(itertools.chain.from_iterable(pairs)):
             scorer: Any = engine.agent(member)
@@ -114,7 +115,7 @@ def check_exact(config: RunConfig, engine: Engine) -> None:
     """
     for game in _shared(engine):
         try:
-            states = _states(_Held(game), config.evaluation.max_states)
+            states = _states(Held(game), config.evaluation.max_states)
             for name in config.league.tags:
                 scorer: Any = engine.agent(LEARNER.of(name))
                 ask(scorer, states)
@@ -139,23 +140,10 @@ def _shared(engine: Engine) -> Iterator[Game]:
             yield game
 
 
-class _Held:
-    """An environment as a key: equal is the same object alone, which is kept with the key."""
-
-    def __init__(self, game: Game) -> None:
-        self.game = game
-
-    def __hash__(self) -> int:
-        return id(self.game)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and other.game is self.game
-
-
 @lru_cache(maxsize=8)  # the walk is long, and no policy changes it
-def _states(held: _Held, limit: int) -> InfoStates:
+def _states(held: Held[Game], limit: int) -> InfoStates:
     """Return the information states of an environment."""
-    return enumerate_info_states(held.game, limit=limit)
+    return enumerate_info_states(held.value, limit=limit)
 
 
 def _results(ends: FloatArray, own: FloatArray, other: FloatArray, *, decided: bool) -> Results:

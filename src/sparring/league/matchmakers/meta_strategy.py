@@ -14,6 +14,7 @@ from sparring.league.meta_payoffs import member_payoffs, side_payoffs
 from sparring.league.payoffs import Payoffs
 from sparring.league.solver_option import SolverOption, bound, solved
 from sparring.refs import PlayerRef
+from sparring.system.held import Held
 
 SOLVER = "solver"  # the option that names a meta-solver
 SIDES = "sides"  # the option that says whether each side has a population of its own
@@ -87,7 +88,7 @@ def meta_strategy(
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
     others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
-    held, first = _Held(request.payoffs), [side[0] for side in request.sides]
+    held, first = Held(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
         weighed = _solved_apart(held, members, request.label, (first[0], first[1]), named)
     else:
@@ -103,22 +104,9 @@ def _tagged(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, .
     return tuple(one for one in request.members if tags is None or request.tag(one) in tags)
 
 
-class _Held:
-    """A payoff book as a key: equal is the same book alone, which is kept as long as the key."""
-
-    def __init__(self, book: Payoffs) -> None:
-        self.book = book
-
-    def __hash__(self) -> int:
-        return id(self.book)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held) and other.book is self.book
-
-
 @lru_cache(maxsize=16)  # all initial states of a step have the same book
 def _solved(
-    held: _Held,
+    held: Held[Payoffs],
     members: tuple[PlayerRef, ...],
     others: tuple[PlayerRef, ...],
     environment: str,
@@ -133,13 +121,13 @@ def _solved(
         environment: its label.
         solver: as it is written, in JSON.
     """
-    game = member_payoffs(held.book, members, {environment: 1.0}, others)
+    game = member_payoffs(held.value, members, {environment: 1.0}, others)
     return tuple(solved(json.loads(solver), game).sides[1].tolist())
 
 
 @lru_cache(maxsize=16)
 def _solved_apart(
-    held: _Held,
+    held: Held[Payoffs],
     members: tuple[PlayerRef, ...],
     environment: str,
     seats: tuple[int, int],
@@ -148,5 +136,5 @@ def _solved_apart(
     """Return the weight of each member in each side, [2][m]; ``seats`` begin the sides."""
     asked = json.loads(solver)
     opposed = getattr(bound(asked).plugin.module, "TWO_SIDED", False)
-    game = side_payoffs(held.book, members, environment, seats, opposed=opposed)
+    game = side_payoffs(held.value, members, environment, seats, opposed=opposed)
     return tuple(tuple(side.tolist()) for side in solved(asked, game).sides)

@@ -8,8 +8,6 @@ sent what to learn from (``learn``, see ``lesson.py``).
 from __future__ import annotations
 
 import json
-import logging
-import traceback
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,12 +18,10 @@ from sparring.engine.fleet.processes import end_with_parent
 from sparring.engine.gloo import LostError, Sums
 from sparring.engine.lesson import Lesson
 from sparring.engine.local import LocalEngine
-from sparring.engine.worker import failed
+from sparring.engine.worker import failed, unexpected
 from sparring.errors import RunError, SparringError
 from sparring.learn.means import Means
 from sparring.learn.weights import fingerprint
-
-log = logging.getLogger(__name__)
 
 
 class Rank:
@@ -115,7 +111,4 @@ def main(hear: int, say: int) -> None:
     except SparringError as error:
         back.send_bytes(failed(error) + b"\n")
     except Exception as error:
-        log.exception("A learner failed.")
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
-        back.send_bytes(failed(RunError(f"A learner failed at {where}: {error!r}.")) + b"\n")
+        back.send_bytes(unexpected(error, "A learner", RunError) + b"\n")

@@ -31,7 +31,7 @@ from sparring.engine.units import (
     known_games,
     task_of,
 )
-from sparring.errors import SparringError
+from sparring.errors import RolloutError, SparringError
 from sparring.guard import Watch
 from sparring.oracles.judge import configured_oracles
 from sparring.refs import MAIN, ref
@@ -194,15 +194,26 @@ def answered(worker: Worker, data: bytes, files: Mapping[str, bytes]) -> bytes:
     except SparringError as error:
         return failed(error)
     except Exception as error:
-        log.exception("A worker failed.")
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(frame.filename).name}:{frame.lineno}"
-        return _error("RolloutError", f"A worker failed at {where}: {error!r}.")
+        return unexpected(error, "A worker", RolloutError)
 
 
 def failed(error: SparringError) -> bytes:
     """Return an error of Sparring's as a message."""
     return _error(type(error).__name__, str(error))
+
+
+def unexpected(error: Exception, who: str, kind: type[SparringError]) -> bytes:
+    """Log an error that nobody foresaw, and return it as a message: what it is, and where.
+
+    Args:
+        error: as it was caught.
+        who: has met it, as a sentence begins.
+        kind: what whoever hears of it raises.
+    """
+    log.exception("%s failed.", who)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return _error(kind.__name__, f"{who} failed at {where}: {error!r}.")
 
 
 def _error(kind: str, message: str) -> bytes:

@@ -38,7 +38,7 @@ FREE = (
     "scale",
 )  # keys that may differ when a run goes on
 FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
-FREE_BELOW = ("learner.ranks",)  # keys below others that may
+FREE_BELOW = {"learner": {"ranks": 1}}  # keys below others that may, with their defaults
 
 
 class Change(NamedTuple):
@@ -88,7 +88,8 @@ def saved(config: RunConfig) -> dict[str, Any]:
     """Return the part of a configuration that a checkpoint holds: what makes a run this run."""
     whole = config.model_dump(mode="json")
     own = {key: value for key, value in whole.items() if key not in FREE}
-    own["learner"] = {key: value for key, value in own["learner"].items() if key != "ranks"}
+    for section, keys in FREE_BELOW.items():
+        own[section] = {key: value for key, value in own[section].items() if key not in keys}
     return {**own, "scale": {key: whole["scale"][key] for key in BINDING}}
 
 
@@ -148,8 +149,7 @@ def _before(folder: RunFolder, step: int) -> list[dict[str, Any]]:
 
 def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the keys that may change, after these lines of changes.jsonl."""
-    settings: dict[str, Any] = {"learner": {"ranks": 1}}  # of files of before there were any
-    settings |= json.loads(json.dumps(lines[0][START]))
+    settings: dict[str, Any] = json.loads(json.dumps({**FREE_BELOW, **lines[0][START]}))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
         target = settings
@@ -161,19 +161,23 @@ def _in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _free(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a configuration that may change when a run goes on."""
-    ranks = config.get("learner", {}).get("ranks", 1)
-    return {**{key: config[key] for key in FREE if key in config}, "learner": {"ranks": ranks}}
+    below = {
+        section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
+        for section, keys in FREE_BELOW.items()
+    }
+    return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
 def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """Return in words what differs that would make it another run."""
     found = differences(old, new)
-    return "; ".join(
-        str(change)
-        for change in found
-        if (change.key.split(".")[0] not in FREE or change.key in FIXED)
-        and change.key not in FREE_BELOW
-    )
+    return "; ".join(str(change) for change in found if not _may_change(change.key))
+
+
+def _may_change(key: str) -> bool:
+    """Return whether a key, in dotted form, may differ when a run goes on."""
+    section, _, below = key.partition(".")
+    return (section in FREE and key not in FIXED) or below in FREE_BELOW.get(section, ())
 
 
 def _completed(config: Mapping[str, Any]) -> Mapping[str, Any]:

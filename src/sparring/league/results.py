@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.special import stdtrit
-
-from sparring.ops.statistics import wilson_ends
+from sparring.ops.statistics import student_half, wilson_ends
 
 TIE = 1e-9  # numbers that differ by less, relative to their size or absolutely, are equal
 
@@ -97,8 +95,7 @@ class Results:
             return self.mean_return, self.mean_return
         if self.deviation is None:
             return None
-        width = float(stdtrit(self.games - 1, (1 + level) / 2))
-        half = width * self.deviation / math.sqrt(self.games)
+        half = student_half(self.deviation, self.games, level)
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:

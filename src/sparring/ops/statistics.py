@@ -74,12 +74,19 @@ def mean_interval(values: Sequence[float] | FloatArray, *, level: float = 0.95) 
     mean = float(data.mean())
     if len(data) == 1:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=1, level=level)
-    half = (
-        float(stdtrit(len(data) - 1, (1 + level) / 2))
-        * float(data.std(ddof=1))
-        / math.sqrt(len(data))
-    )
+    half = student_half(float(data.std(ddof=1)), len(data), level)
     return Interval(mean=mean, low=mean - half, high=mean + half, count=len(data), level=level)
+
+
+def student_half(deviation: float, count: float, level: float = 0.95) -> float:
+    """Return the half-width of Student's t interval of a mean.
+
+    Args:
+        deviation: of the values, with ``count - 1`` below the root.
+        count: of the values, above 1; a sum of weights counts as one.
+        level: coverage.
+    """
+    return float(stdtrit(count - 1, (1 + level) / 2)) * deviation / math.sqrt(count)
 
 
 def zero_probability(found: Interval) -> float:

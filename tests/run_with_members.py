@@ -1,14 +1,18 @@
-"""A run with three members whose payoffs are known, made without training."""
+"""Runs of leagues: one with three members whose payoffs are known, made without training; and trained ones."""
+
+import types
 
 import torch
 
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.recipe import to_yaml
 from sparring.refs import snapshot
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
+from sparring.run.loop import train
 from sparring.run.state import RunState
 
 MEMBERS = [snapshot(step) for step in (0, 1, 2)]
@@ -71,3 +75,23 @@ def run_of(path, book=CYCLE, **changes):
 
         checkpoint.save(path, 2, write, keep=2)
     return path, engine
+
+
+def run(path, config, *, resume=False, until=None):
+    """Train, or go on, to a step; return the engine."""
+    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
+    engine, stop = LocalEngine(config), types.SimpleNamespace(requested=False)
+
+    def watch(report):
+        stop.requested = report.step == until
+
+    with folder, playing(engine, path):
+        train(config, engine, folder, resume=resume, stop=stop, watch=watch)
+    return engine
+
+
+def last(path):
+    """Return the bytes of a run's last checkpoint, its state, and its metrics."""
+    folder = checkpoint.load_latest(path).path
+    tensors = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
+    return tensors, (folder / "state.json").read_bytes(), (path / "metrics.jsonl").read_bytes()

@@ -2,18 +2,16 @@
 
 import itertools
 import json
-import types
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from run_with_members import BASE, MEMBERS, engine_of
+from run_with_members import BASE, MEMBERS, engine_of, run
 
 import sparring
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError
@@ -23,7 +21,6 @@ from sparring.measure.exploitability import ask
 from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.table_policy import TableAgent, random_table
 from sparring.ops.game_tree import policy_values
-from sparring.recipe import to_yaml
 from sparring.refs import snapshot
 from sparring.registry import bind
 from sparring.rng import Stream
@@ -31,8 +28,6 @@ from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
 from sparring.run import checkpoint, exact_payoffs
 from sparring.run.exact_payoffs import pair_results, with_exact
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 from sparring.run.payoff_plays import with_plays
 
 ONE, OTHER = snapshot(1), snapshot(2)
@@ -172,18 +167,11 @@ def test_only_new_pairs_are_computed(monkeypatch):
     assert Payoffs.from_json(json.loads(json.dumps(more.to_json()))) == more
 
 
-def run(path, config, *, resume=False, until=None):
-    """Train, or go on, to a step; return the members and the book."""
-    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
-    engine, stop = LocalEngine(config), types.SimpleNamespace(requested=False)
-
-    def watch(report):
-        stop.requested = report.step == until
-
-    with folder, playing(engine, path):
-        train(config, engine, folder, resume=resume, stop=stop, watch=watch)
+def trained(path, config, **options):
+    """Train, or go on; return the members and the book."""
+    members = run(path, config, **options).members
     found = checkpoint.load_latest(path).path
-    return engine.members, Payoffs.from_json(json.loads((found / "state.json").read_text())["payoffs"])
+    return members, Payoffs.from_json(json.loads((found / "state.json").read_text())["payoffs"])
 
 
 LEARNERS = {"main": {"matchmaker": {"name": "meta_strategy"}}, "counter": {}}
@@ -193,13 +181,13 @@ LEARNERS = {"main": {"matchmaker": {"name": "meta_strategy"}}, "counter": {}}
 def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_path, learners):
     league = {**EXACT, "keep": 2, "payoff_decay": 0.25, "answer": "nash", "learners": learners}
     config = resolve({**BASE, "steps": 3, "league": league, "checkpoint": {"every": 1, "keep": 9}})
-    members, book = run(tmp_path / "whole", config)
+    members, book = trained(tmp_path / "whole", config)
     assert len(members) == 2 * max(len(learners), 1)  # of one learner step 1 and 2 have left
     exact = {(row.seat, row.player, row.opponent) for row, found in book.rows.items() if found.exact}
     assert exact == {(seat, *pair) for seat in (0, 1) for pair in itertools.permutations(members, 2)}
     assert all(found.games == 1 for found in book.rows.values() if found.exact)  # they do not fade
-    run(tmp_path / "parts", config, until=2)
-    run(tmp_path / "parts", config, resume=True)
+    trained(tmp_path / "parts", config, until=2)
+    trained(tmp_path / "parts", config, resume=True)
     whole, parts = (checkpoint.load_latest(tmp_path / name).path for name in ("whole", "parts"))
     for file in whole.iterdir():
         if file.suffix in (".json", ".safetensors") and file.name != "manifest.json":

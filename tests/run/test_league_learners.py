@@ -1,23 +1,17 @@
 """Several policies that learn in one league."""
 
 import json
-import types
 
 import numpy as np
 import pytest
+from run_with_members import last, run
 
 from sparring.config import resolve
-from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
 from sparring.errors import ConfigError
 from sparring.league.payoffs import Payoffs
-from sparring.recipe import to_yaml
 from sparring.refs import LEARNER, ref, snapshot
 from sparring.rollout.store import EpisodeStore
-from sparring.run import checkpoint
 from sparring.run.events import read_lines
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 
 BASE = {
     "name": "league",
@@ -39,25 +33,6 @@ TWO = {"main": {}, "counter": {"tag": "exploiter", "matchmaker": {"name": "by_ta
 
 def config_of(learners=TWO, *, more=None, **league):
     return resolve({**BASE, **(more or {}), "league": {"every": 2, "keep": 4, "start": True, "plays": 12, "learners": learners, **league}})
-
-
-def run(path, config, *, resume=False, until=None):
-    """Train, or go on, to a step; return the engine."""
-    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
-    engine, stop = LocalEngine(config), types.SimpleNamespace(requested=False)
-
-    def watch(report):
-        stop.requested = report.step == until
-
-    with folder, playing(engine, path):
-        train(config, engine, folder, resume=resume, stop=stop, watch=watch)
-    return engine
-
-
-def last(path):
-    folder = checkpoint.load_latest(path).path
-    tensors = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
-    return tensors, (folder / "state.json").read_bytes(), (path / "metrics.jsonl").read_bytes()
 
 
 def weights(model):

@@ -2,27 +2,21 @@
 
 import itertools
 import json
-import types
 from collections import Counter
 
 import numpy as np
 import pytest
 from run_with_members import BASE as MADE
-from run_with_members import engine_of
+from run_with_members import engine_of, last, run
 
 import sparring
 from sparring.config import resolve
-from sparring.engine.local import LocalEngine
-from sparring.engine.workers import playing
 from sparring.errors import ConfigError
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.recipe import to_yaml
 from sparring.refs import LEARNER, snapshot
 from sparring.rollout.team import play_teams
-from sparring.run import checkpoint, payoff_plays
-from sparring.run.folder import RunFolder
+from sparring.run import payoff_plays
 from sparring.run.league import begun_anew
-from sparring.run.loop import train
 from sparring.run.payoff_plays import next_pairs, with_plays
 from sparring.run.state import RunState
 from sparring.selection.replay.base import ReplayBuffer
@@ -48,25 +42,6 @@ BASE = {
 
 def config_of(**league):
     return resolve({**BASE, "league": {**BASE["league"], **league}})
-
-
-def run(path, config, *, resume=False, until=None):
-    """Train, or go on, to a step; return the engine."""
-    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
-    engine, stop = LocalEngine(config), types.SimpleNamespace(requested=False)
-
-    def watch(report):
-        stop.requested = report.step == until
-
-    with folder, playing(engine, path):
-        train(config, engine, folder, resume=resume, stop=stop, watch=watch)
-    return engine
-
-
-def last(path):
-    folder = checkpoint.load_latest(path).path
-    tensors = {file.name: file.read_bytes() for file in folder.glob("*.safetensors")}
-    return tensors, (folder / "state.json").read_bytes(), (path / "metrics.jsonl").read_bytes()
 
 
 def tensors(model):

@@ -148,8 +148,10 @@ def test_pairs_meet_by_their_shares():
 def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
     names = [snapshot(step) for step in (0, 2, 4, 6)]
     rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3), Row("kuhn", 1, names[2], names[3]): Results(games=0.5)}
-    orders = [list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares), 40)) for shares in (None, [1 / 4] * 6)]
-    assert orders[0] == orders[1]
+    for itself in (False, True):  # a member with itself has the mean share of the pairs
+        orders = [list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares, itself=itself), 40)) for shares in (None, [1 / 4] * 6)]
+        assert orders[0] == orders[1]
+        assert any(own == other for own, other in orders[0]) == itself
 
 
 def played_in_one_call(config, engine, book, step):
@@ -172,6 +174,16 @@ def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_wh
     games = [found.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
     assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest has all weight
     assert with_plays(focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3).rows
+
+
+def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_themselves():
+    matchmaker = {"name": "meta_strategy", "solver": "last", "sides": "apart"}
+    config = resolve({**MADE, "matchmaker": matchmaker, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
+    engine = engine_of(config)
+    found = with_plays(config, engine, Payoffs(), 3)
+    pairs = [found.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
+    alone = [found.results(one, one).games / 2 for one in engine.members]  # each is in the book once for each side
+    assert sum(pairs) + sum(alone) == 60 and min(alone) > 5 and min(pairs[1:]) > pairs[0]
 
 
 def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):

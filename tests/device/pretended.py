@@ -1,0 +1,237 @@
+"""A GPU that is pretended: tensors that say they are on it, and are in memory.
+
+Torch's ``FakeTensorMode`` says of every operation on which device its results are, and raises where devices are
+mixed. It has no values, so that nothing that asks for one can run under it (``float(loss)``, a draw, numpy). And
+autograd ends the process over a fake tensor of a GPU where torch was built without one: it asks for the device's
+guard. So each operation is done twice here. It is done on fake tensors of the pretended devices, for torch's rules,
+and on the tensors themselves, which are on the CPU, for the values. A tensor is on the GPU if its storage is noted.
+"""
+
+import contextlib
+from types import SimpleNamespace
+
+import torch
+from torch import Tensor
+from torch._C import DisableTorchFunction
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+MOVES = {Tensor.cpu: CPU, Tensor.cuda: GPU}
+RULES = {}  # devices of what operations return that have been asked for; what raises is asked for again
+IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # what reads the memory of a tensor
+
+
+def device_of(said):
+    """Return the device of this name, one of those there are."""
+    device = torch.device(said)
+    if device.type == "meta":
+        return device
+    if device.type not in ("cpu", "cuda") or device.index:
+        raise RuntimeError(f"this machine has no device {device}")
+    return GPU if device.type == "cuda" else CPU
+
+
+def flattened(given):
+    """Return what is in tuples, lists and values of dicts, at any depth; quicker than torch's own."""
+    if isinstance(given, dict):
+        given = given.values()
+    elif not isinstance(given, (tuple, list)):
+        return [given]
+    return [one for part in given for one in flattened(part)]
+
+
+class Places:
+    """Where tensors are: the storages of those on the GPU."""
+
+    def __init__(self):
+        self._noted = {}  # weak, so that an address that is noted is not given away
+
+    def of(self, tensor):
+        """Return the device of a tensor."""
+        with DisableTorchFunction():
+            if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+                return tensor.device
+            return GPU if tensor.untyped_storage()._cdata in self._noted else CPU
+
+    def note(self, tensor, device):
+        """Say where a new tensor is."""
+        with DisableTorchFunction():
+            storage = tensor.untyped_storage()
+            if device.type == "cuda" and storage._cdata not in self._noted:
+                self._noted[storage._cdata] = StorageWeakRef(storage)
+        return tensor
+
+
+class Asked(TorchFunctionMode):
+    """What Python asks torch for: devices by name, moves between them, and memory."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.places, self.calls = places, []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if function == Tensor.device.__get__:
+            return self.places.of(args[0])
+        if function in IN_MEMORY and self.places.of(args[0]) == GPU:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
+        if function in MOVES:
+            return self._moved(args[0], MOVES[function])
+        if function is Tensor.to:
+            return self._to(*args, **kwargs)
+        device = kwargs.get("device")
+        if device is not None:
+            device = device_of(device)
+            kwargs["device"] = CPU if device == GPU else device
+        else:
+            found = (self.places.of(one) for one in flattened((args, kwargs)) if isinstance(one, Tensor))
+            device = GPU if GPU in found else CPU
+        with self._inside(device):
+            result = function(*args, **kwargs)
+        if function is torch.tensor:  # made by no operation
+            self.places.note(result, device)
+        return result
+
+    def _to(self, tensor, *args, **kwargs):
+        """Do what ``Tensor.to`` does."""
+        device = kwargs.pop("device", None)
+        if args and isinstance(args[0], Tensor):
+            device, args = self.places.of(args[0]), (args[0].dtype, *args[1:])
+        elif args and isinstance(args[0], (str, torch.device)):
+            device, args = args[0], args[1:]
+        elif args and args[0] is None:
+            args = args[1:]
+        kwargs.pop("non_blocking", None)
+        args = tuple(one for one in args if not isinstance(one, bool))
+        before = self.places.of(tensor)
+        with self._inside(before):
+            found = tensor.to(*args, **kwargs) if args or kwargs else tensor
+        return found if device is None else self._moved(found, device_of(device))
+
+    def _moved(self, tensor, device):
+        """Return a tensor where it is asked for."""
+        if self.places.of(tensor) == device:
+            return tensor
+        if device.type == "meta":
+            return tensor.to(device)
+        with self._inside(device):
+            return self.places.note(_Copy.apply(tensor, device, self.places), device)
+
+    @contextlib.contextmanager
+    def _inside(self, device):
+        """Call torch for tensors of a device, as a context: what it makes without saying where is there."""
+        self.calls.append(device)
+        try:
+            yield
+        finally:
+            self.calls.pop()
+
+
+class _Copy(torch.autograd.Function):
+    """A copy to another device, whose gradient comes back to where it was."""
+
+    @staticmethod
+    def forward(ctx, tensor, device, places):
+        ctx.back, ctx.places = places.of(tensor), places
+        with torch.utils._python_dispatch._disable_current_modes():
+            copy = tensor.detach().clone()
+        return places.note(copy, device)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.utils._python_dispatch._disable_current_modes():
+            copy = gradient.detach().clone()
+        return ctx.places.note(copy, ctx.back), None, None
+
+
+class Checked(TorchDispatchMode):
+    """Does every operation as torch would on the pretended devices, and raises where it would."""
+
+    def __init__(self, places, asked):
+        super().__init__()
+        self.places, self.asked, self.fake = places, asked, FakeTensorMode(allow_non_fake_inputs=False)
+        self.operations = 0  # on the GPU
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        with DisableTorchFunction():
+            flat = flattened((args, kwargs))
+            tensors = [one for one in flat if isinstance(one, Tensor)]
+            on_gpu = any(self.places.of(one) == GPU for one in tensors)
+            device = self.asked.calls[-1] if self.asked.calls else GPU if on_gpu or torch._C._current_graph_task_id() >= 0 else CPU
+            if device.type == "meta" or any(one.is_meta for one in tensors):
+                return operation(*args, **kwargs)
+            found = self._devices(operation, args, kwargs, flat, device)
+            if (on_gpu or device == GPU) and any(isinstance(one, torch.Generator) for one in flat):
+                raise RuntimeError(f"{operation}: Expected a 'cuda' device type for generator but found 'cpu'")
+            result = operation(*args, **kwargs)
+            made = [one for one in flattened(result) if isinstance(one, Tensor)]
+            for one, where in zip(made, found if isinstance(found, list) else [found] * len(made), strict=True):
+                self.places.note(one, where)
+                self.operations += where == GPU
+            return result
+
+    def _devices(self, operation, args, kwargs, flat, device):
+        """Return the device of each tensor that an operation returns, or of all; raise where devices do not go together."""
+        tensors = [one for one in flat if isinstance(one, Tensor)]
+        kwargs = {**kwargs, "device": device} if kwargs.get("device") is not None else kwargs
+        if not tensors and kwargs.get("device") is None and device == GPU:
+            kwargs = {**kwargs, "device": device}
+        # what is where depends on nothing else, so that torch is asked once
+        known = (operation, device, *((self.places.of(one), one.dim() > 0) if isinstance(one, Tensor) else type(one) for one in flat))
+        if known not in RULES:
+            RULES[known] = self._asked_of_torch(operation, args, kwargs, tensors)
+        return RULES[known]
+
+    def _asked_of_torch(self, operation, args, kwargs, tensors):
+        """Do ``_devices`` with fake tensors."""
+        fakes = {}
+
+        def faked(tensor):
+            if id(tensor) not in fakes:
+                where = self.places.of(tensor)
+                fakes[id(tensor)] = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=where)
+            return fakes[id(tensor)]
+
+        with self.fake:
+            given = tree_map_only(Tensor, faked, (args, kwargs))
+            try:
+                found = operation(*given[0], **given[1])
+            except Exception as error:
+                if "different devices" in str(error) or "same device" in str(error):
+                    raise RuntimeError(f"{operation}: {error}") from error
+                return self._common(operation, tensors)  # it has no shape without values, or no rule
+        devices = [one.device for one in flattened(found) if isinstance(one, FakeTensor)]
+        return devices[0] if len(set(devices)) == 1 else devices  # one for as many as there are
+
+    def _common(self, operation, tensors):
+        """Return the one device of tensors, numbers aside."""
+        found = {self.places.of(one) for one in tensors if one.dim()} or {self.places.of(one) for one in tensors}
+        if len(found) > 1 and "index" not in str(operation):
+            raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")
+        return GPU if GPU in found else CPU
+
+
+@contextlib.contextmanager
+def pretended_gpu(monkeypatch):
+    """Let torch have one GPU, of as much memory as there is, as a context; give what counts operations on it."""
+    places = Places()
+    asked = Asked(places)
+    checked = Checked(places, asked)
+    run_backward = torch.autograd._engine_run_backward
+
+    def backward(*args, **kwargs):  # torch calls it without the mode, and what is computed again needs it
+        with asked:
+            return run_backward(*args, **kwargs)
+
+    monkeypatch.setattr(torch.autograd, "_engine_run_backward", backward)
+    # what is computed again is compared with what was kept, but for devices: torch looks at these inside of its functions
+    monkeypatch.setitem(checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype})
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=1 << 34))
+    with asked, checked:
+        yield checked

@@ -1,0 +1,191 @@
+"""Everything of a run on a GPU is on the GPU: what plays, what learns, what is saved and taken back, without one.
+
+``pretended.py`` says how. Not run here are the compiled forward pass, which reads memory and is for the CPU alone,
+and gloo, which is given tensors of the CPU.
+"""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from pretended import CPU, GPU, pretended_gpu
+from transformers import (
+    AutoTokenizer,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from sparring import registry
+from sparring.config import resolve
+from sparring.credit.base import Credit
+from sparring.engine.gloo import Sums
+from sparring.engine.local import LocalEngine
+from sparring.league.starts import starts
+from sparring.learn.critic import fitted_at
+from sparring.learn.weights import fingerprint
+from sparring.models.compiled import CompiledPass
+from sparring.models.saved import saved_model
+from sparring.refs import LEARNER, PlayerRef, snapshot
+from sparring.rollout.spec import EpisodeSpec
+
+SHAPE = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 512,
+}  # fmt: skip
+FAMILIES = {
+    "gpt2": lambda size: GPT2LMHeadModel(GPT2Config(vocab_size=size, n_embd=32, n_head=2, n_layer=2, n_positions=512, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, activation_function="relu")),
+    "qwen3": lambda size: Qwen3ForCausalLM(Qwen3Config(vocab_size=size, **SHAPE)),
+    "gemma3": lambda size: Gemma3ForCausalLM(Gemma3TextConfig(vocab_size=size, **SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention"])),
+    "whole": lambda size: MistralForCausalLM(MistralConfig(vocab_size=size, **SHAPE)),
+}  # fmt: skip
+KUHN = {
+    "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "renderer": {"name": "chat"},
+    "rollout": {"games_per_step": 4, "max_new_tokens": 3}, "learner": {"minibatches": 2, "micro_tokens": 1000, "average": 0.9},
+}  # fmt: skip
+POLICY = PlayerRef("policy")  # the average of the weights
+ALL = [name for name in registry.names("losses") if name != "value_loss"]
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """The pretended GPU, on which compiled code for the CPU is never called."""
+    def refused(*_):
+        raise AssertionError("compiled code reads a GPU's memory")
+
+    with pretended_gpu(monkeypatch) as found:
+        monkeypatch.setattr(CompiledPass, "__call__", refused)
+        yield found
+
+
+def engine(folder, **changes):
+    """Return an engine whose model is on the GPU."""
+    parts = {key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()}
+    model = {"name": str(folder), "device": "cuda", **changes.get("model", {})}
+    return LocalEngine(resolve({**KUHN, **parts, "model": model}))
+
+
+def tensors(run):
+    """Yield everything that a run's learners and snapshots hold on a device, with a name."""
+    for name, own in run.policies.items():
+        models = [own.model, *(copied.model for copied in own.snapshots)]
+        for number, model in enumerate(models):
+            for prefix, module in model.modules():
+                yield from ((f"{name}.{number}.{prefix}.{key}", one) for key, one in (*module.named_parameters(), *module.named_buffers()))
+        for learner in (own.learner, own.process):
+            for number, state in enumerate(learner.optimizer.state.values() if learner is not None else ()):
+                yield from ((f"{name}.optimizer.{number}.{key}", one) for key, one in state.items())
+
+
+def plays(run, step, others=()):
+    """Return plays of a step, also against snapshots and the average."""
+    matchmaker = registry.bind("league.matchmakers", "mirror")
+    specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    game = run.environments[0][0]
+    for number, other in enumerate(others, len(specs)):
+        root = run.root.child("against").child(number)
+        specs.append(EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child("play"), seats=(LEARNER, other), trained=(True, False)))
+    return run.play(specs).episodes
+
+
+def learnt(run, episodes, step):
+    """Let every policy learn once from what was played."""
+    for name in run.learners:
+        batch = run.batch(episodes, progress=0.0, policy=name)
+        count = len(batch.turns.reward)
+        token = "values" in run.policies[name].trained.needs and fitted_at(run.policies[name].columns) == "token"
+        targets = np.linspace(-1, 1, len(batch.pack.turn_of) if token else count)
+        metrics = run.learn(batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0)
+        assert np.isfinite(list(metrics.values())).all()
+        assert np.isfinite(run.entropies(batch)).all()
+
+
+def whole_run(run, again, folder):
+    """Do everything that a run does with its models; another engine goes on from what is saved."""
+    episodes = plays(run, 0)
+    run.imitate(episodes)
+    run.take_member(snapshot(1))
+    learnt(run, episodes, 1)
+    against = (snapshot(1), POLICY) if not run.config.policies else ()
+    episodes = plays(run, 1, against)
+    run.save(folder)
+    again.restore(folder)
+    for one in (run, again):
+        learnt(one, episodes, 2)
+    misplaced = {name: one.device for one_run in (run, again) for name, one in tensors(one_run) if one.device != GPU}
+    assert not misplaced
+    for name in run.learners:
+        assert fingerprint(run.policies[name].model) == fingerprint(again.policies[name].model)
+    run.restart(snapshot(1))
+    run.drop_member(snapshot(1))
+    for own in run.policies.values():
+        sampler, ids = own._sit(LEARNER, own.model).sampler, (5, 6, 7)
+        found = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], own.params)
+        assert [scores.shape for scores in found] == [(2,), (1,)] and not sampler.invariant
+        sampler.publish({key: one.cpu() for key, one in own.model.tensors().items()}, own.model.version + 1)
+
+
+CASES = {
+    "plain": {},
+    "losses": {"losses": [{"name": name} for name in ALL]},
+    "adapters": {"model": {"lora": {"rank": 2}, "gradient_checkpointing": True}},
+    "two": {"model": {"lora": {"rank": 2}}, "policies": {"a": {}, "b": {}}, "roles": {"first": "a", "second": "b"}},
+    "truncated": {"rollout": {"top_p": 0.8, "top_k": 40, "temperature": 0.7}},
+    "reverse": {"learner": {"order": "reverse_turns"}, "credit": {"name": "rae"}},
+    "leaves": {"learner": {"leaves": 4}},
+    "half": {"model": {"dtype": "bfloat16"}},
+    "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
+    "process": {"credit": {"name": "oprl"}},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_on_a_gpu_mixes_no_devices(name, gpu, chat_folder, tmp_path):
+    whole_run(engine(chat_folder, **CASES[name]), engine(chat_folder, **CASES[name]), tmp_path)
+    assert gpu.operations > 1000
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_folder, tmp_path):
+    folder = shutil.copytree(chat_folder, tmp_path / family)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        FAMILIES[family](len(AutoTokenizer.from_pretrained(folder))).save_pretrained(folder)
+    lora = {"rank": 2, "targets": ["c_attn"]} if family == "gpt2" else {"rank": 2}
+    for number, own in enumerate((None, lora) if family != "whole" else (None,)):
+        run = engine(folder, model={"lora": own})
+        whole_run(run, engine(folder, model={"lora": own}), tmp_path)
+        run.model.save(tmp_path / f"saved{number}", adapter=own is not None)
+        again = saved_model(tmp_path / f"saved{number}", base=str(folder) if own else None, lora=own and {"alpha": 32.0, "targets": [], **own}, device="cuda")
+        assert again.device == GPU and {one.device for one in again.network.parameters()} == {GPU}
+        assert run.model.decoding == again.decoding == "torch"
+
+
+def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_the_gpu(gpu):
+    sums = Sums.__new__(Sums)
+    sums.rank, sums.ranks, sums._group = 0, 2, Group()
+    own = torch.ones(3, device="cuda")
+    assert sums.added(own).device == GPU and sums.added(own).tolist() == [2.0, 2.0, 2.0]
+
+
+class Group:
+    """Two learners that have the same: what is sent is received."""
+
+    def send(self, tensors, partner, tag):
+        (self.sent,) = tensors
+        assert self.sent.device == CPU
+        return self
+
+    def recv(self, tensors, partner, tag):
+        tensors[0].copy_(self.sent)
+        assert tensors[0].device == CPU
+        return self
+
+    def wait(self):
+        return None

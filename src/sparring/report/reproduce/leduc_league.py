@@ -36,14 +36,15 @@ def ends(results: Results) -> str:
     """Return the NashConv of each arm and answer by seed, and beside the mirror, paired."""
     found = results.rows(policy="model")
     seeds = sorted(found[0]["values"][GAP], key=int)
-    head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean", "less the mirror's same answer")
+    head = ("arm", "answer", *(f"seed {seed}" for seed in seeds), "mean")
+    pairs = ("less the mirror's same answer", "less the mirror's average of weights")
     lines = []
     for row in found:
         by_seed = (f"{value:.3f}" for value in values(row, GAP))
         gaps = (spread(row, GAP, 3, low=0.0), _beside(results, row, row["answer"]))
         cells = (row["arm"], NAMES[row["answer"]], *by_seed, *gaps)
         lines.append((*cells, _beside(results, row, AVERAGE)))
-    return markdown((*head, "less the mirror's average of weights"), lines)
+    return markdown((*head, *pairs), lines)
 
 
 def _beside(results: Results, row: Row, answer: str) -> str:

@@ -39,6 +39,13 @@ def reached(results: Results, recipe: str) -> str:
     return f"{within} seeds end at {level:g} or below, the worst at {max(last):.3f}"
 
 
+def average(results: Results, recipe: str) -> str:
+    """Return the last NashConv of a recipe: its mean over seeds, and the least and the most."""
+    last = values(results.row(recipe=recipe), "nash_conv")
+    seeds = f"{len(last)} seeds, {min(last):.3f} to {max(last):.3f}"
+    return f"{sum(last) / len(last):.3f} ({seeds})"
+
+
 def seconds(results: Results, recipe: str) -> str:
     """Return how long the runs of a recipe took."""
     found = values(results.row(recipe=recipe), "seconds")
@@ -57,6 +64,7 @@ def every(results: Results) -> str:
 MADE: dict[str, Maker] = {
     **{f"seeds {recipe}": partial(seeds, recipe=recipe) for recipe in RECIPES},
     **{f"seeds {recipe} reached": partial(reached, recipe=recipe) for recipe in RECIPES},
+    "seeds leduc-tiny mean": partial(average, recipe="leduc-tiny"),
     "seeds demo seconds": partial(seconds, recipe="demo"),
     "seeds source": Results.source,
 }

@@ -94,7 +94,7 @@ STUDY = Study(
     page="docs/reproduction/league-tictactoe-smol.md",
     hours=1.5,
     results="league-tictactoe-smol",
-    setting={"seeds": 3, "arms": list(ARMS), "games": 256, "plays": 64, "changes": []},
+    setting={"seeds": 3, "arms": list(ARMS), "games": 128, "plays": 64, "changes": []},
     quick={
         "seeds": 1,
         "arms": [START, LEAGUE],

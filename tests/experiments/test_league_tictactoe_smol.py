@@ -4,6 +4,7 @@ import json
 
 import pytest
 from safetensors.numpy import load_file
+from tests.run_with_members import run
 
 from sparring import recipe
 from sparring.config import resolve
@@ -11,7 +12,6 @@ from sparring.experiments.reproduce import league_tictactoe_smol as study
 from sparring.report.reproduce import league_tictactoe_smol as page
 from sparring.report.result_figures import Results
 from sparring.run import checkpoint
-from tests.run_with_members import run
 
 TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1}", "renderer={name: plain}", "warmup.updates=2", "warmup.games=4"]
 
@@ -30,12 +30,16 @@ def test_the_league_plays_640_and_seats_its_own_members_alone():
     assert config.league.start and not config.evaluation.opponents
 
 
-def test_the_mirrors_differ_from_the_league_in_who_is_met_and_the_plain_one_in_the_loss_too():
-    league, magnet, plain = (config_of(arm).model_dump() for arm in (study.LEAGUE, "mirror, magnet", "mirror"))
-    assert {key for key in league if league[key] != magnet[key]} == {"matchmaker"}
-    assert {key for key in magnet if magnet[key] != plain[key]} == {"losses"}
-    assert magnet["matchmaker"]["name"] == "mirror" and not magnet["matchmaker"].get("options")
-    assert [loss["name"] for loss in plain["losses"]] == ["ppo_clip", "entropy_bonus"]
+def test_the_mirror_has_as_many_seeds_as_are_asked_for():
+    keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2, "mirrors": 1})]
+    assert keys == [("start", 0), ("league", 0), ("mirror", 0), ("start", 1), ("league", 1)]
+
+
+def test_the_mirror_differs_from_the_league_in_who_is_met_and_in_the_loss():
+    league, mirror = (config_of(arm).model_dump() for arm in (study.LEAGUE, "mirror"))
+    assert {key for key in league if league[key] != mirror[key]} == {"matchmaker", "losses"}
+    assert mirror["matchmaker"]["name"] == "mirror" and not mirror["matchmaker"].get("options")
+    assert [loss["name"] for loss in mirror["losses"]] == ["ppo_clip", "entropy_bonus"]
 
 
 def test_the_start_is_what_the_league_begins_as(tmp_path):

@@ -62,9 +62,10 @@ def _reached(row: Row, start: Row) -> str:
     seeds = _seeds(row)
     found = [reached(row, start, place) for place in range(len(seeds))]
     parts = [sum(one[part] for one in found) for part in range(3)]
+    of = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
     return (
         f"**{row['arm']}**: {DIFFER} in {parts[0]}, {LEGAL} in {parts[1]}, share as X in "
-        f"{parts[2]}, all three in {sum(map(all, found))} of {len(seeds)} seeds."
+        f"{parts[2]}, all three in {sum(map(all, found))} of {of}."
     )
 
 
@@ -115,7 +116,7 @@ def charts(results: Results) -> dict[str, str]:
     """Return the chart of plays that differ in training: means over seeds."""
     rows = [row for row in results.rows() if row["arm"] != START]
     series = [Series(name=row["arm"], points=curve(row, ALONG)) for row in rows]
-    note = f"mean over {len(_seeds(rows[0]))} seeds"
+    note = "means over seeds: " + ", ".join(f"{row['arm']} {len(_seeds(row))}" for row in rows)
     title = "Share of a step's plays that differ"
     chart = line_chart(series, title=title, note=note, x_label="plays", standalone=True)
     return {"league-tictactoe-smol.svg": chart}

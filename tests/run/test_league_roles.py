@@ -5,14 +5,19 @@ import json
 import numpy as np
 import pytest
 
+import sparring
 from sparring.config import resolve
 from sparring.engine.local import LocalEngine
+from sparring.environments.catalogue import make_game
+from sparring.experiments.room import Opposite
+from sparring.experiments.sitting import Sitting
 from sparring.league.matchmakers import meta_strategy
 from sparring.league.meta_payoffs import side_payoffs
 from sparring.league.payoffs import Payoffs
 from sparring.recipe import to_yaml
 from sparring.refs import ref, snapshot
 from sparring.rollout.store import EpisodeStore
+from sparring.rollout.team import Team
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
@@ -89,3 +94,30 @@ def test_without_it_nothing_of_a_run_changes(tmp_path):
         train(config, LocalEngine(config), folder)
     rows = book_of(tmp_path / "run", 1).rows
     assert json.dumps(sorted({str(row.player) for row in rows if row.player == row.opponent})) == "[]"
+
+
+def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained):
+    """A member is a policy for each role: who is drawn sits there by the policy of the role."""
+    run = sparring.load_run(trained)
+    mixture, asked = run.answer("uniform"), []
+    inner = mixture._agent_of
+    mixture._agent_of = lambda who: spied(inner(who), asked)
+    game = make_game("kuhn_poker", options={"style": "brief"})
+    episodes = sparring.play(game, [mixture, mixture], plays=40)
+    assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
+    assert {(seat, agent.name) for seat, agent in asked} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
+    person = Sitting(game, 0, Opposite("mixture-answer", "the answer", mixture), 3)
+    while person.asked is not None:
+        person.say(person.legal[0])
+    assert person.episode.agents == ("person-you", "mixture-answer") and ref(person.drawn["second"]) in mixture.members
+    assert person.record(person.episode).agents == ("person-you", person.drawn["second"])
+
+
+def spied(team, asked):
+    """Return a team that says whom it seats where."""
+
+    def at(game, seat):
+        asked.append((seat, team.at(game, seat)))
+        return asked[-1][1]
+
+    return Team(team.name, at)

@@ -152,7 +152,8 @@ def _seated(
     """
     who = None
     if isinstance(agent, Mixture):
-        who = agent.drawn(spec.stream, first_seats(teams_of(spec.game))[seat])
+        first = first_seats(teams_of(spec.game))[seat]
+        who = agent.at(spec.game, seat).drawn(spec.stream, first)
         name, agent = f"{name}, {who}", agent.agent(who)
     if isinstance(agent, Team):
         name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)

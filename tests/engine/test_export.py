@@ -155,6 +155,35 @@ def test_of_several_policies_one_is_named(tmp_path):
         export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 
 
+def test_members_of_several_learners_are_each_written_as_what_they_are(tmp_path):
+    league = {"every": 1, "learners": {"main": {}, "counter": {}}}
+    engine = LocalEngine(resolve({**BASE, "league": league}))
+    members = [snapshot(1), snapshot(1, "counter")]
+    for member in members:
+        engine.take_member(member)
+    for place, name in enumerate(engine.learners):
+        engine.policies[name].past[1].model.network.lm_head.weight.data.fill_(0.1 * (1 + place))
+    mixture = MemberMixture(dict.fromkeys(members, 0.5), engine.agent)
+    export_mixture(engine, tmp_path / "all", mixture, step=1, answer="nash")
+    found = exported(folder=str(tmp_path / "all"))
+    heads = [found.agent(who).sampler.model.network.lm_head.weight for who in found.members]
+    assert [float(head.flatten()[0]) for head in heads] == pytest.approx([0.1, 0.2])
+    with pytest.raises(ConfigError, match="past-counter-000001 is a snapshot of counter; leave --policy out"):
+        export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="main")
+
+
+def test_a_side_of_several_policies_says_which_are_there(tmp_path):
+    config = {**BASE, "environments": [{"name": "team_matrix", "options": {"members": 2}}], "policies": {"left": {}, "right": {}}}
+    roles = {"a1": "left", "a2": "right", "b1": "left", "b2": "left"}
+    engine = LocalEngine(resolve({**config, "roles": roles}))
+    engine.take_member(snapshot(1))
+    mixture = MemberMixture({snapshot(1): 1.0}, engine.agent, second={snapshot(1): 1.0})
+    with pytest.raises(ConfigError, match=r"In the first side play the policies left, right.*--policy left"):
+        export_mixture(engine, tmp_path / "none", mixture, step=1, answer="nash")
+    export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="right")
+    assert (tmp_path / "one" / "past-000001").is_dir()
+
+
 def test_without_adapters_there_are_none_to_write(tiny, tmp_path):
     with pytest.raises(ModelError, match="has no adapters"):
         export(tiny, tmp_path, step=3, adapter=True)

@@ -158,9 +158,13 @@ THREE = {str(member): 1 / 3 for member in MEMBERS}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"version": 2}, "has version 2, and this Sparring reads version 1"),
+        ({"version": 3}, "has version 3, and this Sparring reads versions 1 and 2"),
+        ({"version": 2}, "sides: Field required"),  # whose weights are those of sides
+        ({"version": 2, "kind": "policy"}, "in version 2 it must be mixture"),
+        ({"version": 1, "sides": [{}, {}]}, "'sides'"),
         ({"version": None}, "has version None"),
         ({"version": True}, "has version True"),
+        ({"version": 2.0}, "has version 2.0"),
         ({"kind": "crowd"}, "kind is 'crowd'"),
         ({"members": {**THREE, "past-000001": 0.5}}, "sum to 1.16667; they must sum to 1"),
         ({"members": {**THREE, "past-000001": -1.0}}, "the weight of past-000001 is -1.0"),
@@ -178,6 +182,47 @@ def test_a_file_that_is_wrong_is_refused_with_what_to_do(mixture, changes, messa
     with pytest.raises(ModelError, match=message) as caught:
         exported(folder=str(mixture))
     assert "\n" not in str(caught.value) and "sparring export RUN FOLDER" in str(caught.value)
+
+
+HALVES = {str(member): 0.5 for member in MEMBERS[:2]}
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ([HALVES], "sides"),
+        ([HALVES, HALVES, HALVES], "sides"),
+        ([HALVES, {}], "sides.1: the weights of members sum to 0; they must sum to 1"),
+        ([{"past-000000": 0.4}, HALVES], "sides.0: the weights of members sum to 0.4"),
+        ([HALVES, {"past-000000": -1, "past-000001": 2}], "the weight of past-000000 is -1"),
+        ([HALVES, {"past-000009": 1}], "member past-000009: .*past-000009 is no folder"),
+        ([HALVES, None], "sides.1"),
+        (None, "sides"),
+    ],
+)
+def test_a_file_of_two_sides_that_is_wrong_is_refused(mixture, sides, message):
+    written(mixture, version=2, members=None, sides=sides)
+    with pytest.raises(ModelError, match=message) as caught:
+        exported(folder=str(mixture))
+    assert "\n" not in str(caught.value) and "sparring export RUN FOLDER" in str(caught.value)
+
+
+def test_a_file_of_two_sides_says_who_is_where(mixture):
+    written(
+        mixture, version=2, members=None, sides=[HALVES, {"past-000001": 0.25, "past-000002": 0.75}]
+    )
+    found = exported(folder=str(mixture))
+    assert (
+        str(found)
+        == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
+    )
+    assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
+    inner = found._agent_of
+    for seats, names in (([found, "random"], (0, 1)), (["random", found], (1, 2))):
+        asked = []
+        found._agent_of = lambda who, asked=asked: asked.append(found.called(who)) or inner(who)
+        sparring.play(GAME, seats, plays=40)
+        assert set(asked[3:]) == {str(MEMBERS[n]) for n in names}  # each is made once before
 
 
 def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):

@@ -134,6 +134,26 @@ def test_killed_within_a_member_s_file(tmp_path):
     finish(recipe, path, expected, "killed twice")
 
 
+def test_an_answer_for_each_side_is_kept_through_kills(tmp_path):
+    """Killed in the middle of a member's file, then at a link: the figures of the pair of mixtures are those of a run that was not."""
+    sides = {
+        "policies": {"one": {}, "two": {}},
+        "roles": {"first": "one", "second": "two"},
+        "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
+        "league": {"every": 1, "keep": 30, "start": True, "plays": 18, "answer": "nash"},
+        "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},
+    }
+    recipe = written(tmp_path, steps=3, **sides)
+    expected, _ = whole(recipe, tmp_path / "whole")
+    lines = read_lines(tmp_path / "whole" / "metrics.jsonl")
+    assert len({line["nash_conv/kuhn_poker"] for line in lines}) == 3
+    path = tmp_path / "run"
+    assert life(recipe, path, WRITTEN, 7) == -signal.SIGKILL
+    assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))
+    assert life(recipe, path, LINKED, 5) == -signal.SIGKILL
+    finish(recipe, path, expected, "killed twice")
+
+
 @pytest.mark.slow
 def test_a_league_of_thirty_that_is_killed_again_and_again(tmp_path):
     """Killed at random instants, and while members' files are written and linked, over the whole run."""

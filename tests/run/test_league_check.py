@@ -52,6 +52,41 @@ def test_a_held_out_environment_may_have_more_teams():
     )
 
 
+APART = {"name": "meta_strategy", "solver": "uniform", "sides": "apart"}
+LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"matchmaker": APART}, "matchmaker.sides"),
+        (
+            {"league": {**BASE["league"], "learners": LEARNERS}},
+            "league.learners.exploiter.matchmaker.sides",
+        ),
+    ],
+)
+def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
+    told = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
+    with pytest.raises(ConfigError, match=told):
+        sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigError, match="'sudoku' has 1"):
+        checked(environments=[{"name": "sudoku"}], **changes)
+    checked(**changes)  # two seats
+    checked(environments=[{"name": "team_matrix"}], **changes)  # two teams
+    checked(environments=[{"name": "signalling"}], **changes)  # one team of two seats
+
+
+def test_a_held_out_environment_of_three_sides_is_refused_where_the_answer_is_measured_in_it():
+    both = [{"name": "kuhn_poker"}, {**THREE[0], "label": "three", "weight": 0}]
+    checked(environments=both, matchmaker=APART)
+    league = {**BASE["league"], "answer": "uniform"}
+    with pytest.raises(ConfigError, match=r"'three' \(held out, and measured\) has 3"):
+        checked(environments=both, matchmaker=APART, league=league)
+    checked(environments=both, league=league)
+
+
 @pytest.mark.parametrize(
     ("solver", "plays", "warned"), [("nash", 0, True), ("nash", 5, False), ("uniform", 0, False)]
 )

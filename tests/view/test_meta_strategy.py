@@ -209,6 +209,56 @@ def test_of_several_environments_payoffs_are_weighed_or_one_is_chosen(opened, tm
         assert found["payoffs"][0][1] == -1 and found["environments"] == ["leduc"]
 
 
+APART = "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\nleague: {answer: nash}\n"
+
+
+def sided(first, environment=KUHN, second=1):
+    """Return the book in which the first side earns these by its member and the second side's; None: they have not met."""
+    rows = {}
+    for i, own in enumerate(first):
+        for j, paid in enumerate(own):
+            if paid is not None:
+                rows[Row(environment, 0, ref(NAMES[i]), ref(NAMES[j]))] = won(100, paid)
+                rows[Row(environment, second, ref(NAMES[j]), ref(NAMES[i]))] = won(100, -paid)
+    return Payoffs(rows)
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_path, second):
+    """The first side earns 0.6, 0 / 0.2, 0.4: p = 1/4 and q = 1/2, as the answer of the run has it; a third member loses."""
+    own = book([[0, 1], [-1, 0]], NAMES[:2], environment="other").rows  # not weighed
+    payoffs = sided([[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, None]], second=second)
+    run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **own}), config=APART)
+    client = opened(run)
+    found = client.get("/api/runs/0/meta").json()
+    assert found["apart"] and (found["solver"], found["source"], found["why"]) == ("nash", "league.answer", None)
+    assert [one["sides"] for one in found["members"]] == [[pytest.approx(p, abs=1e-9), pytest.approx(q, abs=1e-9)] for p, q in ((0.25, 0.5), (0.75, 0.5), (0, 0))]
+    assert found["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (found["pairs"], found["empty"]) == (9, 1)
+    assert found["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]] and found["rates"][0][0][0] == 0.8 and found["rates"][2][2] is None
+    found = client.get("/api/runs/0/meta?solver=os.system").json()
+    assert "none of Sparring's own" in found["why"] and [one["sides"] for one in found["members"]] == [[None, None]] * 3
+    said = client.get("/api/runs/0/league").json()["answer"]
+    assert said == "a mixture of the league's members in each side by nash (league.answer: nash)"
+
+
+@pytest.mark.parametrize(
+    ("config", "apart"),
+    [
+        ({}, False),
+        ({"matchmaker": {"name": "meta_strategy"}}, False),
+        ({"matchmaker": {"name": "meta_strategy", "sides": "together"}}, False),
+        ({"matchmaker": {"name": "pfsp", "sides": "apart"}}, False),
+        ({"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, True),
+        ({"matchmaker": [], "league": {"learners": {"a": {"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, "b": 3}}}, True),
+        ({"matchmaker": "meta_strategy", "league": {"learners": [1]}}, False),
+    ],
+)
+def test_whether_sides_are_apart(config, apart):
+    assert module.apart_in(config) == apart
+    resolvable = {**config, "environments": [{"name": "kuhn_poker"}]}
+    assert apart == (answer_said({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith("a mixture"))
+
+
 def test_environments_that_are_written_badly_count_as_one_each():
     found = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
     assert found == {"a": 1.0} and environments_of({"environments": 3}) == {}
@@ -217,9 +267,9 @@ def test_environments_that_are_written_badly_count_as_one_each():
 def test_snapshots_of_several_policies_are_those_that_the_book_knows():
     engine = {"policies": {"main": {"members": {"past-000010": 10}}, "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}}}}
     named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
-    league = module._league(engine, {"payoffs": named.to_json()})
+    league = module.league_of(engine, {"payoffs": named.to_json()})
     assert [(str(member), told.tag) for member, told in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
-    league = module._league(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
+    league = module.league_of(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
     assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies
 
 

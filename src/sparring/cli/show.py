@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sparring.cli.text import say
+from sparring.cli.show_league import show_league
+from sparring.cli.text import say, say_rows
 from sparring.environments.drawing.canvas import Theme
 from sparring.errors import ConfigError, SparringError, UnknownNameError
 from sparring.refs import MAIN, ref
 from sparring.report.episode_record import episode_record, finite
-from sparring.report.league_shown import league_rows, standings_of
 from sparring.report.shown import Decode, episode_lines, listing_rows
 from sparring.report.stored import Stored
 from sparring.rollout.pictures import picture, sentences
-from sparring.run.folder import RunFolder
-from sparring.run.state import RunState
 from sparring.system.files import write_bytes_atomic
 from sparring.types import Episode
 
@@ -63,12 +60,12 @@ def show(
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
     if league:
-        _show_league(run, step, as_json)
+        show_league(run, step, as_json)
         return
     stored = Stored(run, played)
     number = stored.step(step)
     if every:
-        _say_rows(listing_rows(stored.episodes(number)))
+        say_rows(listing_rows(stored.episodes(number)))
         return
     found = stored.episode(number, episode)
     credit = stored.credit(number, found)
@@ -108,29 +105,6 @@ def _positions(episode: Episode) -> list[str]:
     except SparringError as error:
         say(f"Positions are left out: {error}\n")
         return []
-
-
-def _show_league(run: Path, step: int | None, as_json: bool) -> None:
-    """Show the payoff book of a checkpoint, the newest unless a step is given."""
-    found = RunFolder.open(run).checkpoint(step)
-    standings = standings_of(RunState(owners=found.state).payoffs)
-    if as_json:
-        rows = [standing._asdict() for standing in standings]
-        print(json.dumps(finite({"step": found.step, "standings": rows}), allow_nan=False))
-        return
-    if not standings:
-        say(f"No plays count yet at step {found.step}.")
-        return
-    say(f"Results of training's plays up to step {found.step}:\n")
-    _say_rows(league_rows(standings))
-
-
-def _say_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Say rows in columns."""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        say("  ".join(cells).rstrip())
 
 
 def _decoder(run: Path) -> Decode | None:

@@ -6,13 +6,14 @@ import logging
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from typing import TextIO
 
 from sparring.system.text import shown
 
 ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
 
-__all__ = ["ENVIRONMENT", "PlainFormatter", "complain", "fitted", "say", "shown"]
+__all__ = ["ENVIRONMENT", "PlainFormatter", "complain", "fitted", "say", "say_rows", "shown"]
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
@@ -21,6 +22,14 @@ def say(text: object, *, file: TextIO | None = None) -> None:
     Use this wherever a word may be a stranger's.
     """
     print(shown(text), file=file, flush=file is not None)
+
+
+def say_rows(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows in columns."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        say("  ".join(cells).rstrip())
 
 
 def complain(text: object) -> None:

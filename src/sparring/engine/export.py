@@ -111,18 +111,23 @@ def _seating(engine: LocalEngine, own: Policy, *, adapter: bool) -> ExportedPoli
 
 def seat_command(engine: LocalEngine, own: Policy, folder: str) -> str:
     """Return the command that measures what was exported."""
+    named = {game.name: game for game, _ in engine.environments}
     played = [
         game
         for game in engine.config.environments
-        if game.weight and any(name == own.name for name, _ in _seats(engine, game.known_as))
+        if game.weight and _seats(engine, own, named[game.known_as])
     ]
     name = (played or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
 
 
-def _seats(engine: LocalEngine, known_as: str) -> tuple[tuple[str, bool], ...]:
-    """Return the policy of each seat of an environment, by its name in the run."""
-    return next(engine.seats(game) for game, _ in engine.environments if game.name == known_as)
+def _seats(engine: LocalEngine, own: Policy, game: Game) -> list[int]:
+    """Return the seats that a policy plays: each learner of a league plays all of them."""
+    return [
+        seat
+        for seat, (name, _) in enumerate(engine.seats(game))
+        if engine.apart or name == own.name
+    ]
 
 
 def chosen(engine: LocalEngine, policy: str | None) -> Policy:
@@ -160,7 +165,7 @@ def card(engine: LocalEngine, own: Policy, folder: str, *, step: int, adapter: b
     """Return the model card: what it is, how it is asked, and how it is loaded."""
     config, prompts = own.config, dict[str, str]()
     for game, weight in engine.environments:
-        seats = [seat for seat, (name, _) in enumerate(engine.seats(game)) if name == own.name]
+        seats = _seats(engine, own, game)
         if weight and seats:
             prompts[game.name] = first_prompt(own, game, seats)
     fill = {

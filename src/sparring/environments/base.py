@@ -38,6 +38,7 @@ __all__ = [
     "first_seats",
     "random_reply",
     "read_reply",
+    "side_numbers",
     "sides_of",
     "teams_of",
 ]
@@ -261,6 +262,13 @@ def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
     """Return of each seat the first one that the same player fills, [num_seats]."""
     first = {seat: side[0] for side in filled_together(teams) for seat in side}
     return tuple(first[seat] for seat in range(len(teams)))
+
+
+def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of each seat's side among those that one player fills, [num_seats]."""
+    sides = filled_together(teams)
+    number = {seat: place for place, side in enumerate(sides) for seat in side}
+    return tuple(number[seat] for seat in range(len(teams)))
 
 
 def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

@@ -15,6 +15,7 @@ from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
 from sparring.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.league.meta_payoffs import check_sides
+from sparring.league.named import apart_by
 from sparring.league.payoffs import Payoffs
 from sparring.models.pretrained import tokenizer_of
 from sparring.models.tiny import tiny_tokenizer
@@ -88,7 +89,7 @@ def load_answer(
     trained = [game for game, weight in engine.environments if weight]
     check_sides(solver, trained, f"The answer {wanted!r}")
     book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, book, wanted)
+    return answer_of(engine, book, wanted, apart=bool(apart_by(config)))
 
 
 def load_run(

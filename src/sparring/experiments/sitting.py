@@ -24,7 +24,7 @@ from sparring.oracles.judge import judge_episodes
 from sparring.players.base import Agent, Failed, PendingTurn, Reply, TextAgent, replies
 from sparring.players.human import understood
 from sparring.players.mixture import Mixture
-from sparring.refs import PlayerRef, ref
+from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.episode import EpisodeInPlay
 from sparring.rollout.spec import EpisodeSpec
@@ -95,7 +95,7 @@ class Sitting:
             seats=tuple(YOU if place == seat else name for place in range(game.num_seats)),
             trained=(False,) * game.num_seats,
         )
-        (spec,), self._agents, self._whose = seated([spec], agents)
+        (spec,), self._agents, self._whose, self._who = seated([spec], agents)
         self._seats = spec.players
         with Asking(game):
             self._play = EpisodeInPlay(spec, self._agents)
@@ -120,10 +120,9 @@ class Sitting:
         """Return who was drawn, by seat."""
         if self.opposite is None or not isinstance(self.opposite.agent, Mixture):
             return {}
-        mixture, before = self.opposite.agent, f"{self.opposite.name}, "
         return {
-            place: mixture.called(ref(str(who).removeprefix(before)))
-            for place, who in enumerate(self._seats)
+            place: self.opposite.agent.called(self._who[str(name)])
+            for place, name in enumerate(self._seats)
             if place != self.seat
         }
 

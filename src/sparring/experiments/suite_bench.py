@@ -108,7 +108,7 @@ class Bench:
         for note in found.notes:
             log.warning("%s", note)
         agents = {who: self._sat(engine, who, temperature) for who in found.members}
-        return MemberMixture(found.members, agents.__getitem__, found.notes)
+        return found.played_by(agents.__getitem__)
 
     def _sat(
         self,
@@ -140,7 +140,7 @@ class Bench:
         made = _kept(spec, self._answers).make()
         if isinstance(made, MemberMixture):
             agents = {who: self._model_of(made.agent(who)) for who in made.members}
-            return MemberMixture(made.members, agents.__getitem__)
+            return made.played_by(agents.__getitem__)
         return self._model_of(made)
 
     def _model_of(self, agent: Agent) -> Agent:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.config import EnvironmentConfig, RunConfig, resolve
-from sparring.config.checks import POLICY, check_answer
+from sparring.config.checks import PLAIN, POLICY, check_answer
 from sparring.engine.plan import TINY
 from sparring.engine.vocabulary import vocabulary
 from sparring.environments.catalogue import configured_game
@@ -21,6 +21,8 @@ from sparring.environments.own import words_of
 from sparring.errors import ConfigError
 from sparring.experiments.load import published
 from sparring.experiments.suite_results import without_traffic
+from sparring.league.matchmakers.meta_strategy import APART
+from sparring.league.named import apart_by
 from sparring.measure.opponents import AgentSpec
 from sparring.measure.starts import Met, rules_of
 from sparring.measure.suite import Suite, SuiteRow
@@ -120,6 +122,8 @@ def run_player(
     asked = config.league.answer if answer is None else check_answer(answer, config)
     if policy is None and asked != POLICY:
         named = {"answer": asked}
+        if asked not in PLAIN and apart_by(config):
+            named["sides"] = APART  # its results are not those of one mixture for both sides
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }

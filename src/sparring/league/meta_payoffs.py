@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparring.environments.base import sides_of, teams_of
+from sparring.environments.base import filled_together, sides_of, teams_of
 from sparring.errors import ConfigError
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 from sparring.registry import Bound
+
+
+class TwoSides(NamedTuple):
+    """An environment of two sides: its weight, and the first seat of each side."""
+
+    weight: float
+    seats: tuple[int, int]
+
+
+def two_sides(environment: Any, weight: float) -> TwoSides:
+    """Return the sides of an environment that has two (``run.league_check``)."""
+    first, second = filled_together(tuple(teams_of(environment)))
+    return TwoSides(weight, (first[0], second[0]))
 
 
 def member_payoffs(
@@ -120,19 +133,58 @@ def side_payoffs(
     return MetaGame(payoffs=(first, second), counts=known, wins=wins)
 
 
+def answer_payoffs(
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    environments: Mapping[str, TwoSides],
+    *,
+    opposed: bool,
+) -> MetaGame:
+    """Return the meta-game of two sides in all environments: the weighted mean of ``side_payoffs``.
+
+    Args:
+        book: the payoff book.
+        members: as for ``side_payoffs``.
+        environments: by their labels.
+        opposed: as for ``side_payoffs``.
+
+    Returns:
+        The meta-game. A pair's plays are those of all environments; a rate of wins is the mean.
+    """
+    total = sum(own.weight for own in environments.values())
+    games = [
+        (side_payoffs(book, members, label, own.seats, opposed=opposed), own.weight / total)
+        for label, own in environments.items()
+    ]
+    if len(games) == 1:
+        return games[0][0]
+    payoffs = [np.sum([w * game.payoffs[side] for game, w in games], axis=0) for side in (0, 1)]
+    exact = all(game.counts is None for game, _ in games)
+    counts = [
+        np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
+    ]
+    wins = np.sum([w * np.asarray(game.wins) for game, w in games], axis=0)
+    known = None if exact else np.sum(counts, axis=0)
+    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=known, wins=wins)
+
+
 def unmet_note(solver: Bound, game: MetaGame) -> str:
     """Return how many pairs of members have never met, for a reader of what a solver gives; or "".
 
     A solver that looks at no payoffs (``READS_PAYOFFS = False`` in its module) misses none.
 
+    Where the sides have populations of their own, a pair is a member of the first side and one of
+    the second.
+
     Args:
         solver: the meta-solver.
-        game: of ``member_payoffs``.
+        game: of ``member_payoffs`` or ``answer_payoffs``.
     """
     if game.counts is None or not getattr(solver.plugin.module, "READS_PAYOFFS", True):
         return ""
-    above = np.triu_indices(len(game.counts), 1)
-    met = (game.counts + game.counts.T)[above] > 0
+    met = game.counts.ravel() > 0
+    if game.symmetric:
+        met = (game.counts + game.counts.T)[np.triu_indices(len(game.counts), 1)] > 0
     missing = int((~met).sum())
     if not missing:
         return ""
@@ -140,6 +192,11 @@ def unmet_note(solver: Bound, game: MetaGame) -> str:
         f"{missing} of {len(met)} pairs of members have never met, and {solver.plugin.name} takes "
         "their payoffs as 0; train with league.plays=500, say, or league.plays=exact."
     )
+
+
+def takes_opposed(solver: Bound) -> bool:
+    """Return whether a solver takes what two sides earn as opposed: ``TWO_SIDED`` in its module."""
+    return bool(getattr(solver.plugin.module, "TWO_SIDED", False))
 
 
 def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
@@ -153,7 +210,7 @@ def check_sides(solver: Bound, environments: Iterable[Any], where: str) -> None:
     Raises:
         ConfigError: one of them has more than two teams.
     """
-    if not getattr(solver.plugin.module, "TWO_SIDED", False):
+    if not takes_opposed(solver):
         return
     for environment in environments:
         teams = len(sides_of(tuple(teams_of(environment))))

@@ -166,7 +166,9 @@ def _drawn(
         return seating.seats
     first = first_seats(teams_of(game))
     return tuple(
-        several[seat].drawn(stream, first[seat], members) if seat in several else player
+        several[seat].at(game, seat).drawn(stream, first[seat], members)
+        if seat in several
+        else player
         for seat, player in enumerate(seating.players)
     )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparring.environments.base import teams_of
 from sparring.environments.enumerable import Enumerable, Node
 from sparring.environments.openspiel.base import Game, State
 from sparring.environments.own import Asking, no_rules
@@ -81,6 +82,7 @@ class _Walk:
 
     game: Game
     limit: int
+    teams: tuple[int, ...]
     index: dict[tuple[int, str], int] = field(default_factory=dict)
     queries: list[Query] = field(default_factory=list)
     legal_ids: list[tuple[int, ...]] = field(default_factory=list)
@@ -142,6 +144,7 @@ class _Walk:
             actions=memory.actions,
             legal_actions=tuple(actions),
             seen=seen,
+            teams=self.teams,
         )
         number = self._register(query, state)
         for choice, (action, action_id) in enumerate(
@@ -216,7 +219,7 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
             f"{game.name}: no exact figures, as {no_rules(game)}, and it has no method openings; "
             "matches say how it is played."
         )
-    game = tree
+    game, teams = tree, tuple(teams_of(game))
     if not game.has_info_states:
         raise GameError(
             f"Exact evaluation of {game.name!r} needs information-state strings and OpenSpiel has "
@@ -228,7 +231,7 @@ def enumerate_info_states(game: Game, *, limit: int = DEFAULT_LIMIT) -> InfoStat
         raise too_large(
             game, limit, f"{_PROBES} random plays estimate at least {estimate:.0e} histories"
         )
-    walk = _Walk(game=game, limit=limit)
+    walk = _Walk(game=game, limit=limit, teams=teams)
     walk.run()
     return InfoStates(
         game=game.name,

@@ -44,6 +44,9 @@ class Query:
     # the records whose texts ``observations`` are, for policies that see more or less than these
     # say; may be left out
     seen: tuple[Observation, ...] = field(default=(), compare=False)
+    # the team of each seat, for policies that play each side in another way; may be left out where
+    # every seat is a side
+    teams: tuple[int, ...] = field(default=(), compare=False)
 
 
 class ActionScorer(Protocol):

@@ -9,7 +9,13 @@ from typing import Any
 
 from sparring.config_parts import bound_agent
 from sparring.players.base import Agent
-from sparring.players.exported_files import TINY, ExportedMixture, ExportedPolicy, read_exported
+from sparring.players.exported_files import (
+    TINY,
+    ExportedPolicy,
+    Mixed,
+    members_of,
+    read_exported,
+)
 from sparring.players.members import MemberMixture
 from sparring.players.policy import policy
 from sparring.refs import PlayerRef, bot
@@ -27,17 +33,16 @@ class ExportedMembers(MemberMixture):
 
     name = "exported"
 
-    def __init__(self, folder: Path, said: ExportedMixture) -> None:
+    def __init__(self, folder: Path, said: Mixed) -> None:
         refs = {
-            name: bot(f"exported {shlex.quote(f'folder={folder / name}')}") for name in said.members
+            name: bot(f"exported {shlex.quote(f'folder={folder / name}')}")
+            for name in members_of(said)
         }
         self._names = {who: name for name, who in refs.items()}
-        weights = {refs[name]: weight for name, weight in said.members.items()}
-        super().__init__(weights, cache(lambda who: bound_agent(who.name)()))
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        return ", ".join(f"{weight:.3f} {self._names[who]}" for who, weight in self.members.items())
+        first, *second = (
+            {refs[name]: weight for name, weight in own.items()} for own in said.weights
+        )
+        super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
 
     def called(self, player: PlayerRef) -> str:
         """Return what a member is called: the name of its folder."""
@@ -48,12 +53,14 @@ def exported(*, folder: str) -> Agent:
     """A folder that ``sparring export`` wrote: a policy, or a mixture of a run's members.
 
     What: the model plays as it did in its run: the same prompts, the same sampling. Of a mixture
-    one member is drawn for each play and team, as of the player ``mixture``.
+    one member is drawn for each play and team, as of the player ``mixture``; where the run has
+    solved its population for each of two sides, by the weights of the side.
     When to use: to play with, measure or meet what another run has learnt, on any machine, without
     the run's folder; ``policies`` with ``frozen: true`` is for a policy that sits beside one that
     is trained.
     Pitfalls: a tiny model knows the words of its own environments alone, in their brief wording. A
-    mixture loads all its members; those that are adapters share their pretrained model.
+    mixture loads all its members; those that are adapters share their pretrained model. One with
+    weights for each side plays where there are two sides alone.
 
     Args:
         folder: that ``sparring export RUN FOLDER`` wrote; with ``--answer nash`` it is a mixture.
@@ -64,7 +71,7 @@ def exported(*, folder: str) -> Agent:
     """
     path = Path(folder).expanduser()
     said = read_exported(path)
-    if isinstance(said, ExportedMixture):
+    if not isinstance(said, ExportedPolicy):
         return ExportedMembers(path, said)
     model = _model(path, said)
     sampling = said.sampling
@@ -89,7 +96,7 @@ def is_mixture(folder: str) -> bool:
     Raises:
         ModelError: as for ``exported``.
     """
-    return isinstance(read_exported(Path(folder).expanduser()), ExportedMixture)
+    return not isinstance(read_exported(Path(folder).expanduser()), ExportedPolicy)
 
 
 def style_of(folder: str) -> str:
@@ -131,7 +138,7 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
     said = read_exported(path)
     if isinstance(said, ExportedPolicy):
         return [(path, said)]
-    members = [(path / name, read_exported(path / name)) for name in said.members]
+    members = [(path / name, read_exported(path / name)) for name in members_of(said)]
     return [(where, one) for where, one in members if isinstance(one, ExportedPolicy)]
 
 

@@ -70,6 +70,15 @@ class Mixture:
                 found[player] = found.get(player, 0.0) + weight / len(some)
         return found or {LEARNER: 1.0}
 
+    def at(self, game: Any, seat: int) -> Mixture:
+        """Return the mixture from which a seat's team draws: this one, for all of them.
+
+        Args:
+            game: the environment.
+            seat: one of its seats.
+        """
+        return self
+
     def drawn(self, stream: Stream, side: int, members: Sequence[PlayerRef] = ()) -> PlayerRef:
         """Return who plays.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparring.environments.base import teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.environments.openspiel.people import for_people, seen_by
 from sparring.errors import SparringError
@@ -122,7 +123,7 @@ def thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, 
                 continue  # another's turn, or a reply after which the seat was asked again
             told.append(states[number].observe(seat, since))
             if len(turn.legal_actions) <= MOST_ACTIONS:
-                queries[number] = _query(game.name, turn, told, acted)
+                queries[number] = _query(game, turn, told, acted)
             acted.append(turn.action)
             since = states[number].plies + 1
     if not 0 < sum(len(query.legal_actions) for query in queries.values()) <= MOST_SCORED:
@@ -137,16 +138,17 @@ def thoughts(game: Game, episode: Episode, policy: Any, name: str) -> dict[int, 
     }
 
 
-def _query(game: str, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
+def _query(game: Game, turn: Turn, told: list[Observation], acted: list[str]) -> Query:
     """Return the question for one turn, from all that its seat was told and did before it."""
     return Query(
-        game=game,
+        game=game.name,
         seat=turn.seat,
         key=turn.state_key,
         observations=tuple(one.text for one in told),
         actions=tuple(acted),
         legal_actions=turn.legal_actions,
         seen=tuple(told),
+        teams=tuple(teams_of(game)),
     )
 
 

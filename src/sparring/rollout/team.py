@@ -11,6 +11,7 @@ from sparring.environments.openspiel.base import Game
 from sparring.errors import GameError
 from sparring.players.base import Agent, PendingTurn, Reply
 from sparring.players.mixture import Mixture
+from sparring.refs import PlayerRef
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
 from sparring.types import Episode, FloatArray
@@ -100,12 +101,14 @@ def play_teams(
 class Seated(NamedTuple):
     """Plays in which one agent sits in each seat.
 
-    ``whose`` names the team or the mixture that an agent stands for.
+    ``whose`` names the team or the mixture that an agent stands for, and ``drawn`` says which
+    player of a mixture it is.
     """
 
     specs: Sequence[EpisodeSpec]
     agents: Mapping[str, Agent]
     whose: Mapping[str, str]
+    drawn: Mapping[str, PlayerRef]
 
 
 def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
@@ -120,30 +123,41 @@ def seated(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> Seated:
     """
     several = {name: one for name, one in agents.items() if isinstance(one, Team | Mixture)}
     if not several:
-        return Seated(specs, agents, {})
+        return Seated(specs, agents, {}, {})
     for one in several.values():
         if isinstance(one, Mixture):
             one.made()  # refused before anything is played
     single: dict[str, Agent] = dict(agents)
     whose: dict[str, str] = {}
+    drawn: dict[str, PlayerRef] = {}
     changed = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
             if name in several:
-                who, agent = _seated(several[name], spec, seat)
-                seats[seat] = f"{name}, {who}"
-                whose[seats[seat]], single[seats[seat]] = name, agent
+                own, agent, who = _seated(name, several[name], spec, seat)
+                seats[seat], whose[own], single[own] = own, name, agent
+                drawn.update({} if who is None else {own: who})
         changed.append(replace(spec, seats=tuple(seats)))
-    return Seated(changed, single, whose)
+    return Seated(changed, single, whose, drawn)
 
 
-def _seated(agent: Team | Mixture, spec: EpisodeSpec, seat: int) -> tuple[str, Agent]:
-    """Return who sits in a seat of a play, and in words which one of its player it is."""
+def _seated(
+    name: str, agent: Agent, spec: EpisodeSpec, seat: int
+) -> tuple[str, Agent, PlayerRef | None]:
+    """Return what who sits in a seat of a play is called, the agent, and who was drawn, if any.
+
+    Who is drawn from a mixture may be a team again: a member of a run in which each role has a
+    policy.
+    """
+    who = None
+    if isinstance(agent, Mixture):
+        first = first_seats(teams_of(spec.game))[seat]
+        who = agent.at(spec.game, seat).drawn(spec.stream, first)
+        name, agent = f"{name}, {who}", agent.agent(who)
     if isinstance(agent, Team):
-        return f"seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
-    who = agent.drawn(spec.stream, first_seats(teams_of(spec.game))[seat])
-    return str(who), agent.agent(who)
+        name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
+    return name, agent, who
 
 
 def renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:

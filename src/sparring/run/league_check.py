@@ -9,11 +9,11 @@ from typing import Any
 from sparring.config import RunConfig
 from sparring.config.checks import PLAIN
 from sparring.config.league import EXACT
-from sparring.config_parts import PluginConfig
 from sparring.engine.base import Engine
+from sparring.environments.base import filled_together, teams_of
 from sparring.errors import ConfigError
 from sparring.league.meta_payoffs import check_sides
-from sparring.registry import Bound
+from sparring.league.named import apart_by, solvers_of
 from sparring.run.exact_payoffs import check_exact
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,9 @@ def check_league(
             tried.
 
     Raises:
-        ConfigError: a solver of two sides stands where there are more teams, or there are no exact
-            values where ``league.plays`` asks for them, or no solver for ``league.focus``.
+        ConfigError: a solver of two sides stands where there are more teams, or ``sides: apart``
+            where there are not two; or there are no exact values where ``league.plays`` asks for
+            them, or no solver for ``league.focus``.
     """
     if config.league.plays == EXACT and engine is not None:
         check_exact(config, engine)
@@ -44,6 +45,8 @@ def check_league(
             "league.focus weighs members by a meta-strategy, and this run names no meta-solver; "
             "write league.answer: nash, say, or matchmaker: {name: meta_strategy}."
         )
+    environments = list(environments)
+    _check_apart(config, environments)
     trained = [game for game, weight in environments if weight]
     for where, solver in solvers.items():
         check_sides(solver, trained, where)
@@ -57,39 +60,22 @@ def check_league(
             )
 
 
-def solvers_of(config: RunConfig) -> dict[str, Bound]:
-    """Return the meta-solvers of a run by the keys that name them: the answer's is the first."""
-    given: dict[str, Any] = {}
-    if config.league.answer not in PLAIN:
-        given["league.answer"] = config.league.answer
-    for where, matchmaker in _matchmakers(config).items():
-        option = getattr(matchmaker.plugin.module, "SOLVER", None)
-        if option is not None:
-            given[f"{where}.{option}"] = _value(matchmaker, option)
-    return {
-        where: PluginConfig.model_validate(one).bind("league.meta_solvers")
-        for where, one in given.items()
-    }
+def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
+    """Refuse sides that are apart where there are not two.
 
+    An environment that is held out is looked at as well where the answer is a mixture for each
+    side, as it is measured there.
 
-def sides_apart(config: RunConfig) -> bool:
-    """Return whether a matchmaker of the run weighs the members of each side by themselves."""
-    for matchmaker in _matchmakers(config).values():
-        option = getattr(matchmaker.plugin.module, "SIDES", None)
-        if option is not None and _value(matchmaker, option) == "apart":
-            return True
-    return False
-
-
-def _matchmakers(config: RunConfig) -> dict[str, Bound]:
-    """Return the matchmakers of a run by the keys that name them."""
-    asked = {"matchmaker": config.matchmaker}
-    for name, own in config.league.learners.items():
-        if own.matchmaker is not None:
-            asked[f"league.learners.{name}.matchmaker"] = own.matchmaker
-    return {where: one.bind("league.matchmakers") for where, one in asked.items()}
-
-
-def _value(bound: Bound, option: str) -> Any:
-    """Return what a plug-in's option is, where it is not given its default."""
-    return bound.options.get(option, bound.plugin.options[option].default)
+    Raises:
+        ConfigError: there is such an environment.
+    """
+    mixed = config.league.answer not in PLAIN
+    for where in apart_by(config):
+        for game, weight in environments:
+            sides = len(filled_together(tuple(teams_of(game))))
+            if sides != 2 and (weight or mixed):
+                what = "" if weight else " (held out, and measured)"
+                raise ConfigError(
+                    f"{where}: apart is for two sides, and {game.name!r}{what} has {sides}; write "
+                    "sides: together, or leave the environment out."
+                )

@@ -20,6 +20,7 @@ from sparring.config import RunConfig
 from sparring.engine.answer import answer_of
 from sparring.engine.base import Engine
 from sparring.errors import DivergedError, PluginError
+from sparring.league.named import apart_by
 from sparring.measure.starts import Met
 from sparring.rollout.credit_store import CreditStore
 from sparring.rollout.store import EpisodeStore
@@ -101,6 +102,7 @@ def train(
     games = [game for game, _ in engine.environments]
     evaluator = Evaluator(games, config.evaluation, methods.oracles, Met(config, games))
     state, kept, notes = _restore(config, engine, folder, resume)
+    apart = bool(apart_by(config))
     number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store = EpisodeStore(folder.path / "episodes")
@@ -125,7 +127,7 @@ def train(
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)
-                answer = answer_of(engine, state.payoffs, config.league.answer)
+                answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
                 spent = time.perf_counter() - began - timing["seconds/round"]
                 timing = {**timing, "seconds/evaluation": spent}

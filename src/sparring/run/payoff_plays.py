@@ -12,13 +12,13 @@ from sparring.engine.base import Engine
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.openspiel.base import Game
 from sparring.league.focus import pair_shares
+from sparring.league.named import apart_by, solvers_of
 from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef
 from sparring.rng import Stream
 from sparring.rollout.spec import EpisodeSpec
 from sparring.rollout.team import play_teams
 from sparring.run.exact_payoffs import with_exact
-from sparring.run.league_check import sides_apart, solvers_of
 
 Pair = tuple[PlayerRef, PlayerRef]
 ROUNDS = 4  # of plays that are focused: the meta-strategy is solved between them
@@ -45,7 +45,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         GameError: results are to be exact, and cannot be; see ``exact_payoffs.check_exact``. Or the
             plays are focused, and the meta-solver cannot solve the meta-game.
     """
-    plays, itself = config.league.plays, sides_apart(config)
+    plays, itself = config.league.plays, bool(apart_by(config))
     if plays == EXACT:
         return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 from sparring.config.checks import AVERAGE, LAST, PLAIN, POLICY
 from sparring.config_parts import PluginConfig
 from sparring.errors import SparringError
-from sparring.league.matchmakers.meta_strategy import meta_strategy
+from sparring.league.matchmakers.meta_strategy import APART, SIDES, meta_strategy
 from sparring.league.meta_game import MetaGame
-from sparring.league.meta_payoffs import member_payoffs
-from sparring.league.payoffs import Payoffs, Results
+from sparring.league.meta_payoffs import TwoSides, answer_payoffs, member_payoffs, takes_opposed
+from sparring.league.payoffs import Payoffs
 from sparring.refs import PlayerRef, snapshot
-from sparring.registry import built_in
+from sparring.registry import Bound, built_in
 from sparring.run.state import STATE, RunState
 from sparring.view.answers import one_line
 from sparring.view.family import TEXT, members_of
+from sparring.view.meta_cells import Row, cells_of, two_seats
 from sparring.view.newest import ENGINE, folder_of, newest
 from sparring.view.plain_files import signature
 from sparring.view.runs import Run
@@ -32,8 +33,8 @@ from sparring.view.taken import Told
 SLOT = "league.meta_solvers"
 DEFAULT = "max_entropy_nash"  # where the run weighs its members by none
 MOST = 64  # members that are weighed: some solvers take half a minute for twice as many
+UNSOLVED = (SparringError, ArithmeticError, ValueError, TypeError)  # what becomes a sentence
 KEPT = 32  # answers that are kept
-Row = list[Any]
 
 
 class Solver(NamedTuple):
@@ -65,20 +66,20 @@ class MetaStrategies:
         Args:
             run: whose league it is.
             asked: name of a meta-solver; empty: the run's own, else ``max_entropy_nash``.
-            environment: the label of one; empty: the run's solver decides, see ``_labels``.
+            environment: the label of one; empty: the run's solver decides, see ``labels_of``.
         """
-        step, league = newest(run, (ENGINE, STATE), _league, [])  # the page has the notes already
+        step, league = newest(run, (ENGINE, STATE), league_of, [])  # the page has the notes already
         own = solver_of(run.config)
         solver = Solver(asked, None) if asked else own or Solver(DEFAULT, None)
-        weights = environments_of(run.config)
+        weights, apart = environments_of(run.config), apart_in(run.config)
         found: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
         if step is not None and league is not None:
-            taken = _labels(weights or _met(league.book), solver, environment)
+            taken = labels_of(weights or _met(league.book), solver, environment)
             files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
-            key = (run.number, step, *files, repr(solver.written), repr(taken))
+            key = (run.number, step, *files, repr(solver.written), repr(taken), apart)
             with self._lock:
                 if key not in self._known:
-                    self._known[key] = solved(league, solver.written, taken)
+                    self._known[key] = solved(league, solver.written, taken, apart)
                     while len(self._known) > KEPT:
                         self._known.popitem(last=False)
                 found = {**self._known[key], "environments": [*taken]}
@@ -90,6 +91,7 @@ class MetaStrategies:
             "own": None if own is None else {"solver": text_of(own.written), "source": own.source},
             "solvers": list(built_in(SLOT)),
             "labels": [*weights],
+            "apart": apart,
             **found,
         }
 
@@ -125,7 +127,10 @@ def answer_said(config: Mapping[str, Any]) -> str:
     if answer == AVERAGE:
         return "the average of the weights (league.answer: average)"
     name = text_of(answer)
-    return f"the mixture of the league's members by {name} (league.answer: {name})"
+    mixture = "the mixture of the league's members"
+    if apart_in(config):
+        mixture = "a mixture of the league's members in each side"
+    return f"{mixture} by {name} (league.answer: {name})"
 
 
 def text_of(written: Any) -> str:
@@ -158,11 +163,16 @@ def _met(book: Payoffs) -> dict[str, float]:
     return dict.fromkeys(sorted({row.environment for row in book.rows}), 1.0)
 
 
-def _labels(weights: Mapping[str, float], solver: Solver, asked: str) -> dict[str, float]:
+def labels_of(weights: Mapping[str, float], solver: Solver, asked: str = "") -> dict[str, float]:
     """Return the environments whose payoffs are weighed: the one that is asked for.
 
     Else all of them, as for the answer of a run; the matchmaker weighs each by itself, and the
     first one is shown.
+
+    Args:
+        weights: of all, by their labels.
+        solver: who weighs them.
+        asked: a label.
     """
     if asked in weights:
         return {asked: 1.0}
@@ -170,10 +180,14 @@ def _labels(weights: Mapping[str, float], solver: Solver, asked: str) -> dict[st
     return {label: weights[label] for label in first}
 
 
-def _league(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
+def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
     """Return the members of a checkpoint, as its payoff book knows them.
 
     Where it knows no policy's snapshot by name, those of one step are one member.
+
+    Args:
+        engine: what ``engine.json`` holds.
+        state: what ``state.json`` holds.
     """
     book = RunState(owners=state).payoffs
     found = sorted(members_of(engine, state), key=lambda one: one[0].step or 0)
@@ -186,13 +200,19 @@ def _league(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
     return League(found, book)
 
 
-def solved(league: League, written: Any, weights: Mapping[str, float]) -> dict[str, Any]:
+def solved(
+    league: League, written: Any, weights: Mapping[str, float], apart: bool = False
+) -> dict[str, Any]:
     """Return the members with their weights, and the payoffs behind these.
+
+    Where each of two sides has a population of its own, a member has a weight in each (``sides``),
+    a row of the payoffs is a member in the first side, and a column one in the second.
 
     Args:
         league: members and payoff book.
         written: the meta-solver, as in a configuration.
         weights: of the environments, by their labels.
+        apart: whether each side has a population of its own.
     """
     members = [member for member, _ in league.members]
     shown = [
@@ -203,25 +223,52 @@ def solved(league: League, written: Any, weights: Mapping[str, float]) -> dict[s
         why = "no member is in the league yet; league.every says how often one is taken"
         if len(members) > MOST:
             why = f"the league has {len(members)} members, and at most {MOST} are weighed here"
-        return {"members": [{**row, "weight": None} for row in shown], "why": why}
-    cells = _cells(league.book, members, weights)
-    share: Row = [None] * len(members)
-    table, reason = None, None
+        none: Row = [
+            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in shown
+        ]
+        return {"members": none, "why": why}
+    seats = two_seats(league.book, weights) if apart else None
+    share: list[Row] = [[None] * len(members)] * (2 if apart else 1)
+    solver, table, reason = None, None, None
     try:
-        game = member_payoffs(league.book, members, weights)
-        table = game.payoffs[0].tolist()
-        share = _weights(written, game)
-    except (SparringError, ArithmeticError, ValueError, TypeError) as error:
+        solver = _bound(written)
+    except UNSOLVED as error:
         reason = one_line(error)
-    rows = [{**row, "weight": own} for row, own in zip(shown, share, strict=True)]
+    try:
+        game = _game(league.book, members, weights, seats, solver)
+        table = game.payoffs[0].tolist()
+        if solver is not None:
+            share = [side.tolist() for side in solver(game).sides[: len(share)]]
+    except UNSOLVED as error:
+        reason = reason or one_line(error)
+    cells = cells_of(league.book, members, weights, seats)
+    rows: Row = [
+        {**row, "sides": own} if apart else {**row, "weight": own[0]}
+        for row, own in zip(shown, map(list, zip(*share, strict=True)), strict=True)
+    ]
     return {"members": rows, "why": reason, "payoffs": table, **cells}
 
 
-def _weights(written: Any, game: MetaGame) -> Row:
-    """Return what a solver gives each member.
+def _game(
+    book: Payoffs,
+    members: Sequence[PlayerRef],
+    weights: Mapping[str, float],
+    seats: Mapping[str, tuple[int, int]] | None,
+    solver: Bound | None,
+) -> MetaGame:
+    """Return the meta-game of members in any side, or in each of two where ``seats`` says which."""
+    if seats is None:
+        return member_payoffs(book, members, weights)
+    sides = {label: TwoSides(weights[label], own) for label, own in seats.items()}
+    opposed = solver is not None and takes_opposed(solver)
+    return answer_payoffs(book, members, sides, opposed=opposed)
+
+
+def _bound(written: Any) -> Bound:
+    """Return a solver.
 
     Raises:
-        SparringError: it cannot solve the meta-game, or is none of Sparring's own.
+        SparringError: it is none of Sparring's own.
         ValueError: its options are wrong.
     """
     solver = PluginConfig.model_validate(written)
@@ -230,58 +277,21 @@ def _weights(written: Any, game: MetaGame) -> Row:
             f"{solver.name:.60} is none of Sparring's own meta-solvers, and no other is run here; "
             "choose one of them"
         )
-    weights: Row = solver.bind(SLOT)(game).sides[0].tolist()
-    return weights
+    return solver.bind(SLOT)
 
 
-def _cells(
-    book: Payoffs, members: Sequence[PlayerRef], weights: Mapping[str, float]
-) -> dict[str, Any]:
-    """Return the plays of each two members, their win rates, and how many have not met.
+def apart_in(config: Mapping[str, Any]) -> bool:
+    """Return whether a run's matchmakers weigh its members in each of two sides by themselves.
 
-    Where results are exact (``exact``) there are no plays, and no need of any. The interval of a
-    win rate is that of one environment; of several there is none.
+    Args:
+        config: the run's configuration.
     """
-    place = {member: number for number, member in enumerate(members)}
-    found: dict[tuple[str, int, int], Results] = {}
-    for row, results in book.rows.items():
-        if row.environment in weights and row.player in place and row.opponent in place:
-            cell = (row.environment, place[row.player], place[row.opponent])
-            found[cell] = found.get(cell, Results()) + results
-    size = range(len(members))
-    plays = [[_plays(found, weights, i, j) for j in size] for i in size]
-    rates = None
-    if len(weights) == 1:
-        (label,) = weights
-        rates = [[_rate(found.get((label, i, j))) for j in size] for i in size]
-    pairs = [(i, j) for i in size for j in size if i < j]
-    empty = sum(min(plays[i][j][1], plays[j][i][1]) == 0 for i, j in pairs)
-    exact = [[_exact(found, weights, i, j) for j in size] for i in size]
-    counts = [
-        [0 if known else games for (games, _), known in zip(row, own, strict=True)]
-        for row, own in zip(plays, exact, strict=True)
-    ]
-    told = {"counts": counts, "exact": exact, "rates": rates}
-    return {**told, "pairs": len(pairs), "empty": empty}
-
-
-def _plays(
-    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
-) -> tuple[float, float]:
-    """Return the plays of two members: of all environments, and of the one that has least."""
-    games = [found.get((label, i, j), Results()).games for label in labels]
-    return sum(games), min(games)
-
-
-def _exact(
-    found: Mapping[tuple[str, int, int], Results], labels: Mapping[str, float], i: int, j: int
-) -> bool:
-    """Return whether the results of two members are exact, in all environments."""
-    return all(found.get((label, i, j), Results()).exact for label in labels)
-
-
-def _rate(results: Results | None) -> Row | None:
-    """Return a win rate and the ends of its interval; None where nothing was decided."""
-    if results is None or not results.wins + results.draws + results.losses:
-        return None
-    return [results.win_rate(), *results.rate_interval()]
+    league = config.get("league")
+    own = league.get("learners") if isinstance(league, Mapping) else None
+    learners = own.values() if isinstance(own, Mapping) else ()
+    asked = [config.get("matchmaker")]
+    asked += [one.get("matchmaker") for one in learners if isinstance(one, Mapping)]
+    return any(
+        isinstance(one, Mapping) and one.get("name") == "meta_strategy" and one.get(SIDES) == APART
+        for one in asked
+    )

@@ -34,6 +34,53 @@ def write_league(folder):
     return run
 
 
+def write_sides(folder):
+    """Write a run whose sides are apart: p = 1/4 and 3/4 in the first, one half each in the second."""
+    run = write_league(folder)
+    config = run / "config.yaml"
+    config.write_text(
+        config.read_text() + "matchmaker: {name: meta_strategy, sides: apart, solver: uniform}\n"
+    )
+    rows = {}
+    for i, own in enumerate(((0.6, 0), (0.2, 0.4))):
+        for j, paid in enumerate(own):
+            for seat, who, other, sign in ((0, i, j, 1), (1, j, i, -1)):
+                row = Row("kuhn_poker", seat, ref(NAMES[who]), ref(NAMES[other]))
+                rows[row] = Results(games=100, draws=100, returns=sign * 100 * paid)
+    own = run / "checkpoints" / "step_000030"
+    members = {name: {"version": 1} for name in NAMES[:2]}
+    (own / "engine.json").write_text(json.dumps({"version": 30, "members": members}))
+    (own / "state.json").write_text(json.dumps({"payoffs": Payoffs(rows).to_json()}))
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory, serve):
+    folder = tmp_path_factory.mktemp("apart")
+    write_sides(folder / "kuhn")
+    with serve(folder) as served:
+        yield served
+
+
+@pytest.mark.parametrize("width", [1366, 390])
+def test_where_sides_are_apart_each_member_has_two_bars(visitor, apart, width):
+    page = visitor.open(apart, "?view=league", width=width)
+    rows = [row.split() for row in page.evaluate(WEIGHTS)]
+    assert rows == [["1", NAMES[0], "0.25", "0.50"], ["2", NAMES[1], "0.75", "0.50"]]
+    heads = page.evaluate(
+        "() => [...document.querySelectorAll('.weights thead th')].map((one) => one.innerText)"
+    )
+    assert heads == ["", "Member", "In the first side", "In the second side"]
+    assert page.locator(".weights .bar").count() == 4
+    said = page.inner_text(".meta-strategy")
+    assert "Each of two sides has its own (sides: apart)" in said
+    assert "Mean payoff of the row in the first side against the column in the second" in said
+    page.focus(".meta-heat [tabindex='0']")
+    assert page.inner_text(".meta-payoffs .cell-said").startswith(
+        "past-000010 in the first side against past-000010 in the second: mean payoff +0.6 in 100 plays"
+    )
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.errors import ConfigError
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, drawn, self_play
-from sparring.league.meta_payoffs import member_payoffs, side_payoffs
+from sparring.league.meta_payoffs import member_payoffs, side_payoffs, takes_opposed
 from sparring.league.payoffs import Payoffs
 from sparring.league.solver_option import SolverOption, bound, solved
 from sparring.refs import PlayerRef
@@ -57,7 +57,7 @@ def meta_strategy(
     ``max_entropy_nash`` or ``projected_replicator`` move less. Where all seats are one team, each
     seat is a draw. As long as there is no member, the learner plays itself; ``league.start: true``
     makes its start the first member. Who answers a mixture is no equilibrium itself: the answer
-    of such a run is the mixture of its members.
+    of such a run is the mixture of its members; with ``sides: apart`` one for each side.
     Reference: Lanctot et al., 2017 (arXiv 1711.00832), PSRO; Xu et al., 2023 (arXiv 2310.03354),
     Fictitious Cross-Play.
     Verified by: tests/league/matchmakers/test_meta_strategy.py.
@@ -135,6 +135,6 @@ def _solved_apart(
 ) -> tuple[tuple[float, ...], ...]:
     """Return the weight of each member in each side, [2][m]; ``seats`` begin the sides."""
     asked = json.loads(solver)
-    opposed = getattr(bound(asked).plugin.module, "TWO_SIDED", False)
+    opposed = takes_opposed(bound(asked))
     game = side_payoffs(held.value, members, environment, seats, opposed=opposed)
     return tuple(tuple(side.tolist()) for side in solved(asked, game).sides)

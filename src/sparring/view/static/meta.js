@@ -31,21 +31,27 @@ function choices({ solver, source, own, solvers, labels, environments }, now) {
   );
 }
 
-function weights(members) {
+function bar(weight) {
+  const made = el("span", { class: "bar", vars: { "--share": String(weight ?? 0) } });
+  return el("td", { class: "weight" }, made, weight === 0 ? "0" : probability(weight));
+}
+
+/** Return a bar for each member, or one for each of two sides. */
+function weights(members, apart) {
   const tagged = members.some(({ tag }) => tag);
-  const rows = members.map(({ name, tag, weight }, at) => {
-    const share = weight ?? 0;
-    const bar = el("span", { class: "bar", vars: { "--share": String(share) } });
+  const rows = members.map(({ name, tag, weight, sides }, at) => {
+    const own = apart ? sides : [weight];
     return el(
       "tr",
-      { class: weight ? "" : "dim" },
+      { class: own.some(Boolean) ? "" : "dim" },
       el("td", { class: "number dim" }, String(at + 1)),
       el("th", { scope: "row" }, word(name)),
       tagged ? el("td", {}, tag ? word(tag) : "–") : null,
-      el("td", { class: "weight" }, bar, weight === 0 ? "0" : probability(weight)),
+      own.map(bar),
     );
   });
-  const titles = ["", "Member", tagged ? "Tag" : null, "Weight"].filter((text) => text !== null);
+  const heads = apart ? ["In the first side", "In the second side"] : ["Weight"];
+  const titles = ["", "Member", ...(tagged ? ["Tag"] : []), ...heads];
   const head = el("tr", {}, titles.map((text) => el("th", { scope: "col" }, text)));
   const table = el("table", { class: "weights" }, el("thead", {}, head), el("tbody", {}, rows));
   return el("div", { class: "scroll" }, table);
@@ -62,9 +68,10 @@ function basis({ pairs, empty }) {
   } not met: ${rest}. league.plays lets them play.`;
 }
 
-function said({ solver, source, step }) {
+function said({ solver, source, step, apart }) {
   const whose = source ? `the run's own (${source})` : "chosen on this page";
-  return `Weights by ${plain(solver)}, ${whose}, as of the checkpoint of step ${step}.`;
+  const weighed = `Weights by ${plain(solver)}, ${whose}, as of the checkpoint of step ${step}.`;
+  return apart ? `${weighed} Each of two sides has its own (sides: apart).` : weighed;
 }
 
 /**
@@ -83,7 +90,7 @@ export function metaStrategy(answer, now) {
     el(
       "div",
       { class: "meta" },
-      members.length ? weights(members) : null,
+      members.length ? weights(members, answer.apart) : null,
       payoffs ? heat(answer) : null,
     ),
   ].flat();

@@ -7,9 +7,11 @@ import { diverging } from "./tokens.js";
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 /** Return a cell in a sentence. */
-function sentence({ members, payoffs, counts, exact, rates }, row, column) {
-  const [own, other] = [row, column].map((at) => plain(members[at].name));
-  if (row === column) return `${own}: no member plays against itself.`;
+function sentence({ members, payoffs, counts, exact, rates, apart }, row, column) {
+  const names = [row, column].map((at) => plain(members[at].name));
+  const places = apart ? [" in the first side", " in the second"] : ["", ""];
+  const [own, other] = names.map((name, at) => `${name}${places[at]}`);
+  if (row === column && !apart) return `${own}: no member plays against itself.`;
   const known = exact[row][column];
   if (!counts[row][column] && !known) {
     return `${own} against ${other}: no plays; the payoff counts as 0.`;
@@ -30,7 +32,7 @@ function cell(answer, scale, row, column, tell) {
   const own = { title: said, "aria-label": said, tabindex: row || column ? -1 : 0 };
   const on = { focus: () => tell(said), pointerenter: () => tell(said) };
   const given = { ...own, on, data: { row, column } };
-  if (row === column) return el("td", { ...given, class: "number dim" }, "–");
+  if (row === column && !answer.apart) return el("td", { ...given, class: "number dim" }, "–");
   if (!played) return el("td", { ...given, class: "number dim unplayed" }, "no plays");
   const payoff = answer.payoffs[row][column];
   const basis = played === "exact" ? played : number(played);
@@ -55,7 +57,7 @@ function walk(event) {
 
 /** Return the payoffs of the row against the column, with a line for the cell that is looked at. */
 export function heat(answer) {
-  const { members, payoffs } = answer;
+  const { members, payoffs, apart } = answer;
   const said = el("p", { role: "status", class: "dim cell-said" });
   const tell = (text) => said.replaceChildren(text);
   const scale = Math.max(...payoffs.flat().map(Math.abs));
@@ -76,8 +78,9 @@ export function heat(answer) {
     el("thead", {}, head),
     el("tbody", {}, rows),
   );
-  const what =
-    "Mean payoff of the row against the column; below it the number of plays, or that it is exact.";
+  const [first, second] = apart ? [" in the first side", " in the second"] : ["", ""];
+  const who = `Mean payoff of the row${first} against the column${second}`;
+  const what = `${who}; below it the number of plays, or that it is exact.`;
   const scroll = el("div", { class: "scroll" }, table);
   return el("div", { class: "meta-payoffs" }, el("p", { class: "dim" }, what), scroll, said);
 }

@@ -47,7 +47,7 @@ class Engine:
         if fault("pause"):
             raise RuntimeError("out of memory")
         new = {name: value.astype(np.float64) for name, value in load_file(path).items()}
-        if fault("stale") and self.weights:
+        if self.weights and fault("stale"):
             new = {}
         self.weights |= new
         if fault("skewed"):

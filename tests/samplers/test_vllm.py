@@ -15,11 +15,20 @@ import numpy as np
 import pytest
 import torch
 
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
 from sparring.errors import ConfigError, DivergedError, ModelError, RunError
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
+from sparring.recipe import to_yaml
+from sparring.refs import LEARNER
 from sparring.rng import Stream
+from sparring.run import checkpoint
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
 from sparring.samplers.base import Lot, finished_together, sample
 from sparring.samplers.in_process import in_process
 from sparring.samplers.vllm import replica as replicas
@@ -291,3 +300,37 @@ def test_the_engine_of_these_tests_imports_nothing_of_sparring():
     for path in (replicas.CHILD, replicas.CHILD.parent / "sparring_vllm.py", FAKE):
         if path.exists():
             assert "import sparring" not in path.read_text() and "from sparring" not in path.read_text(), path
+
+
+RUN = {
+    "name": "with vllm",
+    "steps": 4,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 32, "layers": 1, "heads": 1},
+    "league": {"every": 1, "keep": 2},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 4},
+}
+
+
+def trained(path, **options):
+    config = resolve({**RUN, "sampler": {"name": "vllm", **options}})
+    engine = LocalEngine(config)
+    folder = RunFolder.create(path, to_yaml(config))
+    with folder, playing(engine, path):
+        train(config, engine, folder)
+    weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
+    lost = engine.policies["main"].agent(LEARNER).sampler.backend.limits.lost
+    return weights, (path / "metrics.jsonl").read_bytes(), lost
+
+
+def test_a_run_with_a_league_has_the_learners_log_probs_and_the_same_bytes_whatever_dies(faults, tmp_path):
+    weights, metrics, lost = trained(tmp_path / "quiet")
+    steps = [line for line in read_lines(tmp_path / "quiet" / "metrics.jsonl") if "logprob_difference_max" in line]
+    assert len(steps) == 4 and all(line["logprob_difference_max"] < 1e-4 for line in steps) and not lost
+    faults("die", 2)
+    faults("stale", 1)
+    assert trained(tmp_path / "dying", replicas=2) == (weights, metrics, 3)

@@ -180,7 +180,7 @@ def vllm(
         ModelError: vLLM has no attention for the model's heads on a CPU.
     """
     python()
-    config = model.base.config
+    config, kind = model.base.config, type(model.base).__name__
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
     if device == "cpu" and width not in HEADS:
         raise ModelError(
@@ -190,7 +190,7 @@ def vllm(
             "sampler.name=in_process."
         )
     settings = Settings(
-        config=json.dumps(config.to_diff_dict(), sort_keys=True),
+        config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),
         dtype=str(model.base.dtype).removeprefix("torch."),
         context=model.context,
         replicas=replicas,

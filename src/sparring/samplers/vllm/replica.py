@@ -20,7 +20,7 @@ from typing import Any, Literal
 from sparring.errors import ConfigError
 from sparring.samplers.vllm.weights import Key, Served, State
 from sparring.system.child import ChildProcess
-from sparring.system.files import disk_errors, file_digest
+from sparring.system.files import cache_folder, disk_errors, file_digest
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[4] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
@@ -163,7 +163,7 @@ class Replica:
         }
         own = {**environment(threads), "TMPDIR": str(self._folder)}
         for name in ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"):
-            own[name] = str(self._folder / "kept")
+            own[name] = str(cache_folder() / "vllm")  # what it looked up of kinds of models
         with disk_errors(self.log), self.log.open("ab") as output:
             self.child = ChildProcess(
                 self.number,

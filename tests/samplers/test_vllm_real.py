@@ -169,7 +169,7 @@ def llama(chat_folder, tmp_path_factory):
 
 @pytest.mark.parametrize("way", ["tiny", "adapters"])
 def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path):
-    own = {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "context": 512, "lora": {"rank": 4}}}
+    own = {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
     config = resolve({**RUN, **own, "learner": {"learning_rate": 0.01}})
     engine = LocalEngine(config)
     folder = RunFolder.create(tmp_path / "run", to_yaml(config))

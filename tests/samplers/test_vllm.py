@@ -327,6 +327,11 @@ def trained(path, **options):
     return weights, (path / "metrics.jsonl").read_bytes(), lost
 
 
+def test_provenance_says_who_draws():
+    own = [LocalEngine(resolve({**RUN, **changed})).policies["main"] for changed in ({"sampler": {"name": "vllm"}}, {})]
+    assert own[0].decoding == "vllm" and own[0].invariant and own[1].decoding == own[1].model.decoding != "vllm"
+
+
 def test_a_run_with_a_league_has_the_learners_log_probs_and_the_same_bytes_whatever_dies(faults, tmp_path):
     weights, metrics, lost = trained(tmp_path / "quiet")
     steps = [line for line in read_lines(tmp_path / "quiet" / "metrics.jsonl") if "logprob_difference_max" in line]

@@ -93,6 +93,13 @@ def test_bits_are_the_same_shuffled_split_and_cached(kept):
     assert [sample(kept, [one], PARAMS, STOP)[0] for one in asked()[:8]] == first[:8]
 
 
+def test_prompts_that_do_not_fit_into_one_step_are_not_cut(kept):
+    many = [SampleRequest(ids=tuple(1 + (i + k) % 40 for k in range(49)), stream=i) for i in range(250)]
+    said = sample(kept, many, PARAMS, STOP)
+    assert worst(kept.model, many[:20], said[:20]) < 1e-4
+    assert [one for k in range(0, 250, 50) for one in sample(kept, many[k : k + 50], PARAMS, STOP)] == said
+
+
 def test_there_and_back_again_is_the_same_to_the_last_bit(kept):
     own, first = kept.model, sample(kept, asked(), PARAMS, STOP)
     weights = {name: tensor.clone() for name, tensor in own.tensors().items()}

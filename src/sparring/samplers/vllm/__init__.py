@@ -41,6 +41,8 @@ class VLLMSampler:
         pool: the replicas.
     """
 
+    decoding = "vllm"  # what computes replies, for provenance.json
+
     def __init__(self, model: LanguageModel, pool: Pool) -> None:
         self.model, self.backend = model, pool
         self._served = pool.served(model)

@@ -32,6 +32,7 @@ from vllm.platforms import current_platform
 from vllm.version import __version__
 
 BACKEND = "sparring_file"
+AT_ONCE = 8192  # tokens of prompts that are computed in one step, or one prompt that is longer
 pack = layers.dispatch_cpu_unquantized_gemm
 
 
@@ -129,6 +130,10 @@ class Engine:
                 dtype=settings["dtype"],
                 max_model_len=settings["context"],
                 max_num_seqs=settings["max_seqs"],
+                # whole prompts in one step: on a CPU one that is cut and has a seed ends vLLM
+                # ("CPU Generator does not use offset"), and elsewhere the cut would move its draws
+                enable_chunked_prefill=False,
+                max_num_batched_tokens=max(settings["context"], AT_ONCE),
                 kv_cache_memory_bytes=settings["cache_bytes"],
                 logprobs_mode="processed_logprobs",  # of what is drawn from: after temperature
                 enable_prefix_caching=settings["prefix_cache"],

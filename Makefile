@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup models scale view demo test test-slow scale-test view-test sinks-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
+.PHONY: setup models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all commands wheel lint types examples docs docs-check benchmark credit-lab credit-race interop clean
 
 setup: $(STAMP)
 
@@ -58,11 +58,11 @@ demo: setup
 	$(BIN)/sparring train demo --run runs/demo --overwrite $(CHANGES)
 
 # What tests need is installed, so none of them may skip. Those of the bridges need environments of their own: make interop.
-# Those of Ray need it: make scale-test. Those of the viewer's pages need a browser: make view-test.
+# Those of Ray need it: make scale-test. Those of vLLM: make vllm-test. Those of the viewer's pages need a browser: make view-test.
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
 ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
-	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser
+	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py
 
 # Of tests of Hypothesis that do not say how many examples they need, a quarter; make test-slow runs all of them.
 test: setup
@@ -85,6 +85,19 @@ $(SINKS)/.installed: pyproject.toml constraints.txt
 
 sinks-test: $(SINKS)/.installed
 	OMP_NUM_THREADS=1 $(SINKS)/bin/python -m pytest --confcutdir=tests/run/sinks tests/run/sinks/check_real.py
+
+# vLLM, in an environment of its own: it wants other versions of what Sparring uses
+VLLM := .venv-vllm
+
+vllm: $(VLLM)/.installed
+
+$(VLLM)/.installed: requirements-vllm.txt
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --no-deps --requirement requirements-vllm.txt
+	touch $@
+
+vllm-test: models vllm
+	$(ALONE) tests/samplers/test_vllm_real.py
 
 test-slow: models
 	$(PYTEST) -m "slow or hypothesis"
@@ -126,8 +139,8 @@ wheel: setup view
 
 check: lint types test test-slow fuzz examples docs-check commands wheel interop
 
-# besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, and every command as the pages have it: hours
-check-all: check scale-test view-test sinks-test
+# besides, the fleet ray, the viewer in a browser, the sinks W&B and trackio, the sampler vllm, and every command as the pages have it: hours
+check-all: check scale-test view-test sinks-test vllm-test
 	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
 
 PEERS := .venv-peers
@@ -169,4 +182,4 @@ interop: $(VERL)/.installed $(PEERS)/.testing
 		"$${pair%%:*}/bin/python" -m pytest --confcutdir=tests/interop "tests/interop/test_$${pair##*:}.py"; done
 
 clean:
-	rm -rf .venv $(SINKS) $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv $(SINKS) $(VLLM) $(WHEEL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

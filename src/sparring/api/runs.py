@@ -272,7 +272,7 @@ def train_run(
     ):
         done = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())
-        decoding = ", ".join(sorted({policy.model.decoding for policy in engine.policies.values()}))
+        decoding = ", ".join(sorted({policy.decoding for policy in engine.policies.values()}))
         note_start(path, words, after_step=done, invariant=invariant, decoding=decoding)
         if stream is None:
             summary = run_training(config, engine, folder, resume=resume, stop=stop)

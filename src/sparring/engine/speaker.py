@@ -101,6 +101,12 @@ class Speaker:
         """Whether a reply of its has the same bits whatever else is sampled; see ``Sampler``."""
         return self._sit(LEARNER, self.model).sampler.invariant
 
+    @property
+    def decoding(self) -> str:
+        """What computes its replies, in words: its sampler's, or its model's."""
+        sampler = self._sit(LEARNER, self.model).sampler
+        return str(getattr(sampler, "decoding", self.model.decoding))
+
     def _sit(self, player: PlayerRef, model: LanguageModel) -> PolicyAgent:
         """Return an agent that plays with this model."""
         return policy(

@@ -40,6 +40,7 @@ class Sampler(Protocol):
 
     One that may be asked in one call with others, such as one of several adapters over one base,
     has an attribute ``backend`` too, a ``Backend``; ``sparring.testing.check_backend`` tries it.
+    One that does not draw with the model in this process has ``decoding``, what does, in words.
     """
 
     @property

@@ -13,7 +13,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -23,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from sparring.engine.fleet.base import Heard
+from sparring.system.child import ChildProcess
 
 CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
-PATIENCE = 10.0  # seconds for a process that was killed to be gone
 
 
-class Child:
-    """A process, its pipes, and what is to be sent to it.
+class Child(ChildProcess):
+    """A Python with one thread, which runs a module.
 
     Args:
         number: of it, for whoever listens.
@@ -50,75 +49,17 @@ class Child:
         module: str = __name__,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        theirs, ours = os.pipe()
-        back, forth = os.pipe()
-        code = CODE.format(path=sys.path, module=module, hear=theirs, say=forth)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            pass_fds=(theirs, forth),
-            env={**os.environ, **ONE_THREAD, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL,
-            process_group=0,  # an interrupt from the terminal is the training process's to handle
+        def command(hear: int, say: int) -> list[str]:
+            code = CODE.format(path=sys.path, module=module, hear=hear, say=say)
+            return [sys.executable, "-c", code]
+
+        super().__init__(
+            number,
+            settings,
+            heard,
+            command=command,
+            environment={**ONE_THREAD, **(environment or {})},
         )
-        os.close(theirs)
-        os.close(forth)
-        self._to, self._from = Connection(ours, readable=False), Connection(back, writable=False)
-        self._wanted: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
-        self._wanted = queue.SimpleQueue()
-        self._number, self._heard = number, heard
-        for work in (self._write, self._read):
-            threading.Thread(target=work, name=f"worker-{number}", daemon=True).start()
-        self.send(settings, {})
-
-    def send(self, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a message, and the contents of files, when there is room for it."""
-        self._wanted.put((message, files))
-
-    def _write(self) -> None:
-        """Send what is wanted until the process is gone."""
-        with contextlib.suppress(OSError):
-            while (wanted := self._wanted.get()) is not None:
-                message, files = wanted
-                self._to.send_bytes(json.dumps(list(files)).encode())
-                self._to.send_bytes(message)
-                for path in files.values():
-                    self._to.send_bytes(path.read_bytes())
-        self._to.close()
-
-    def _read(self) -> None:
-        """Take what comes until the process is gone, or says what has no length."""
-        with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
-            while True:
-                self._heard.put((self, self._from.recv_bytes()))
-        self._heard.put((self, None))
-        self._from.close()
-
-    @property
-    def number(self) -> int:
-        """The worker that it is."""
-        return self._number
-
-    def has_ended(self) -> bool:
-        """Return whether the process has ended; a process that it began may hold its pipe."""
-        with contextlib.suppress(AttributeError, ChildProcessError):  # elsewhere: reaped at once
-            # looked at, not reaped, so that its number stays its own until ``kill``
-            left = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return left is not None
-        return self.process.poll() is not None
-
-    def kill(self) -> None:
-        """End it at once, with all processes that it began and that did not leave its group."""
-        if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.kill()
-        self._wanted.put(None)
-
-    def gone(self) -> None:
-        """Wait until the process is gone."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
 
 
 class Processes:

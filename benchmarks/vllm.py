@@ -1,0 +1,87 @@
+"""Replies a second of vLLM, beside those of the sampler in this process.
+
+SmolLM2-135M in float32, 1, 8, 32 and 128 conversations of which no two share a prompt, and one
+reply of a fixed length to each. Both samplers by turns, with as many threads. Prompts are new in
+each round, so that nothing of them is in a KV cache; their computation is in the seconds.
+
+``tokens/s`` is the median, over the rounds, of sampled tokens a second; ``ratio`` that of vLLM's
+beside those of the sampler in this process in the same round. ``difference`` is the largest
+between log-probabilities of vLLM's replies and those that the learner's forward pass gives.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+import torch
+from published import record, settings
+
+from sparring.models.load import load_language_model
+from sparring.models.memory import find_device
+from sparring.samplers.base import sample
+from sparring.samplers.in_process import in_process
+from sparring.samplers.vllm import vllm
+from sparring.types import SampleRequest, SamplingParams
+
+MODEL, CONVERSATIONS, PROMPT, NEW_TOKENS, ROUNDS = "smollm2-135m", [1, 8, 32, 128], 64, 32, 3
+PARAMS = SamplingParams(max_new_tokens=NEW_TOKENS)
+
+
+def conversations(vocabulary, count, number):
+    """Return requests of random prompts."""
+    ids = np.random.default_rng(number).integers(0, vocabulary, (count, PROMPT))
+    return [SampleRequest(tuple(own), 1000 * number + n) for n, own in enumerate(ids.tolist())]
+
+
+def difference(model, requests, replies):
+    """Return the largest between the log-probabilities of replies and the learner's."""
+    prompts = [
+        (*request.ids, *one.ids[:t])
+        for request, one in zip(requests, replies, strict=True)
+        for t in range(len(one.ids))
+    ]
+    said = [[(token,)] for one in replies for token in one.ids]
+    expected = np.concatenate(in_process(model).score(prompts, said, PARAMS))
+    found = [value for one in replies for value in one.logprobs]
+    return float(np.abs(expected - found).max())
+
+
+def measured(model, samplers, counts, rounds):
+    """Return the rows."""
+    vocabulary, rows = len(model.tokenizer), []
+    for count in counts:
+        speeds, far = {name: [] for name in samplers}, []
+        for number in range(rounds):
+            requests = conversations(vocabulary, count, number)
+            for name, sampler in samplers.items():
+                began = time.perf_counter()
+                replies = sample(sampler, requests, PARAMS, ())
+                took = time.perf_counter() - began
+                speeds[name].append(sum(len(one.ids) for one in replies) / took)
+            far.append(difference(model, requests[:8], replies[:8]))
+        pairs = zip(speeds["vllm"], speeds["in_process"], strict=True)
+        ratio = statistics.median(theirs / ours for theirs, ours in pairs)
+        for name, own in speeds.items():
+            row = {"conversations": str(count), "sampler": name}
+            row["tokens/s"] = statistics.median(own)
+            if name == "vllm":
+                row |= {"ratio": ratio, "difference": max(far)}
+            rows.append(row)
+    return rows
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1, help="of each sampler")
+    parser.add_argument("--conversations", type=int, nargs="+", default=CONVERSATIONS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each sampler, by turns")
+    given = settings(parser)
+    torch.set_num_threads(given.threads)
+    model = load_language_model(
+        MODEL, dtype="float32", training_bytes=None, device=find_device("cpu")
+    )
+    samplers = {"in_process": in_process(model), "vllm": vllm(model, threads=given.threads)}
+    for sampler in samplers.values():  # what is measured, or started, once per process
+        sample(sampler, conversations(len(model.tokenizer), 4, ROUNDS), PARAMS, ())
+    record("vllm", measured(model, samplers, given.conversations, given.rounds), given)

@@ -1,0 +1,60 @@
+"""What replicas answer, read and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sparring.errors import DivergedError
+from sparring.samplers.draws import LOST
+from sparring.samplers.vllm.replica import PROBE, Ask
+from sparring.types import FloatArray, SampleResult
+
+Ids = tuple[int, ...]
+
+
+class Call:
+    """What has come of the requests of one call, and the error that has ended it."""
+
+    __slots__ = ("error", "found")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, SampleResult]] = []
+        self.error: Exception | None = None
+
+
+def totals(found: Mapping[int, SampleResult], replies: Sequence[Sequence[Ids]]) -> list[FloatArray]:
+    """Return the log-probability of every reply from those of its tokens."""
+    sums = iter([math.fsum(found[place].logprobs) for place in range(len(found))])
+    return [np.array([next(sums) for _ in own], dtype=np.float64) for own in replies]
+
+
+def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
+    """Return an answer to a request; None where it is none.
+
+    Args:
+        ask: the request.
+        answer: ids of a reply, log-probabilities, and whether the limit came before a stop id.
+
+    Raises:
+        DivergedError: a log-probability is no number.
+    """
+    try:
+        ids, logprobs, truncated = answer
+        found = SampleResult(tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated))
+    except (TypeError, ValueError):
+        return None
+    wanted = len(found.ids)
+    if ask.kind == "score":
+        own, begin = ask.body
+        wanted = len(own) - begin
+    elif not 0 < wanted <= ask.way["max_new_tokens"]:
+        return None
+    if len(found.logprobs) != wanted:
+        return None
+    if ask.place != PROBE and not all(map(math.isfinite, found.logprobs)):
+        raise DivergedError(LOST)
+    return found

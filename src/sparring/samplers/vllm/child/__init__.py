@@ -1,0 +1,1 @@
+"""What runs in vLLM's own environment: nothing here is imported by Sparring."""

@@ -1,0 +1,277 @@
+"""A replica: one engine of vLLM in a process of its own, which is given weights and then asked.
+
+It has an environment of its own, since vLLM wants other versions of what Sparring uses. It is
+spoken to by pipes, and weights are files of a private folder, so that nothing listens for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sparring.errors import ConfigError
+from sparring.samplers.vllm.weights import Key, Served, State
+from sparring.system.child import ChildProcess
+from sparring.system.files import cache_folder, disk_errors, file_digest
+
+PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
+CHECKOUT = Path(__file__).parents[4] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
+CHILD = Path(__file__).parent / "child" / "sparring_child.py"
+ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
+LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
+PROBE = -1  # place of the request that tries a replica
+GRACE = 1.0  # seconds in which one that has ended may still be heard
+SAID = 600  # characters of what a replica printed last, in an error
+TOLERANCES = {"float32": 1e-4}  # of the log-probabilities of the probe; of less precise weights:
+COARSE = 0.25
+
+Stage = Literal["off", "starting", "loading", "checking", "ready"]
+Heard = queue.SimpleQueue[tuple[ChildProcess, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How replicas are made and watched; equal ones can share them. See ``vllm`` for most."""
+
+    config: str  # of the network, as JSON
+    dtype: str
+    context: int
+    replicas: int
+    threads: int
+    device: str
+    max_seqs: int
+    cache_bytes: int
+    prefix_cache: bool
+    timeout: float
+    start_timeout: float
+    restarts: int
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Return the variables that a replica's process is given."""
+    quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
+    return {
+        **quiet,
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        "VLLM_HOST_IP": "127.0.0.1",  # torch.distributed listens there, if anywhere
+        "GLOO_SOCKET_IFNAME": LOOPBACK,
+    }
+
+
+def python() -> Path:
+    """Return the Python that has vLLM.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    named = os.environ.get(PYTHON)
+    path = Path(named).expanduser() if named else CHECKOUT
+    if not path.is_file():
+        where = f"{PYTHON} names {path}" if named else f"there is no {path}"
+        raise ConfigError(
+            f"sampler 'vllm' needs vLLM in an environment of its own, and {where}. Run make vllm "
+            f"in the checkout, or let {PYTHON} name a Python that has vLLM; sampler.name="
+            "in_process needs neither."
+        )
+    return path
+
+
+@dataclass(slots=True, eq=False)
+class Ask:
+    """One request: what is asked, of which weights, and how many replicas were lost over it."""
+
+    number: int
+    place: int
+    call: Any
+    served: Served
+    key: Key
+    kind: Literal["ask", "score"]
+    body: tuple[Any, ...]  # ids, and the seed or where scoring begins
+    way: Mapping[str, Any]
+    lost: int = 0
+
+
+class Replica:
+    """A replica, as the pool sees it.
+
+    Args:
+        number: of it.
+        settings: of all.
+        folder: where weights are written, and what it prints.
+        heard: takes what it says.
+
+    Attributes:
+        stage: off, starting, loading weights, checking them, or ready.
+        key: of the weights that it has, or will have when it is ready.
+        asked: what it has been asked and not answered, by number.
+    """
+
+    def __init__(self, number: int, settings: Settings, folder: Path, heard: Heard) -> None:
+        self.number, self._settings, self._folder, self._heard = number, settings, folder, heard
+        self.stage: Stage = "off"
+        self.key: Key | None = None
+        self.served: Served | None = None
+        self.asked: dict[int, Ask] = {}
+        self.child: ChildProcess | None = None
+        self._held: dict[str, State] = {}
+        self._coming: dict[str, State] = {}
+        self._since = time.monotonic()
+        self._gone: float | None = None  # when its process was first seen to have ended
+
+    @property
+    def log(self) -> Path:
+        """The file of what it prints."""
+        return self._folder / f"replica-{self.number}.log"
+
+    @property
+    def _weights(self) -> Path:
+        """The file of the weights that it is to load."""
+        return self._folder / f"replica-{self.number}.safetensors"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it is there."""
+        return None if self.child is None else self.child.process.pid
+
+    def start(self) -> None:
+        """Start its process; it has no weights.
+
+        Raises:
+            ConfigError: vLLM's environment is not there.
+            RunError: the process cannot be started.
+        """
+        program, threads = python(), self._settings.threads
+        first = {
+            "model": str(self._folder),
+            "folder": str(self._folder),
+            "dtype": self._settings.dtype,
+            "context": self._settings.context,
+            "device": self._settings.device,
+            "max_seqs": self._settings.max_seqs,
+            "cache_bytes": self._settings.cache_bytes,
+            "prefix_cache": self._settings.prefix_cache,
+        }
+        own = {**environment(threads), "TMPDIR": str(self._folder)}
+        for name in ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"):
+            own[name] = str(cache_folder() / "vllm")  # what it looked up of kinds of models
+        with disk_errors(self.log), self.log.open("ab") as output:
+            self.child = ChildProcess(
+                self.number,
+                json.dumps(first).encode(),
+                self._heard,
+                command=lambda hear, say: [
+                    *(str(program), "-I", str(CHILD), str(ENGINE)),
+                    *(str(hear), str(say)),
+                ],
+                environment=own,
+                output=output.fileno(),
+            )
+        self._now("starting")
+
+    def is_ready(self) -> None:
+        """Note that it can be given weights."""
+        self._now("ready")
+
+    def load(self, served: Served) -> None:
+        """Give it the weights of now of a model.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        self.served, self.key = served, served.key
+        with disk_errors(self._weights):
+            self._coming = served.write(self._weights, self._held)
+            digest = file_digest(self._weights)
+        self._held = {}  # unless it says that it has loaded them, nobody knows what it has
+        salt = ".".join(map(str, self.key))
+        self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
+        self._now("loading")
+
+    def check(self, ask: Ask) -> None:
+        """Ask it for the log-probabilities of the probe, now that it has weights."""
+        self._held, self._coming = self._coming, {}
+        self._weights.unlink(missing_ok=True)
+        self.send([ask])
+        self._now("checking")
+
+    def judge(self, logprobs: Sequence[float]) -> str | None:
+        """Let it serve if log-probabilities of the probe are the learner's; else say how they are.
+
+        Raises:
+            DivergedError: the learner's are no numbers.
+        """
+        assert self.served is not None, "it has weights"
+        expected = self.served.expected()
+        limit = TOLERANCES.get(self._settings.dtype, COARSE)
+        far = [abs(a - b) for a, b in zip(logprobs, expected, strict=False)]
+        # not where one is no number, as max would pass over it
+        if len(logprobs) == len(expected) and all(one <= limit for one in far):
+            self._now("ready")
+            return None
+        return f"they differ from the learner's by up to {max(far, default=0.0):.2g} ({limit:g})"
+
+    def send(self, asks: Sequence[Ask]) -> None:
+        """Send it requests of one kind and way."""
+        if not self.asked:
+            self._since = time.monotonic()
+        self.asked |= {ask.number: ask for ask in asks}
+        bodies = [[ask.number, *ask.body] for ask in asks]
+        self.tell({asks[0].kind: bodies, "way": dict(asks[0].way)})
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Send it a message."""
+        assert self.child is not None, "it was started"
+        self.child.send(json.dumps(message).encode(), {})
+
+    def alive(self) -> None:
+        """Take note that it has said something."""
+        self._since = time.monotonic()
+
+    def overdue(self) -> str | None:
+        """Return what it has not done for too long, in words; None where nothing is."""
+        now = time.monotonic()
+        waits = now - self._since
+        if self.child is not None and self.child.has_ended():  # and a process of its has its pipe
+            self._gone = self._gone or now
+            if now - self._gone > GRACE:
+                return "has ended"
+        if self.stage == "starting" and waits > self._settings.start_timeout:
+            return f"was not ready after {waits:.0f} s (sampler.start_timeout)"
+        busy = self.stage in ("loading", "checking") or self.asked
+        if self.stage != "starting" and busy and waits > self._settings.timeout:
+            return f"has said nothing for {waits:.0f} s while {self.stage} (sampler.timeout)"
+        return None
+
+    def end(self) -> list[Ask]:
+        """End its process; return what it had been asked."""
+        if self.child is not None:
+            self.child.kill()
+            self.child.gone()
+        left, self._gone = list(self.asked.values()), None
+        self.child, self.key, self.served, self.asked, self._held = None, None, None, {}, {}
+        self._weights.unlink(missing_ok=True)
+        self._now("off")
+        return left
+
+    def last_words(self) -> str:
+        """Return the end of what it printed."""
+        with contextlib.suppress(OSError):
+            text = self.log.read_text(errors="replace").strip()
+            lines = " | ".join(line.strip() for line in text.splitlines()[-8:])
+            if lines:
+                return f" It printed last: {lines[-SAID:]}"
+        return ""
+
+    def _now(self, stage: Stage) -> None:
+        """Note what it does from now on."""
+        self.stage, self._since = stage, time.monotonic()

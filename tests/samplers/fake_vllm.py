@@ -1,0 +1,118 @@
+"""An engine in place of vLLM's, for tests: GPT-2 in numpy, one conversation at a time, with faults by request.
+
+It runs as vLLM's does, in a process of its own that imports nothing of Sparring, and starts in half a second. ``FAULTS`` names a folder:
+each file in it, such as ``die-2``, is a fault that happens once, and is removed by whoever meets it.
+"""
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+FAULTS = "SPARRING_FAKE_FAULTS"
+AT_ONCE = 3  # requests that are done in one step
+
+
+def fault(kind):
+    """Return whether a fault is to happen now."""
+    for path in sorted(Path(os.environ[FAULTS]).glob(f"{kind}-*")):
+        try:
+            path.unlink()
+            return True
+        except FileNotFoundError:  # another replica was quicker
+            continue
+    return False
+
+
+class Engine:
+    def __init__(self, settings):
+        if fault("never"):
+            time.sleep(600)
+        if fault("broken"):
+            raise RuntimeError("no kernel image is available")
+        self.config = json.loads((Path(settings["model"]) / "config.json").read_text())
+        self.about = {"engine": "fake"}
+        self.weights, self.waiting, self.paused = {}, [], False
+
+    @property
+    def busy(self):
+        return bool(self.waiting)
+
+    def load(self, path, salt):
+        self.paused = True
+        if fault("pause"):
+            raise RuntimeError("out of memory")
+        new = {name: value.astype(np.float64) for name, value in load_file(path).items()}
+        if self.weights and fault("stale"):
+            new = {}
+        self.weights |= new
+        if fault("skewed"):
+            self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
+        self.paused = False
+
+    def ask(self, number, ids, seed, way):
+        self.waiting.append((number, ids, seed, way))
+
+    def score(self, number, ids, begin, way):
+        self.waiting.append((number, ids, None, {**way, "begin": begin}))
+
+    def drop(self, numbers):
+        self.waiting = [one for one in self.waiting if one[0] not in numbers]
+
+    def step(self):
+        if self.paused:
+            time.sleep(0.05)
+            return []
+        now, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
+        if any(seed is not None for _, _, seed, _ in now):
+            if fault("die"):
+                os._exit(9)
+            if fault("hang"):
+                time.sleep(600)
+        return [self.answer(*one) for one in now]
+
+    def answer(self, number, ids, seed, way):
+        if seed is None:
+            log_p = self.log_p(ids, way["temperature"])
+            return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
+        said, logprobs, stopped = [], [], False
+        while len(said) < way["max_new_tokens"] and not stopped:
+            log_p = self.log_p([*ids, *said], way["temperature"])[-1]
+            digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
+            draw = int.from_bytes(digest[:8], "big") / 2**64
+            token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
+            said.append(token)
+            logprobs.append(log_p[token])
+            stopped = token in way["stop_ids"]
+        if fault("nan"):
+            logprobs[0] = float("nan")
+        return [number, said, logprobs[1:] if fault("garbled") else logprobs, not stopped]
+
+    def log_p(self, ids, temperature):
+        w, config = self.weights, self.config
+        heads, epsilon = config["n_head"], config.get("layer_norm_epsilon", 1e-5)
+
+        def norm(x, name):
+            centred = x - x.mean(-1, keepdims=True)
+            return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+        def linear(x, name):
+            return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+        x = w["transformer.wte.weight"][ids] + w["transformer.wpe.weight"][: len(ids)]
+        later = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
+        for layer in range(config["n_layer"]):
+            at = f"transformer.h.{layer}"
+            q, k, v = (part.reshape(len(ids), heads, -1).swapaxes(0, 1) for part in np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, -1))
+            scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]) + later
+            scores = np.exp(scores - scores.max(-1, keepdims=True))
+            mixed = (scores / scores.sum(-1, keepdims=True)) @ v
+            x = x + linear(mixed.swapaxes(0, 1).reshape(len(ids), -1), f"{at}.attn.c_proj")
+            x = x + linear(np.maximum(linear(norm(x, f"{at}.ln_2"), f"{at}.mlp.c_fc"), 0.0), f"{at}.mlp.c_proj")
+        logits = norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T / temperature
+        logits = logits - logits.max(-1, keepdims=True)
+        return logits - np.log(np.exp(logits).sum(-1, keepdims=True))

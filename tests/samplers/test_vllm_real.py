@@ -1,0 +1,186 @@
+"""The sampler vllm with vLLM itself: run by `make vllm-test`, as it needs an environment of its own."""
+
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.workers import playing
+from sparring.models.adapters import add_adapters, with_the_weights_of
+from sparring.models.language_model import LanguageModel
+from sparring.models.tiny import tiny_model
+from sparring.recipe import to_yaml
+from sparring.rng import Stream
+from sparring.run.events import read_lines
+from sparring.run.folder import RunFolder
+from sparring.run.loop import train
+from sparring.samplers.base import sample
+from sparring.samplers.in_process import in_process
+from sparring.samplers.vllm import vllm
+from sparring.testing import check_backend, check_sampler
+from sparring.types import SampleRequest, SamplingParams
+
+VOCABULARY, STOP = 50, (2, 5)
+PARAMS = SamplingParams(max_new_tokens=12, temperature=0.7)
+OPTIONS = {"cache_bytes": 1 << 28}
+
+
+def model(seed=3):
+    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(seed), context=64, heads=2), None)
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """A sampler whose replicas stay for all tests of this module."""
+    torch.set_num_threads(1)
+    yield vllm(model(9), **OPTIONS)
+
+
+def asked(count=48):
+    return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i) for i in range(count)]
+
+
+def worst(own, requests, said):
+    """Return how far log-probabilities are from those that the learner's side gives."""
+    prompts = [(*request.ids, *one.ids[:t]) for request, one in zip(requests, said, strict=True) for t in range(len(one.ids))]
+    replies = [[(token,)] for one in said for token in one.ids]
+    expected = np.concatenate(in_process(own).score(prompts, replies, PARAMS))
+    return np.abs(expected - [value for one in said for value in one.logprobs]).max()
+
+
+def listening(pid):
+    """Return the addresses on which a process and those below it listen."""
+    pids = {str(pid), *subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()}
+    inodes = set()
+    for one in pids:
+        for descriptor in os.scandir(f"/proc/{one}/fd"):
+            try:
+                inodes.add(os.readlink(descriptor.path))
+            except FileNotFoundError:
+                continue
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/net/{table}") as file:
+            for line in list(file)[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and f"socket:[{fields[9]}]" in inodes:
+                    found.add(fields[1].partition(":")[0])
+    return found
+
+
+def test_it_keeps_the_contract(kept):
+    one, other = model(), model(4)
+    weights = {name: tensor.clone() for name, tensor in one.tensors().items()}
+    check_sampler(lambda: vllm(one, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12)
+    check_backend(lambda: [vllm(one, **OPTIONS), vllm(other, **OPTIONS)], vocabulary=VOCABULARY, stop_ids=STOP)
+    assert vllm(one, **OPTIONS).backend is kept.backend and kept.backend.limits.lost == 0
+
+
+def test_bits_are_the_same_shuffled_split_and_cached(kept):
+    first = sample(kept, asked(), PARAMS, STOP)
+    assert worst(kept.model, asked(), first) < 1e-4
+    assert sample(kept, asked(), PARAMS, STOP) == first
+    assert sample(kept, asked()[::-1], PARAMS, STOP)[::-1] == first
+    assert [one for k in range(0, 48, 5) for one in sample(kept, asked()[k : k + 5], PARAMS, STOP)] == first
+    kept.refresh()
+    assert sample(kept, asked(), PARAMS, STOP) == first
+    assert [sample(kept, [one], PARAMS, STOP)[0] for one in asked()[:8]] == first[:8]
+
+
+def test_prompts_that_do_not_fit_into_one_step_are_not_cut(kept):
+    many = [SampleRequest(ids=tuple(1 + (i + k) % 40 for k in range(49)), stream=i) for i in range(250)]
+    said = sample(kept, many, PARAMS, STOP)
+    assert worst(kept.model, many[:20], said[:20]) < 1e-4
+    assert [one for k in range(0, 250, 50) for one in sample(kept, many[k : k + 50], PARAMS, STOP)] == said
+
+
+def test_there_and_back_again_is_the_same_to_the_last_bit(kept):
+    own, first = kept.model, sample(kept, asked(), PARAMS, STOP)
+    weights = {name: tensor.clone() for name, tensor in own.tensors().items()}
+    for step in range(20):
+        scaled = {name: weight * (1 + 0.02 * ((step + 1) % 20)) for name, weight in weights.items()}
+        kept.publish(scaled, own.version + 1)
+        assert worst(own, asked(8), sample(kept, asked(8), PARAMS, STOP)) < 1e-4
+    assert sample(kept, asked(), PARAMS, STOP) == first
+
+
+def test_adapters_are_merged(kept):
+    over = kept.model
+    network = add_adapters(with_the_weights_of(over.network), rank=2, alpha=4.0, targets=(), stream=Stream.from_seed(1))
+    own = LanguageModel(network, None, over=over)
+    sampler = vllm(own, **OPTIONS)
+    for step in range(3):
+        with torch.no_grad():
+            for tensor in own.tensors().values():
+                tensor.add_(0.05 * torch.sin(torch.arange(tensor.numel()) + step).view_as(tensor))
+        own.version += 1
+        assert worst(own, asked(), sample(sampler, asked(), PARAMS, STOP)) < 1e-4
+        assert worst(over, asked(), sample(kept, asked(), PARAMS, STOP)) < 1e-4
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_scores_are_the_learners(kept, temperature):
+    params = SamplingParams(max_new_tokens=3, temperature=temperature)
+    prompts, replies = [(1, 2, 3), (4,), tuple(range(1, 41))], [[(1, 2), (5,)], [(7, 8, 9)], [tuple(range(1, 25))]]
+    for found, expected in zip(kept.score(prompts, replies, params), in_process(kept.model).score(prompts, replies, params), strict=True):
+        assert np.abs(found - expected).max() < 1e-4
+
+
+def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(kept):
+    first = sample(kept, asked(), PARAMS, STOP)
+    (replica,) = kept.backend.replicas
+    assert listening(replica.pid) <= {"0100007F"}
+    coming = kept.submit(asked(), PARAMS, STOP)
+    os.kill(replica.pid, signal.SIGKILL)
+    said = dict(one for found in coming for one in found)
+    assert [said[place] for place in range(48)] == first and kept.backend.limits.lost == 1
+
+
+RUN = {
+    "name": "with vllm",
+    "steps": 10,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16},
+    "league": {"every": 3, "keep": 2},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "warmup": {"updates": 0},
+    "evaluation": {"every": 10, "exact": False},
+    "sampler": {"name": "vllm", **OPTIONS},
+}
+CHAT = {
+    "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
+    "renderer": {"name": "chat"},
+    "rollout": {"games_per_step": 8, "max_new_tokens": 4},
+}
+
+
+@pytest.fixture(scope="module")
+def llama(chat_folder, tmp_path_factory):
+    """The folder of a random Llama whose heads vLLM has attention for."""
+    folder = tmp_path_factory.mktemp("llama")
+    AutoTokenizer.from_pretrained(chat_folder).save_pretrained(folder)
+    config = AutoConfig.from_pretrained(chat_folder)
+    config.hidden_size, config.num_attention_heads, config.num_key_value_heads, config.head_dim = 64, 2, 1, 32
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("way", ["tiny", "adapters"])
+def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path):
+    own = {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
+    config = resolve({**RUN, **own, "learner": {"learning_rate": 0.01}})
+    engine = LocalEngine(config)
+    folder = RunFolder.create(tmp_path / "run", to_yaml(config))
+    with folder, playing(engine, folder.path):
+        train(config, engine, folder)
+    found = [line["logprob_difference_max"] for line in read_lines(folder.path / "metrics.jsonl") if "logprob_difference_max" in line]
+    assert len(found) == 10 and max(found) < 1e-4

@@ -1,10 +1,10 @@
 """What several learners change in a run: no byte, and how long a step takes.
 
 The same run with one, two and four learners and equal leaves, by turns. ``digest`` is of the last
-weights and their average, the optimiser's state and all metrics; ``learn`` is the median over steps
-of the seconds that an update takes, ``step`` of the whole step, the first one left out. ``times as
-fast`` is the median over rounds of one learner's update beside that of so many, in the same round.
-It wants a quiet machine; four learners have two processors here.
+weights and their average, the optimiser's state, and all metrics. ``seconds`` are those of an
+update and of a whole step: medians over steps, the first left out, and over rounds. ``ratio`` is
+the median over rounds of one learner's update beside that of so many in the same round. It wants a
+quiet machine of two processors; four learners share them.
 """
 
 import argparse
@@ -55,15 +55,22 @@ def measured(model, changes):
             with tempfile.TemporaryDirectory() as folder:
                 own.append(run(changes, ranks, Path(folder) / "run"))
                 print(model, f"round {turn + 1}, {ranks} learners:", *own[-1], flush=True)
+    return rows_of(model, found)
+
+
+def rows_of(model, found):
+    """Return the rows of a model from (digest, seconds of an update, of a step) by learners."""
     alone = [learn for _, learn, _ in found[1]]
     return [
         {
             "model": model,
             "learners": str(ranks),
             "digest": " ".join(dict.fromkeys(digest for digest, _, _ in own)),
-            "learn, s": statistics.median(learn for _, learn, _ in own),
-            "step, s": statistics.median(step for _, _, step in own),
-            "times as fast": statistics.median(
+            "seconds": {
+                "update": statistics.median(learn for _, learn, _ in own),
+                "step": statistics.median(step for _, _, step in own),
+            },
+            "ratio": statistics.median(
                 one / learn for one, (_, learn, _) in zip(alone, own, strict=True)
             ),
         }

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md that benchmarks/scale.py measures."""
+"""The tables of docs/scale.md that benchmarks/scale.py and benchmarks/ranks.py measure."""
 
 from itertools import pairwise
 
@@ -96,7 +96,25 @@ def thousand():
     return markdown((*head, "messages", "play lost", "limit"), lines)
 
 
+def ranks():
+    """Return what several learners change: the digest, seconds, and how many times as fast."""
+    lines = [
+        (
+            one["model"],
+            one["learners"],
+            one["digest"],
+            *(f"{seconds:.3g}" for seconds in one["seconds"].values()),
+            f"{one['ratio']:.2f}",
+        )
+        for one in rows("ranks")
+    ]
+    head = ("parameters, plays", "learners", "digest", "update, s", "step, s", "times as fast")
+    return markdown(head, lines)
+
+
 MADE = {
+    "ranks": ranks,
+    "ranks source": lambda: source("ranks"),
     **{f"scale {make.__name__}": make for make in (digests, latency, workers, thousand)},
     **{
         f"scale {name} source": (lambda name=name: source(f"scale-{name}"))

@@ -122,8 +122,7 @@ def train(
             state = begun_anew(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, ahead=ahead)
             state, step = outcome.state, outcome.state.step
-            metrics, timing = outcome.metrics, outcome.timing
-            plays = outcome.episodes
+            metrics, timing, plays = outcome.metrics, outcome.timing, outcome.episodes
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
             if step % config.evaluation.every == 0 or step in (1, config.steps):
                 stream = engine.root.child("evaluation").child(step)

@@ -12,19 +12,18 @@ Legend: R requests, B rows (distinct contexts), V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from sparring.errors import ModelError
 from sparring.models.joined import Alone, Forward, JoinedBase, member_of
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Lot
 from sparring.samplers.decoding import Asked, decode
 from sparring.samplers.draws import Ids, totals
+from sparring.samplers.of_model import OfModel
 from sparring.samplers.prefill import Prefill, Rows
 from sparring.samplers.prefix_cache import PrefixCache, Stock
 from sparring.samplers.truncation import truncate
@@ -33,24 +32,15 @@ from sparring.types import SampleRequest, SampleResult, SamplingParams
 SCORED_AT_ONCE = 1024  # contexts per forward pass when scoring; bounds memory
 
 
-class InProcessSampler:
+class InProcessSampler(OfModel):
     """Samples replies from a language model; see ``base.Sampler``."""
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
-        self.model, self.member = model, member_of(model)
+        super().__init__(model)
+        self.member = member_of(model)
         self.backend = None if self.member is None else _shared(self.member.model.over)
         self.cache = PrefixCache(cache_bytes, self.backend.stock if self.backend else None)
         self._version = model.version
-
-    @property
-    def context(self) -> int:
-        """Longest conversation in tokens, the reply included."""
-        return self.model.context
-
-    @property
-    def version(self) -> int:
-        """Number of updates that the model's weights have seen."""
-        return self.model.version
 
     @property
     def invariant(self) -> bool:
@@ -65,15 +55,6 @@ class InProcessSampler:
     def tokens_computed(self) -> int:
         """Number of positions run through the network so far."""
         return self.cache.tokens_computed
-
-    def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
-        """Take new weights, unless they are the model's own, and drop what older ones computed."""
-        places = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
-        if places != {name: tensor.data_ptr() for name, tensor in weights.items()}:
-            self.model.load_tensors(dict(weights))
-        self.model.version = version
-        self.refresh()
-        return version
 
     def refresh(self) -> None:
         """Drop what was computed with older weights.
@@ -117,7 +98,7 @@ class InProcessSampler:
         """
         if self.model.version != self._version:
             self.refresh()
-        self._check_length(
+        self.check_length(
             max(len(request.ids) for request in lot.requests) + lot.params.max_new_tokens
         )
 
@@ -141,7 +122,7 @@ class InProcessSampler:
             DivergedError: the model gives no probabilities.
         """
         if prompts:
-            self._check_length(
+            self.check_length(
                 max(
                     len(ids) + max(map(len, own)) for ids, own in zip(prompts, replies, strict=True)
                 )
@@ -151,14 +132,6 @@ class InProcessSampler:
             chunk = slice(begin, begin + SCORED_AT_ONCE)
             scores.extend(self._score(list(prompts[chunk]), replies[chunk], params))
         return scores
-
-    def _check_length(self, longest: int) -> None:
-        """Refuse a conversation that does not fit into the model, its reply included."""
-        if longest > self.model.context:
-            raise ModelError(
-                f"A conversation of {longest} tokens exceeds the context of {self.model.context}; "
-                "raise model.context."
-            )
 
     def _score(
         self, prompts: list[Ids], replies: Sequence[Sequence[Ids]], params: SamplingParams

@@ -7,15 +7,15 @@ conversation, and shared by all samplers of networks of one shape (``pool.py``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
-from torch import Tensor
 
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Ids, Lot
+from sparring.samplers.of_model import OfModel
 from sparring.samplers.vllm.pool import Pool, pool_of
 from sparring.samplers.vllm.replica import Settings, python
 from sparring.samplers.vllm.weights import Served
@@ -33,7 +33,7 @@ Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Times = Annotated[int, Field(ge=0, le=10**6)]
 
 
-class VLLMSampler:
+class VLLMSampler(OfModel):
     """Samples replies from a language model by vLLM; see ``base.Sampler``.
 
     Args:
@@ -44,18 +44,9 @@ class VLLMSampler:
     decoding = "vllm"  # what computes replies, for provenance.json
 
     def __init__(self, model: LanguageModel, pool: Pool) -> None:
-        self.model, self.backend = model, pool
+        super().__init__(model)
+        self.backend = pool
         self._served = pool.served(model)
-
-    @property
-    def context(self) -> int:
-        """Longest conversation in tokens, the reply included."""
-        return self.model.context
-
-    @property
-    def version(self) -> int:
-        """Number of updates that the model's weights have seen."""
-        return self.model.version
 
     @property
     def invariant(self) -> bool:
@@ -85,7 +76,7 @@ class VLLMSampler:
         """
         self._check(lot.params)
         longest = max((len(request.ids) for request in lot.requests), default=0)
-        self._check_length(longest + lot.params.max_new_tokens)
+        self.check_length(longest + lot.params.max_new_tokens)
         return self._served
 
     def score(
@@ -100,17 +91,8 @@ class VLLMSampler:
         """
         self._check(params)
         pairs = zip(prompts, replies, strict=True)
-        self._check_length(max((len(ids) + max(map(len, own)) for ids, own in pairs), default=0))
+        self.check_length(max((len(ids) + max(map(len, own)) for ids, own in pairs), default=0))
         return self.backend.score(self._served, prompts, replies, params)
-
-    def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
-        """Take new weights, unless they are the model's own; replicas get them when asked next."""
-        places = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
-        if places != {name: tensor.data_ptr() for name, tensor in weights.items()}:
-            self.model.load_tensors(dict(weights))
-        self.model.version = version
-        self.refresh()
-        return version
 
     def refresh(self) -> None:
         """Let replicas be given the weights anew, and forget what they computed with older ones."""
@@ -131,14 +113,6 @@ class VLLMSampler:
                 f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM takes what "
                 f"is below {COLDEST} for another number. Write rollout.temperature: {COLDEST} or "
                 "more, or sampler.name=in_process."
-            )
-
-    def _check_length(self, longest: int) -> None:
-        """Refuse a conversation that does not fit into the model, its reply included."""
-        if longest > self.model.context:
-            raise ModelError(
-                f"A conversation of {longest} tokens exceeds the context of {self.model.context}; "
-                "raise model.context."
             )
 
 

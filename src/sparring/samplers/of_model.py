@@ -1,0 +1,60 @@
+"""What samplers have in common that draw with a language model of this process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from sparring.errors import ModelError
+from sparring.models.language_model import LanguageModel
+
+
+class OfModel(ABC):
+    """The model of a sampler: its context, its version and its weights; see ``base.Sampler``.
+
+    Args:
+        model: gives its weights.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+
+    @property
+    def context(self) -> int:
+        """Longest conversation in tokens, the reply included."""
+        return self.model.context
+
+    @property
+    def version(self) -> int:
+        """Number of updates that the model's weights have seen."""
+        return self.model.version
+
+    def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
+        """Take new weights, unless they are the model's own, and drop what older ones computed."""
+        places = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
+        if places != {name: tensor.data_ptr() for name, tensor in weights.items()}:
+            self.model.load_tensors(dict(weights))
+        self.model.version = version
+        self.refresh()
+        return version
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Drop what was computed with older weights."""
+
+    def check_length(self, longest: int) -> None:
+        """Refuse a conversation that does not fit into the model, its reply included.
+
+        Args:
+            longest: tokens of the longest one.
+
+        Raises:
+            ModelError: it does not fit.
+        """
+        if longest > self.model.context:
+            raise ModelError(
+                f"A conversation of {longest} tokens exceeds the context of {self.model.context}; "
+                "raise model.context."
+            )

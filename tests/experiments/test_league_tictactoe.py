@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.experiments.told_run import told_run
 
 from sparring.experiments.reproduce import league_tictactoe as study
 from sparring.report.reproduce import league_tictactoe as page
@@ -18,18 +19,7 @@ def test_an_evaluation_is_kept_by_its_plays_and_other_figures_are_not():
 
 def test_a_run_is_measured_by_the_matches_of_the_page(tmp_path, monkeypatch):
     lines = [{"step": step, "distinct_share": step / 10, "match/tic_tac_toe/random/X/win_or_draw": step / 4} for step in (1, 2)]
-    monkeypatch.setattr(study, "metrics", lambda run: lines)
-
-    class Folder:
-        @staticmethod
-        def open(run):
-            return Folder
-
-        @staticmethod
-        def config():
-            return {"rollout": {"games_per_step": 100}}
-
-    monkeypatch.setattr(study, "RunFolder", Folder)
+    told_run(monkeypatch, study, lines, {"rollout": {"games_per_step": 100}})
     asked = []
 
     def ask(words):

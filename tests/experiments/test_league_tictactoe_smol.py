@@ -4,6 +4,7 @@ import json
 
 import pytest
 from safetensors.numpy import load_file
+from tests.experiments.told_run import told_run
 from tests.run_with_members import run
 
 from sparring import recipe
@@ -53,18 +54,7 @@ def test_the_start_is_what_the_league_begins_as(tmp_path):
 
 
 def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "metrics", lambda run: [{"step": step, "distinct_share": step / 4} for step in (1, 2)])
-
-    class Folder:
-        @staticmethod
-        def open(run):
-            return Folder
-
-        @staticmethod
-        def config():
-            return {"rollout": {"games_per_step": 32}}
-
-    monkeypatch.setattr(study, "RunFolder", Folder)
+    told_run(monkeypatch, study, [{"step": step, "distinct_share": step / 4} for step in (1, 2)], {"rollout": {"games_per_step": 32}})
     asked = []
 
     def ask(words):

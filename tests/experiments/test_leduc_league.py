@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.experiments.told_run import told_run
 
 from sparring.config import resolve
 from sparring.experiments import answers_along
@@ -54,18 +55,7 @@ def test_a_table_that_draws_nothing_is_run_once():
 
 
 def test_a_run_is_kept_by_its_answers_at_the_end_and_along_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "metrics", lambda run: [{"step": 2, "legal_rate": 0.5}, {"step": 4, "legal_rate": 0.9}])
-
-    class Folder:
-        @staticmethod
-        def open(run):
-            return Folder
-
-        @staticmethod
-        def config():
-            return {"rollout": {"games_per_step": 10}, "league": {"every": 2, "plays": 5}}
-
-    monkeypatch.setattr(study, "RunFolder", Folder)
+    told_run(monkeypatch, study, [{"step": 2, "legal_rate": 0.5}, {"step": 4, "legal_rate": 0.9}], {"rollout": {"games_per_step": 10}, "league": {"every": 2, "plays": 5}})
 
     def ask(words):
         assert words[:3] == ["python", "-m", "sparring.experiments.answers_along"]

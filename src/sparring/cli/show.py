@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from sparring.cli.show_league import show_league
 from sparring.cli.text import say, say_rows
 from sparring.environments.drawing.canvas import Theme
 from sparring.errors import ConfigError, SparringError, UnknownNameError
@@ -60,6 +59,8 @@ def show(
     if svg is None and (turn is not None or seat is not None or dark):
         raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
     if league:
+        from sparring.cli.show_league import show_league  # slow to load, for what else is shown
+
         show_league(run, step, as_json)
         return
     stored = Stored(run, played)

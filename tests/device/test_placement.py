@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from pretended import CPU, GPU, pretended_gpu
+from tests.device.pretended import CPU, GPU, pretended_gpu
 from transformers import (
     AutoTokenizer,
     Gemma3ForCausalLM,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from pretended import CPU, GPU, pretended_gpu
+from tests.device.pretended import CPU, GPU, pretended_gpu
 
 
 @pytest.fixture

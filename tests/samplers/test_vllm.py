@@ -16,9 +16,13 @@ import pytest
 import torch
 
 from sparring.config import resolve
+from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers import playing
 from sparring.errors import ConfigError, DivergedError, ModelError, RunError
+from sparring.league.payoffs import Payoffs
+from sparring.measure.exploitability import nash_conv
+from sparring.measure.info_states import enumerate_info_states
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model
@@ -316,8 +320,8 @@ RUN = {
 }
 
 
-def trained(path, **options):
-    config = resolve({**RUN, "sampler": {"name": "vllm", **options}})
+def trained(path, changes=(), **options):
+    config = resolve({**RUN, **dict(changes), "sampler": {"name": "vllm", **options}})
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
     with folder, playing(engine, path):
@@ -339,3 +343,34 @@ def test_a_run_with_a_league_has_the_learners_log_probs_and_the_same_bytes_whate
     faults("die", 2)
     faults("stale", 1)
     assert trained(tmp_path / "dying", replicas=2) == (weights, metrics, 3)
+
+
+def test_several_learners_beside_it_have_the_bytes_of_one(tmp_path):
+    one, two = (trained(tmp_path / str(ranks), {"learner": {"leaves": 2, "ranks": ranks}}) for ranks in (1, 2))
+    assert one == two and not one[2]
+
+
+def test_two_policies_learn_with_it_and_answer_for_each_role(tmp_path):
+    """Members of both are drawn and scored by replicas, and the pair of mixtures is as exploitable as they say in this process."""
+    own = {
+        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        "policies": {"opener": {}, "answerer": {}},
+        "roles": {"first": "opener", "second": "answerer"},
+        "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
+        "league": {"every": 1, "keep": 2, "start": True, "plays": 8, "answer": "nash"},
+    }
+    config = resolve({**RUN, **own, "sampler": {"name": "vllm", "replicas": 2}})
+    engine, folder = LocalEngine(config), RunFolder.create(tmp_path / "run", to_yaml(config))
+    with folder, playing(engine, folder.path):
+        train(config, engine, folder)
+    lines = read_lines(folder.path / "metrics.jsonl")
+    found = [value for line in lines for name, value in line.items() if name.endswith("logprob_difference_max")]
+    assert len(found) == 2 * len(lines) and max(found) < 1e-4
+    own["sampler"] = {"name": "in_process"}
+    here = LocalEngine(resolve({**RUN, **own}))
+    here.restore(checkpoint.load_latest(folder.path).path)
+    book = Payoffs.from_json(folder.checkpoint(4).state["payoffs"])
+    answers = [answer_of(one, book, "nash", apart=True) for one in (engine, here)]
+    game = engine.environments[0][0]
+    gaps = [nash_conv(game, enumerate_info_states(game), answer).nash_conv for answer in answers]
+    assert gaps[0] == pytest.approx(lines[-1]["nash_conv/kuhn_poker"], abs=1e-9) and gaps[0] == pytest.approx(gaps[1], abs=1e-5)

@@ -136,6 +136,16 @@ def option(draw, hostile):
     return f"{place}={{name: {name}, {key}: {value(draw, hint, hostile)}}}"
 
 
+def budget(judge):
+    """Return options, as text behind an oracle's name, with which it judges a position in well under a second, also in go."""
+    from sparring import registry
+
+    if judge == "noisy":  # it spoils the verdicts of minimax
+        return ", options: {max_states: 2000}"
+    limits = {"max_histories": 2000, "max_states": 2000, "simulations": 20}
+    return "".join(f", {key}: {most}" for key, most in limits.items() if key in registry.load("oracles", judge).options)
+
+
 def game(draw, hostile):
     """Put a game with options of its own into the recipe."""
     from sparring import registry
@@ -148,8 +158,7 @@ def game(draw, hostile):
         for key in draw.sample(sorted(found.options), min(len(found.options), draw.choice((0, 0, 1, 2)))):
             parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
     judge = draw.choice(registry.names("oracles"))
-    budget = "".join(f", {key}: 2000" for key in ("max_histories", "max_states") if key in registry.load("oracles", judge).options)
-    oracle = f", oracle: {{name: {judge}{budget}}}" if draw.random() < 0.2 else ""
+    oracle = f", oracle: {{name: {judge}{budget(judge)}}}" if draw.random() < 0.2 else ""
     return f"environments=[{{name: {name}, options: {{{', '.join(parts)}}}{oracle}}}]"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sparring import registry
 from sparring.config.run import _keys_at
 from sparring.errors import ConfigError
 
@@ -73,6 +74,17 @@ def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "planned"
     changes[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "trained"
+
+
+@pytest.mark.parametrize("judge", registry.names("oracles"))
+def test_an_oracle_has_a_budget(judge, tmp_path):
+    """The oracle noisy judged go with 200,000 positions to look at for each turn: minutes that were asked for."""
+    wanted = {"max_histories", "max_states", "simulations"}
+    spoilt = registry.load("oracles", "minimax" if judge == "noisy" else judge)
+    assert all(f"{key}: " in cases.budget(judge) for key in wanted & set(spoilt.options))
+    changes = [*fuzz.QUICK, f"environments=[{{name: tic_tac_toe, oracle: {{name: {judge}{cases.budget(judge)}}}}}]"]
+    ways = {"planned"} if judge in fuzz.SOLVERS else {"trained", "refused"}  # these solve the whole of tic-tac-toe
+    assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) in ways
 
 
 class LongError(ConfigError):

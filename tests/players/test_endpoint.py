@@ -16,11 +16,11 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, PluginError, RolloutError, RunError, SparringError
 from sparring.players.base import PendingTurn
 from sparring.players.endpoint import SYSTEM
-from sparring.players.endpoint_trust import FILES, HOSTS
 from sparring.players.random import random
 from sparring.rng import Stream
 from sparring.rollout.play import play
 from sparring.rollout.spec import EpisodeSpec
+from sparring.system.trust import FILES, HOSTS
 
 KEY = "sk-Very0Secret1Key2"
 SOON = {"retry-after-ms": "1"}

@@ -17,13 +17,13 @@ from sparring.environments.catalogue import make_game
 from sparring.errors import ConfigError, RolloutError, UnknownNameError
 from sparring.oracles.base import verdict
 from sparring.players.endpoint_cache import Answer
-from sparring.players.endpoint_trust import FILES
 from sparring.rewards.components import opinions
 from sparring.rewards.llm_judge import _account, described, score
 from sparring.rng import Stream
 from sparring.run.methods import Methods
 from sparring.run.state import RunState
 from sparring.run.step import play_round
+from sparring.system.trust import FILES
 from sparring.types import Episode, Turn
 
 GAME = make_game("kuhn_poker", options={"style": "full"})

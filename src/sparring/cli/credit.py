@@ -20,11 +20,11 @@ from sparring.experiments.credit_lab import compare as compare_estimators
 from sparring.experiments.credit_race import RacePlan
 from sparring.experiments.credit_race import race as run_race
 from sparring.measure.lab_plan import LabPlan, estimator_names
-from sparring.players.endpoint_trust import trust_typed
 from sparring.report import credit_race_page as race_page
 from sparring.report import race_claims
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole
+from sparring.system.trust import trust_typed
 
 WIDTH = 200  # of the table where no terminal says so
 app = typer.Typer(

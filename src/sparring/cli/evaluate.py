@@ -18,7 +18,7 @@ from sparring.experiments.suite_player import Player, agent_player, run_player
 from sparring.measure.opponents import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.regret import BUDGET
-from sparring.players.endpoint_trust import trust_typed
+from sparring.system.trust import trust_typed
 
 GAMES = 500  # per seat, without a suite
 NO_ORACLE = "none"

@@ -17,8 +17,8 @@ from sparring.cli.text import complain, say
 from sparring.config import resolve
 from sparring.engine.fleet.chaos import Harm
 from sparring.experiments.scale_chaos import Compared, compare
-from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
+from sparring.system.trust import trust_typed
 
 STOPPED = 2  # workers that --hangs stops
 WORDS = {

@@ -16,8 +16,8 @@ from sparring.experiments.scale_file import Probe
 from sparring.experiments.scale_plan import MIB, Plan
 from sparring.experiments.scale_plan import plan as planned
 from sparring.experiments.scale_probe import probe as probed
-from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
+from sparring.system.trust import trust_typed
 
 Recipe = Annotated[str, typer.Argument(help="A recipe's name or the path of a YAML file.")]
 Overrides = Annotated[

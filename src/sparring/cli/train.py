@@ -18,13 +18,13 @@ from sparring.engine.plan_workers import learners, players
 from sparring.environments.catalogue import configured_game
 from sparring.errors import ConfigError
 from sparring.experiments.time_estimate import estimate
-from sparring.players.endpoint_trust import trust_typed
 from sparring.recipe import apply_overrides, load_recipe
 from sparring.report.catalogue import check_metrics
 from sparring.run.folder import RunFolder
 from sparring.run.league_check import check_league
 from sparring.run.loop import Summary
 from sparring.run.provenance import this_command
+from sparring.system.trust import trust_typed
 from sparring.yaml_text import dump_yaml
 
 

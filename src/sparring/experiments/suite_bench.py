@@ -24,11 +24,11 @@ from sparring.measure.suite import MAX_STATES, OpponentEntry, OracleEntry, Suite
 from sparring.measure.suite_rows import Piece, play_piece, starts_of
 from sparring.oracles.base import Oracle
 from sparring.players.base import Agent
-from sparring.players.endpoint_trust import trust_file
 from sparring.players.members import MemberMixture
 from sparring.players.policy import PolicyAgent
 from sparring.refs import LEARNER, PUBLISHED, PlayerRef
 from sparring.rollout.team import Team
+from sparring.system.trust import trust_file
 
 log = logging.getLogger(__name__)
 

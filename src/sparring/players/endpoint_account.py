@@ -13,7 +13,7 @@ from sparring.environments.options import check_range
 from sparring.errors import ConfigError, RolloutError
 from sparring.players.endpoint_cache import Answer, AnswerCache
 from sparring.players.endpoint_client import Client
-from sparring.players.endpoint_trust import cache_file
+from sparring.system.trust import cache_file
 
 _MILLION = 1_000_000
 

@@ -39,7 +39,7 @@ class AnswerCache:
 
     Args:
         path: the file; it and its folder are made when missing. Where it may be is said in
-            ``endpoint_trust``.
+            ``system.trust``.
 
     Raises:
         ConfigError: the path is a folder or a device, or a file of something else.

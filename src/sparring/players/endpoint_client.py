@@ -13,8 +13,8 @@ from typing import Any
 from sparring.environments.options import check_range
 from sparring.errors import ConfigError, RolloutError
 from sparring.players.endpoint_cache import Answer
-from sparring.players.endpoint_transport import OPENAI, http_client
-from sparring.players.endpoint_trust import address, check_host
+from sparring.system.transport import OPENAI, http_client
+from sparring.system.trust import address, check_host
 
 _SHOWN = 200  # characters of an endpoint's own words that an error quotes
 _PART = 4  # characters of the key in a row that are not quoted

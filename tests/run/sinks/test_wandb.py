@@ -8,8 +8,8 @@ import pytest
 
 from sparring import registry
 from sparring.errors import ConfigError, PluginError
-from sparring.players.endpoint_trust import trust_typed
 from sparring.run.sinks.base import Start
+from sparring.system.trust import trust_typed
 
 
 class Run:

@@ -25,7 +25,7 @@ from sparring.engine.fleet.base import Heard
 from sparring.engine.fleet.processes import Child
 from sparring.engine.worker import failed
 from sparring.errors import DEBUG, ConfigError, RunError
-from sparring.players.endpoint_trust import RAY
+from sparring.system.trust import RAY
 
 DRIVER = "sparring.engine.fleet.ray_driver"
 STARTING = 180.0  # seconds for Ray to be there

@@ -10,7 +10,7 @@ import pytest
 from sparring import registry
 from sparring.cli.text import shown
 from sparring.errors import ConfigError
-from sparring.players.endpoint_trust import (
+from sparring.system.trust import (
     FILES,
     HOSTS,
     PROVIDERS,

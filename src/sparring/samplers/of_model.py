@@ -9,6 +9,47 @@ from torch import Tensor
 
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
+from sparring.types import SamplingParams
+
+EXACT = "float32"
+
+
+def dtype_of(model: LanguageModel) -> str:
+    """Return the type of a model's weights, such as "float32"."""
+    return str(model.base.dtype).removeprefix("torch.")
+
+
+def vocabulary_of(model: LanguageModel) -> int:
+    """Return the number of tokens that a model knows."""
+    return int(model.base.get_input_embeddings().weight.shape[0])
+
+
+def tolerance_of(dtype: str) -> float:
+    """Return how far log-probabilities may be from those that this process computes.
+
+    Args:
+        dtype: of the weights.
+    """
+    return 1e-4 if dtype == EXACT else 0.25
+
+
+def refuse_truncation(name: str, params: SamplingParams) -> None:
+    """Refuse truncated distributions, for a sampler that does not say what truncation kept.
+
+    Args:
+        name: of the sampler.
+        params: the distribution that replies are to be drawn from.
+
+    Raises:
+        ModelError: it is truncated.
+    """
+    for option, given, off in (("top_p", params.top_p, 1.0), ("top_k", params.top_k, 0)):
+        if given != off:
+            raise ModelError(
+                f"sampler '{name}' and rollout.{option}={given}: the learner has to know which "
+                f"tokens truncation kept, and {name} is not asked for them here. Write "
+                f"rollout.{option}: {off}, or sampler.name=in_process."
+            )
 
 
 class OfModel(ABC):

@@ -15,14 +15,13 @@ from pydantic import Field
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Ids, Lot
-from sparring.samplers.of_model import OfModel
+from sparring.samplers.of_model import EXACT, OfModel, dtype_of, refuse_truncation
 from sparring.samplers.vllm.pool import Pool, pool_of
 from sparring.samplers.vllm.replica import Settings, python
 from sparring.samplers.vllm.weights import Served
 from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingParams
 
 HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM has on a CPU
-EXACT = "float32"
 COLDEST = 0.01  # temperature
 
 Replicas = Annotated[int, Field(ge=1, le=64)]
@@ -100,14 +99,7 @@ class VLLMSampler(OfModel):
 
     def _check(self, params: SamplingParams) -> None:
         """Refuse what vLLM does not give."""
-        for name, given, off in (("top_p", params.top_p, 1.0), ("top_k", params.top_k, 0)):
-            if given != off:
-                raise ModelError(
-                    f"sampler 'vllm' and rollout.{name}={given}: the learner has to know which "
-                    f"tokens truncation kept, and vLLM is not asked for them here. Write "
-                    f"rollout.{name}: {off}, or sampler.name=in_process."
-                )
-
+        refuse_truncation("vllm", params)
         if params.temperature < COLDEST:
             raise ModelError(
                 f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM takes what "
@@ -167,7 +159,7 @@ def vllm(
         )
     settings = Settings(
         config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),
-        dtype=str(model.base.dtype).removeprefix("torch."),
+        dtype=dtype_of(model),
         context=model.context,
         replicas=replicas,
         threads=threads,

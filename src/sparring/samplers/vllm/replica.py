@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sparring.errors import ConfigError
+from sparring.samplers.of_model import tolerance_of
 from sparring.samplers.vllm.weights import Key, Served, State
 from sparring.system.child import ChildProcess
 from sparring.system.files import cache_folder, disk_errors, file_digest
@@ -30,8 +31,6 @@ LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 PROBE = -1  # place of the request that tries a replica
 GRACE = 1.0  # seconds in which one that has ended may still be heard
 SAID = 600  # characters of what a replica printed last, in an error
-TOLERANCES = {"float32": 1e-4}  # of the log-probabilities of the probe; of less precise weights:
-COARSE = 0.25
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
 Heard = queue.SimpleQueue[tuple[ChildProcess, bytes | None]]
@@ -212,7 +211,7 @@ class Replica:
         """
         assert self.served is not None, "it has weights"
         expected = self.served.expected()
-        limit = TOLERANCES.get(self._settings.dtype, COARSE)
+        limit = tolerance_of(self._settings.dtype)
         far = [abs(a - b) for a, b in zip(logprobs, expected, strict=False)]
         # not where one is no number, as max would pass over it
         if len(logprobs) == len(expected) and all(one <= limit for one in far):

@@ -19,6 +19,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.prefixes import prefix_tree
 from sparring.rng import Stream
 from sparring.samplers.draws import LOST
+from sparring.samplers.of_model import vocabulary_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
 State = tuple[Any, ...]  # of one tensor: equal where its values are
@@ -110,8 +111,3 @@ class Served:
                 raise DivergedError(LOST)
             self._expected = self.key, said.squeeze(1).tolist()
         return self._expected[1]
-
-
-def vocabulary_of(model: LanguageModel) -> int:
-    """Return the number of tokens that a model knows."""
-    return int(model.base.get_input_embeddings().weight.shape[0])

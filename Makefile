@@ -62,7 +62,8 @@ demo: setup
 # Compiled files are kept, also where PYTHONDONTWRITEBYTECODE is set: each worker and each process that a test starts reads them.
 ALONE := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 SPARRING_NO_SKIPS=1 $(BIN)/python -m pytest
 PYTEST := $(ALONE) -n 2 --ignore=tests/interop/test_trl.py --ignore=tests/interop/test_verl.py \
-	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py
+	--ignore=tests/engine/fleet/test_ray.py --ignore=tests/view/browser --ignore=tests/samplers/test_vllm_real.py \
+	--ignore=tests/samplers/test_openai_real.py
 
 # Of tests of Hypothesis that do not say how many examples they need, a quarter; make test-slow runs all of them.
 test: setup
@@ -97,7 +98,7 @@ $(VLLM)/.installed: requirements-vllm.txt
 	touch $@
 
 vllm-test: models vllm
-	$(ALONE) tests/samplers/test_vllm_real.py
+	$(ALONE) tests/samplers/test_vllm_real.py tests/samplers/test_openai_real.py
 
 test-slow: models
 	$(PYTEST) -m "slow or hypothesis"

@@ -77,20 +77,23 @@ class Engine:
 
     def answer(self, number, ids, seed, way):
         if seed is None:
-            log_p = self.log_p(ids, way["temperature"])
+            log_p = cut(self.log_p(ids, way["temperature"]), way)
             return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
-        said, logprobs, stopped = [], [], False
+        said, logprobs, kept, stopped = [], [], [], False
         while len(said) < way["max_new_tokens"] and not stopped:
-            log_p = self.log_p([*ids, *said], way["temperature"])[-1]
+            log_p = cut(self.log_p([*ids, *said], way["temperature"])[-1], way)
             digest = hashlib.sha256(f"{seed} {len(said)}".encode()).digest()
             draw = int.from_bytes(digest[:8], "big") / 2**64
             token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
             said.append(token)
             logprobs.append(log_p[token])
+            kept.append([int(one) for one in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[one] > -np.inf])
             stopped = token in way["stop_ids"]
         if fault("nan"):
             logprobs[0] = float("nan")
-        return [number, said, logprobs[1:] if fault("garbled") else logprobs, not stopped]
+        if fault("unkept"):
+            kept[0] = []
+        return [number, said, logprobs[1:] if fault("garbled") else logprobs, not stopped, kept]
 
     def log_p(self, ids, temperature):
         w, config = self.weights, self.config
@@ -116,3 +119,18 @@ class Engine:
         logits = norm(x, "transformer.ln_f") @ w["transformer.wte.weight"].T / temperature
         logits = logits - logits.max(-1, keepdims=True)
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def cut(log_p, way):
+    """Return what truncation leaves of rows of log-probabilities."""
+    if not way.get("top_k"):
+        return log_p
+    if log_p.ndim == 2:
+        return np.stack([cut(row, way) for row in log_p])
+    order = np.argsort(-log_p, kind="stable")[: way["top_k"]]
+    p = np.exp(log_p[order])
+    p = p / p.sum()
+    order = order[p.cumsum() - p < way["top_p"]]
+    found = np.full(len(log_p), -np.inf)
+    found[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
+    return found

@@ -126,6 +126,15 @@ def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, s
         assert [said[5 * number + place] for place in range(5)] == sample(samplers[number], asked(5), PARAMS, STOP)
 
 
+def test_weights_that_are_published_count_at_the_same_version_too(base, server):
+    one = adapters(base)
+    sampler = at(server, one)
+    sample(sampler, asked(2), PARAMS, STOP)
+    assert sampler.publish({name: 1.5 * tensor for name, tensor in one.tensors().items()}, one.version) == one.version
+    same(one, asked(), sample(sampler, asked(), PARAMS, STOP))
+    assert len(server.ever) == 2
+
+
 def test_adapters_stay_until_the_calls_that_wait_for_them_end(base, server):
     one = adapters(base)
     sampler = at(server, one, concurrency=1)

@@ -25,6 +25,7 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.models.adapters import add_adapters, with_the_weights_of
 from sparring.models.language_model import LanguageModel
+from sparring.models.prefixes import prefix_tree
 from sparring.models.tiny import tiny_model
 from sparring.recipe import to_yaml
 from sparring.refs import LEARNER
@@ -35,6 +36,7 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.samplers.base import Lot, finished_together, sample
 from sparring.samplers.in_process import in_process
+from sparring.samplers.truncation import kept_sets, truncate
 from sparring.samplers.vllm import replica as replicas
 from sparring.samplers.vllm import vllm
 from sparring.testing import check_backend, check_sampler
@@ -237,8 +239,8 @@ def test_what_goes_on_failing_ends_with_what_failed(faults, kind, times, options
 def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
     sampler = vllm(model())
     for params, said in [
-        (SamplingParams(max_new_tokens=1, top_p=0.9), r"rollout.top_p=0.9.*Write rollout.top_p: 1.0"),
-        (SamplingParams(max_new_tokens=1, top_k=3), r"rollout.top_k=3.*Write rollout.top_k: 0"),
+        (SamplingParams(max_new_tokens=1, top_p=0.9), r"rollout.top_p=0.9 without rollout.top_k.*Write rollout.top_k: 100 as well"),
+        (SamplingParams(max_new_tokens=1, top_k=1001), r"rollout.top_k=1001.*at most 1000"),
         (SamplingParams(max_new_tokens=1, temperature=0.001), r"rollout.temperature: 0.01 or more"),
         (SamplingParams(max_new_tokens=64), "raise model.context"),
     ]:
@@ -255,6 +257,37 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
     monkeypatch.setattr(replicas, "CHECKOUT", tmp_path / "bin")
     with pytest.raises(ConfigError, match=r"there is no .*bin. Run make vllm"):
         vllm(model())
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), [(5, 1.0), (5, 0.7), (24, 0.5), (1, 1.0), (500, 0.9)])
+def test_what_truncation_kept_comes_with_a_reply(top_k, top_p):
+    own, params = model(), SamplingParams(max_new_tokens=4, temperature=0.8, top_p=top_p, top_k=top_k)
+    sampler = vllm(own)
+    truncated_alike(own, params, sample(sampler, asked(), params, STOP), 1e-5)
+    prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
+    for found, expected in zip(sampler.score(prompts, replies, params), in_process(own).score(prompts, replies, params), strict=True):
+        assert np.array_equal(np.isinf(found), np.isinf(expected))
+        assert np.allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], atol=1e-5)
+
+
+def truncated_alike(own, params, said, tolerance, requests=None):
+    """Check log-probabilities and kept sets of replies against those of the model in this process."""
+    for request, one in zip(requests or asked(len(said)), said, strict=True):
+        for t, token in enumerate(one.ids):
+            ids = (*request.ids, *one.ids[:t])
+            tree = prefix_tree([ids], [0])
+            with torch.inference_mode():
+                logits = own.logits(own.hidden(tree)[tree.node[0, len(ids) - 1 : len(ids)]])
+            log_p = truncate(logits / params.temperature, top_p=params.top_p, top_k=params.top_k)
+            assert one.kept[t] == kept_sets(log_p)[0] and token in one.kept[t]
+            assert abs(float(log_p[0, token]) - one.logprobs[t]) < tolerance
+
+
+def test_a_kept_set_without_its_token_is_no_answer(faults):
+    faults("unkept")
+    sampler = vllm(model())
+    assert len(sample(sampler, asked(), SamplingParams(max_new_tokens=4, top_k=3), STOP)) == 12
+    assert sampler.backend.limits.lost == 1
 
 
 def test_it_promises_bits_in_float32_on_a_cpu_alone():

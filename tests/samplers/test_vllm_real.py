@@ -7,6 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 import torch
+from tests.samplers.test_vllm import truncated_alike
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from sparring.config import resolve
@@ -130,6 +131,17 @@ def test_scores_are_the_learners(kept, temperature):
     prompts, replies = [(1, 2, 3), (4,), tuple(range(1, 41))], [[(1, 2), (5,)], [(7, 8, 9)], [tuple(range(1, 25))]]
     for found, expected in zip(kept.score(prompts, replies, params), in_process(kept.model).score(prompts, replies, params), strict=True):
         assert np.abs(found - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize(("top_k", "top_p"), [(10, 1.0), (10, 0.5), (50, 0.7), (1, 1.0)])
+def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, kept):
+    params = SamplingParams(max_new_tokens=6, temperature=0.7, top_p=top_p, top_k=top_k)
+    said = sample(kept, asked(12), params, STOP)
+    truncated_alike(kept.model, params, said, 1e-4, asked(12))
+    assert all(len(one) <= top_k for reply in said for one in reply.kept)
+    prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
+    for found, expected in zip(kept.score(prompts, replies, params), in_process(kept.model).score(prompts, replies, params), strict=True):
+        assert np.array_equal(np.isinf(found), np.isinf(expected)) and np.allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], atol=1e-4)
 
 
 def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(kept):

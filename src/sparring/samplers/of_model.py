@@ -47,8 +47,8 @@ def refuse_truncation(name: str, params: SamplingParams) -> None:
         if given != off:
             raise ModelError(
                 f"sampler '{name}' and rollout.{option}={given}: the learner has to know which "
-                f"tokens truncation kept, and {name} is not asked for them here. Write "
-                f"rollout.{option}: {off}, or sampler.name=in_process."
+                f"tokens truncation kept, and a server is not asked for them. Write "
+                f"rollout.{option}: {off}, or sampler.name=vllm or in_process."
             )
 
 

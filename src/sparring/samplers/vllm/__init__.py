@@ -15,7 +15,7 @@ from pydantic import Field
 from sparring.errors import ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Ids, Lot
-from sparring.samplers.of_model import EXACT, OfModel, dtype_of, refuse_truncation
+from sparring.samplers.of_model import EXACT, OfModel, dtype_of
 from sparring.samplers.vllm.pool import Pool, pool_of
 from sparring.samplers.vllm.replica import Settings, python
 from sparring.samplers.vllm.weights import Served
@@ -23,6 +23,7 @@ from sparring.types import FloatArray, SampleRequest, SampleResult, SamplingPara
 
 HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM has on a CPU
 COLDEST = 0.01  # temperature
+MOST_KEPT = 1000  # tokens of one position that truncation may keep
 
 Replicas = Annotated[int, Field(ge=1, le=64)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
@@ -99,7 +100,17 @@ class VLLMSampler(OfModel):
 
     def _check(self, params: SamplingParams) -> None:
         """Refuse what vLLM does not give."""
-        refuse_truncation("vllm", params)
+        if params.top_p < 1.0 and not params.top_k:
+            raise ModelError(
+                f"sampler 'vllm' and rollout.top_p={params.top_p:g} without rollout.top_k: the "
+                "learner has to know which tokens truncation kept, and vLLM lists so many as are "
+                f"asked for. Write rollout.top_k: 100 as well, say, at most {MOST_KEPT}."
+            )
+        if params.top_k > MOST_KEPT:
+            raise ModelError(
+                f"sampler 'vllm' and rollout.top_k={params.top_k}: vLLM is asked for at most "
+                f"{MOST_KEPT} tokens that truncation kept. Write fewer, or 0 for all."
+            )
         if params.temperature < COLDEST:
             raise ModelError(
                 f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM takes what "
@@ -127,7 +138,8 @@ def vllm(
     adapters merged into them, and each replica is tried on one conversation before it serves them.
     Draws are vLLM's own, from the seeds of the run: a run with it is another one than a run with
     ``in_process``, and as well determined. In float32 on a CPU a reply has the same bits whatever
-    is asked beside it. Truncation (``rollout.top_p``, ``rollout.top_k``) is refused.
+    is asked beside it. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM
+    lists the tokens that were kept, so that the learner has the same distribution.
 
     Args:
         model: the language model that replies are drawn from.

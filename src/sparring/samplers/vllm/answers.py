@@ -37,15 +37,19 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
 
     Args:
         ask: the request.
-        answer: ids of a reply, log-probabilities, and whether the limit came before a stop id.
+        answer: ids of a reply, log-probabilities, whether the limit came before a stop id, and what
+            truncation kept.
 
     Raises:
         DivergedError: a log-probability is no number.
     """
     try:
-        ids, logprobs, truncated = answer
-        found = SampleResult(tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated))
-    except (TypeError, ValueError):
+        ids, logprobs, truncated, *more = answer
+        sets = tuple(tuple(sorted(map(int, one))) for one in more[0]) if "listed" in ask.way else ()
+        found = SampleResult(
+            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets
+        )
+    except (TypeError, ValueError, IndexError):
         return None
     wanted = len(found.ids)
     if ask.kind == "score":
@@ -55,6 +59,20 @@ def answer_of(ask: Ask, answer: Sequence[Any]) -> SampleResult | None:
         return None
     if len(found.logprobs) != wanted:
         return None
-    if ask.place != PROBE and not all(map(math.isfinite, found.logprobs)):
+    if "listed" in ask.way and not _keeps(found):
+        return None
+    if ask.place != PROBE and not all(_is_one(value, ask) for value in found.logprobs):
         raise DivergedError(LOST)
     return found
+
+
+def _keeps(found: SampleResult) -> bool:
+    """Return whether each id of a reply is in its kept set."""
+    return len(found.kept) == len(found.ids) and all(
+        one in own for one, own in zip(found.ids, found.kept, strict=True)
+    )
+
+
+def _is_one(value: float, ask: Ask) -> bool:
+    """Return whether this is a log-probability; of a reply that truncation excludes it is -inf."""
+    return math.isfinite(value) or (value == -math.inf and ask.kind == "score")

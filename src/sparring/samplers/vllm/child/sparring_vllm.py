@@ -33,6 +33,7 @@ from vllm.version import __version__
 
 BACKEND = "sparring_file"
 AT_ONCE = 8192  # tokens of prompts that are computed in one step, or one prompt that is longer
+MOST_LOGPROBS = 1024  # of one position, where truncation keeps some tokens
 pack = layers.dispatch_cpu_unquantized_gemm
 
 
@@ -135,7 +136,9 @@ class Engine:
                 enable_chunked_prefill=False,
                 max_num_batched_tokens=max(settings["context"], AT_ONCE),
                 kv_cache_memory_bytes=settings["cache_bytes"],
-                logprobs_mode="processed_logprobs",  # of what is drawn from: after temperature
+                # of what is drawn from: after temperature, and -inf where truncation drops a token
+                logprobs_mode="processed_logprobs",
+                max_logprobs=MOST_LOGPROBS,
                 enable_prefix_caching=settings["prefix_cache"],
                 enforce_eager=device == "cpu",
                 weight_transfer_config=WeightTransferConfig(backend=BACKEND),
@@ -172,9 +175,9 @@ class Engine:
         """Begin a reply."""
         params = SamplingParams(
             max_tokens=way["max_new_tokens"],
-            temperature=way["temperature"],
+            **_distribution(way),
             seed=seed,
-            logprobs=0,
+            logprobs=way.get("listed", 0),
             ignore_eos=True,
             stop_token_ids=way["stop_ids"],
             detokenize=False,
@@ -184,12 +187,12 @@ class Engine:
     def score(self, number: int, ids: list[int], begin: int, way: dict[str, Any]) -> None:
         """Begin to score ids[begin:].
 
-        The log-probabilities of a prompt that vLLM gives know no temperature, and want room for a
-        reply. Where it is not 1, or there is none, each token is scored as the first of a reply to
-        those before it.
+        The log-probabilities of a prompt that vLLM gives know no temperature and no truncation, and
+        want room for a reply. Where there is one, or no room, each token is scored as the first of
+        a reply to those before it.
         """
         self._wanted[number] = _Score(ids, begin, {})
-        if way["temperature"] == 1.0 and len(ids) < self._context:
+        if _distribution(way) == WHOLE and len(ids) < self._context:
             params = SamplingParams(
                 max_tokens=1,
                 temperature=0.0,  # what is drawn after them is not looked at
@@ -202,7 +205,7 @@ class Engine:
         for place in range(begin, len(ids)):
             params = SamplingParams(
                 max_tokens=1,
-                temperature=way["temperature"],
+                **_distribution(way),
                 seed=0,
                 logprob_token_ids=[ids[place]],
                 ignore_eos=True,
@@ -219,7 +222,7 @@ class Engine:
             self._wanted.pop(self._open.pop(name), None)
 
     def step(self) -> list[list[Any]]:
-        """Go on; return [number, ids, logprobs, truncated] of what is done."""
+        """Go on; return [number, ids, logprobs, truncated, kept] of what is done."""
         done: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)
@@ -261,12 +264,25 @@ class _Score:
     found: dict[int, float]
 
 
+WHOLE = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
+
+
+def _distribution(way: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that say what is drawn from."""
+    return {name: way.get(name, value) for name, value in WHOLE.items()}
+
+
 def _reply(output: RequestOutput) -> list[Any]:
-    """Return ids, log-probabilities, and whether the limit came before a stop id."""
+    """Return ids, log-probabilities, whether the limit came before a stop id, and kept sets.
+
+    A kept set has the listed tokens that are not dropped: more are listed than truncation keeps.
+    """
     (one,) = output.outputs
     ids = list(one.token_ids)
     given = one.logprobs or []
     logprobs = [each[token].logprob for token, each in zip(ids, given, strict=True)]
     if not all(map(math.isfinite, logprobs)):
         logprobs = [math.nan] * len(ids)
-    return [ids, logprobs, one.finish_reason != "stop"]
+    listed = given if given and len(given[0]) > 1 else []
+    kept = [[one for one, own in each.items() if own.logprob > -math.inf] for each in listed]
+    return [ids, logprobs, one.finish_reason != "stop", kept]

@@ -61,7 +61,7 @@ def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "count", "source"),
-    [("Qwen/Qwen3-4B", 4_000_000_000, "its name"), ("some/model-350m-chat", 350_000_000, "its name"), ("some/other", None, None)],
+    [("Qwen/Qwen3-4B", 4_022_468_096, "its published configuration"), ("some/model-4B", 4_000_000_000, "its name"), ("some/model-350m-chat", 350_000_000, "its name"), ("some/other", None, None)],
 )
 def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
     plan = sparring("train", recipe("false"), f"model.name={name}", "--dry-run")
@@ -74,7 +74,8 @@ def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
         assert parts["weights"] == round(4 * count / 2**30, 2)
         assert parts["training"] == round(0.01 * count * 4 * (3 + 1) / 2**30, 2)  # adapters, and an average
         assert model["memory_gib"] == pytest.approx(sum(parts.values()), abs=0.06)
-        assert "activations left out" in model["needs"] and ("No GPU is needed" in model["needs"]) == (count < 10**9)
+        assert ("activations left out" in model["needs"]) == (source == "its name")
+        assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in model["needs"]) == (count < 10**9)
 
 
 def test_the_plan_counts_the_parameters_of_a_model_that_is_here(recipe, chat_folder):

@@ -20,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 
 from sparring.errors import ModelError, SparringError, UnknownNameError
 from sparring.models.checked import checked_config
+from sparring.models.known import known_config
 from sparring.models.memory import Shape, check_memory, count_parameters
 from sparring.models.packaged import PACKAGED, converted
 from sparring.system.files import cache_folder
@@ -163,12 +164,15 @@ def _source(name: str) -> str:
 
 
 def known_size(name: str) -> tuple[int | None, Shape | None, str]:
-    """Return a model's parameters and shape, and where they are known from: its configuration, or
-    its name ("4B").
+    """Return a model's parameters and shape, and where they are known from: its configuration, the
+    sizes of a well-known model, or its name ("4B").
     """
     try:
         return *size_of(name), "its configuration"
     except SparringError as error:
+        if (config := known_config(name)) is not None:
+            found_by = "its published configuration, as the model is not on this machine"
+            return count_parameters(config), Shape.of(config), found_by
         found = re.search(r"(\d+(?:\.\d+)?)([BbMm])(?![a-zA-Z])", name.rpartition("/")[2])
         if found is None:
             return None, None, str(error)

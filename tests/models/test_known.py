@@ -1,0 +1,29 @@
+"""Sizes of models that are not on this machine."""
+
+import pytest
+
+from sparring.models.known import KNOWN, known_config
+from sparring.models.memory import Shape, count_parameters
+from sparring.models.pretrained import known_size
+from sparring.recipe import load_recipe, recipe_names
+
+
+@pytest.mark.parametrize(("name", "billions"), [("0.6B", 0.596), ("1.7B", 1.72), ("4B", 4.02), ("4B-Base", 4.02), ("8B", 8.19)])
+def test_parameters_are_those_of_the_published_weights(name, billions):
+    """As the models' pages say them."""
+    parameters, shape, source = known_size(f"Qwen/Qwen3-{name}")
+    assert parameters == pytest.approx(billions * 1e9, rel=2e-3) and source.startswith("its published configuration")
+    assert parameters == count_parameters(known_config(f"Qwen/Qwen3-{name}")) and shape.vocabulary == 151936
+
+
+def test_the_count_by_hand():
+    """Embeddings, and per block: queries, keys, values, the way out, two norms of heads, three of the feed-forward layers, two norms."""
+    hidden, inner, layers, width = 2560, 9728, 36, 128
+    block = hidden * (32 + 8 + 8) * width + 32 * width * hidden + 2 * width + 3 * hidden * inner + 2 * hidden
+    assert known_size("Qwen/Qwen3-4B")[0] == 151936 * hidden + layers * block + hidden
+    assert known_size("Qwen/Qwen3-4B")[1] == Shape(layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936)
+
+
+def test_models_that_recipes_name_by_a_hub_are_known():
+    named = {load_recipe(name).get("model", {}).get("name", "tiny") for name in recipe_names()}
+    assert {name for name in named if "/" in name} <= set(KNOWN)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from sparring import registry
 from sparring.config import resolve
 from sparring.engine.answer import answer_of
 from sparring.engine.local import LocalEngine
@@ -257,6 +258,24 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
     monkeypatch.setattr(replicas, "CHECKOUT", tmp_path / "bin")
     with pytest.raises(ConfigError, match=r"there is no .*bin. Run make vllm"):
         vllm(model())
+
+
+def test_replicas_are_shared_out_among_gpus(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert "CUDA_VISIBLE_DEVICES" not in replicas.environment(1)
+    assert replicas.environment(1, 3)["CUDA_VISIBLE_DEVICES"] == "3"
+    sampler = registry.bind("samplers", "vllm", {"replicas": 3, "device": "cuda", "gpus": [1, 2]})(model())
+    same(sampler.model, asked(), sample(sampler, asked(), PARAMS, STOP))
+    seen = [Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0") for one in sampler.backend.replicas]
+    assert [[one for one in own if one.startswith(b"CUDA_VIS")] for own in seen] == [[b"CUDA_VISIBLE_DEVICES=%d" % gpu] for gpu in (1, 2, 1)]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-ab")
+    assert [replicas.environment(1, gpu)["CUDA_VISIBLE_DEVICES"] for gpu in (0, 1)] == ["4", "GPU-ab"]
+    with pytest.raises(ConfigError, match=r"names GPU 2, and CUDA_VISIBLE_DEVICES=4, GPU-ab leaves 2"):
+        replicas.environment(1, 2)
+    with pytest.raises(ConfigError, match=r"gpus=\[1\] and device=cpu; write device: cuda"):
+        vllm(model(), gpus=(1,))
+    with pytest.raises(ConfigError, match="gpus"):
+        registry.bind("samplers", "vllm", {"device": "cuda", "gpus": [-1]})(model())
 
 
 @pytest.mark.parametrize(("top_k", "top_p"), [(5, 1.0), (5, 0.7), (24, 0.5), (1, 1.0), (500, 0.9)])

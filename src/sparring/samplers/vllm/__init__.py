@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sparring.errors import ModelError
+from sparring.errors import ConfigError, ModelError
 from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Ids, Lot
 from sparring.samplers.of_model import EXACT, OfModel, dtype_of
@@ -31,6 +31,7 @@ Seqs = Annotated[int, Field(ge=1, le=65536)]
 Bytes = Annotated[int, Field(ge=1 << 20)]
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Times = Annotated[int, Field(ge=0, le=10**6)]
+Gpus = Annotated[tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64)]
 
 
 class VLLMSampler(OfModel):
@@ -125,6 +126,7 @@ def vllm(
     replicas: Replicas = 1,
     threads: Threads = 1,
     device: Literal["cpu", "cuda"] = "cpu",
+    gpus: Gpus = (),
     max_seqs: Seqs = 256,
     cache_bytes: Bytes = 1 << 30,
     prefix_cache: bool = True,
@@ -147,6 +149,9 @@ def vllm(
             those that have the same weights.
         threads: of the processor, of each replica.
         device: where replicas compute, as vLLM was installed for: "cpu" or "cuda".
+        gpus: numbers of the GPUs that replicas are shared out among, in their order, such as
+            [1, 2, 3] where the learner has GPU 0; empty (default): each sees all, and takes the
+            first. Several replicas may have the same.
         max_seqs: replies that a replica draws side by side; others wait in it.
         cache_bytes: size of the keys and values of a replica, in bytes. The default is 1 GiB.
         prefix_cache: whether beginnings of conversations that were computed before are kept.
@@ -156,10 +161,15 @@ def vllm(
         restarts: how many replicas may be lost in an hour until the run ends.
 
     Raises:
-        ConfigError: vLLM's environment is not there.
+        ConfigError: vLLM's environment is not there, or ``gpus`` are given for a CPU.
         ModelError: vLLM has no attention for the model's heads on a CPU.
     """
     python()
+    if gpus and device != "cuda":
+        raise ConfigError(
+            f"sampler 'vllm': gpus={list(gpus)} and device={device}; write device: cuda, or leave "
+            "gpus out."
+        )
     config, kind = model.base.config, type(model.base).__name__
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
     if device == "cpu" and width not in HEADS:
@@ -176,6 +186,7 @@ def vllm(
         replicas=replicas,
         threads=threads,
         device=device,
+        gpus=tuple(gpus),
         max_seqs=max_seqs,
         cache_bytes=cache_bytes,
         prefix_cache=prefix_cache,

@@ -46,6 +46,7 @@ class Settings:
     replicas: int
     threads: int
     device: str
+    gpus: tuple[int, ...]
     max_seqs: int
     cache_bytes: int
     prefix_cache: bool
@@ -54,17 +55,37 @@ class Settings:
     restarts: int
 
 
-def environment(threads: int) -> dict[str, str]:
-    """Return the variables that a replica's process is given."""
+def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
+    """Return the variables that a replica's process is given.
+
+    Args:
+        threads: of the processor.
+        gpu: the one that it sees; None: all that this process sees.
+    """
     quiet = dict.fromkeys(("HF_HUB_OFFLINE", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"), "1")
     return {
         **quiet,
+        **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": _visible(gpu)}),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_HOST_IP": "127.0.0.1",  # torch.distributed listens there, if anywhere
         "GLOO_SOCKET_IFNAME": LOOPBACK,
     }
+
+
+def _visible(gpu: int) -> str:
+    """Return the name of one of the GPUs that this process sees, which may not be all."""
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is None:
+        return str(gpu)
+    names = [name.strip() for name in seen.split(",") if name.strip()]
+    if gpu >= len(names):
+        raise ConfigError(
+            f"sampler.gpus names GPU {gpu}, and CUDA_VISIBLE_DEVICES={seen} leaves {len(names)}, "
+            "which are counted from 0. Write fewer GPUs, or unset that variable."
+        )
+    return names[gpu]
 
 
 def python() -> Path:
@@ -160,7 +181,9 @@ class Replica:
             "cache_bytes": self._settings.cache_bytes,
             "prefix_cache": self._settings.prefix_cache,
         }
-        own = {**environment(threads), "TMPDIR": str(self._folder)}
+        gpus = self._settings.gpus
+        gpu = gpus[self.number % len(gpus)] if gpus else None
+        own = {**environment(threads, gpu), "TMPDIR": str(self._folder)}
         for name in ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"):
             own[name] = str(cache_folder() / "vllm")  # what it looked up of kinds of models
         with disk_errors(self.log), self.log.open("ab") as output:

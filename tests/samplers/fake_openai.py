@@ -128,6 +128,7 @@ FAULTS = {
     "large id": lambda choice: choice["token_ids"].__setitem__(0, 24),
     "shorter": lambda choice: (choice["token_ids"].pop(), choice["logprobs"]["token_logprobs"].pop()),
     "longer": lambda choice: (choice["token_ids"].append(9), choice["logprobs"]["token_logprobs"].append(-1.0)),
+    "late stop": lambda choice: (choice["token_ids"].append(2), choice["logprobs"]["token_logprobs"].append(-1.0)),
     "ids as text": lambda choice: choice.update(token_ids="1 2 3"),
     "no choice": lambda choice: choice.clear(),
 }

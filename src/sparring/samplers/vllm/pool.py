@@ -24,6 +24,7 @@ from sparring.models.language_model import LanguageModel
 from sparring.samplers.base import Lot
 from sparring.samplers.of_model import vocabulary_of
 from sparring.samplers.vllm.answers import Call, answer_of, totals
+from sparring.samplers.vllm.asked import distribution, way_of
 from sparring.samplers.vllm.limits import Limits
 from sparring.samplers.vllm.line import Line
 from sparring.samplers.vllm.replica import PROBE, Ask, Heard, Replica, Settings
@@ -31,7 +32,6 @@ from sparring.samplers.vllm.weights import Served
 from sparring.types import FloatArray, SampleResult, SamplingParams
 
 Ids = tuple[int, ...]
-SPARE = 16  # tokens that are listed besides those that truncation may keep
 REST = 0.02  # seconds that one waits for a message before others have a turn
 
 
@@ -86,7 +86,7 @@ class Pool:
         call = Call()
         for lot in lots:
             served = cast(Member, lot.sampler).ready(lot)
-            way = _way(lot.params, lot.stop_ids, vocabulary_of(served.model))
+            way = way_of(lot.params, lot.stop_ids, vocabulary_of(served.model))
             for ids, stream, _ in lot.requests:
                 seed = stream & (2**63 - 1)  # -1 would be no seed
                 asks.append(self._ask(call, served, "ask", (ids, seed), way, len(asks)))
@@ -102,7 +102,7 @@ class Pool:
         params: SamplingParams,
     ) -> list[FloatArray]:
         """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
-        call, asks, way = Call(), list[Ask](), _distribution(params)
+        call, asks, way = Call(), list[Ask](), distribution(params)
         for prompt, own in zip(prompts, replies, strict=True):
             for reply in own:
                 body = ((*prompt, *reply), len(prompt))
@@ -269,30 +269,6 @@ class Pool:
             if self._end is not None:
                 self._end()
             self._end, self.replicas = None, []
-
-
-def _way(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
-    """Return how replies are drawn, as values of JSON.
-
-    Where some tokens are kept, more are listed, so that all of them are: several may be as likely
-    as the last.
-    """
-    way = {
-        "max_new_tokens": params.max_new_tokens,
-        "stop_ids": list(stop_ids),
-        **_distribution(params),
-    }
-    if params.top_k:
-        way["listed"] = min(params.top_k + SPARE, vocabulary)
-    return way
-
-
-def _distribution(params: SamplingParams) -> dict[str, Any]:
-    """Return what is drawn from, as values of JSON."""
-    found: dict[str, Any] = {"temperature": params.temperature}
-    if params.top_k:
-        found |= {"top_p": params.top_p, "top_k": params.top_k}
-    return found
 
 
 def _ended(replicas: Sequence[Replica], folder: Path) -> None:

@@ -1,10 +1,10 @@
 """Whether a language model learns the same with vLLM's replies as with those of this process.
 
-`mars/kuhn-smol` with either sampler and the same seeds. Their draws differ, so their plays do: what is
-compared is how well they learn. ``legal`` is the share of legal replies in plays of steps 6 to 10,
-``return`` the mean return against random play after the last step, both seats, by which
-``far``, the difference to the run with the same seed in this process, is judged. ``difference`` is
-the largest of a run between log-probabilities of the sampler and of the learner.
+`mars/kuhn-smol` with either sampler and the same seeds. Their draws differ, so their plays do, and
+what is compared is how well they learn. ``legal`` is the share of legal replies in plays of steps 6
+to 10, ``return`` the mean return against random play after the last step, both seats, and ``far``
+how much it differs from that of the run with the same seed in this process. ``difference`` is the
+largest of a run between log-probabilities of the sampler and of the learner.
 """
 
 import argparse

@@ -23,6 +23,8 @@ EVERY = 100  # one play in so many is scored, and the first of a step
 def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
     """Return the differences in the plays that are to be scored, each play by itself.
 
+    A play that went on over a change of weights is left out: those that began it are gone.
+
     Args:
         players: who hold the weights that played.
         episodes: plays of a step.
@@ -38,9 +40,17 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
             micro_tokens=own.config.learner.micro_tokens,
         )
         for episode in players.trained_in(name, asked):
+            if not _is_of(episode, own.model.version):
+                continue
             data = pack([episode])
             if len(data.turn_of):
                 difference = np.abs(reader.logprobs(data) - data.logprobs)
                 total, largest = float(difference.sum()), float(difference.max())
                 found.append(Scored(name, len(difference), total, largest))
     return tuple(found)
+
+
+def _is_of(episode: Episode, version: int) -> bool:
+    """Return whether all turns of trained seats were sampled with weights of one version."""
+    own = (turn for turn in episode.turns if episode.trained[turn.seat])
+    return all(turn.weights_version == version for turn in own)

@@ -1,0 +1,114 @@
+"""Newer weights reach plays that go on: what was said before stands, and every turn names what it was sampled with."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from sparring.config import resolve
+from sparring.engine.local import LocalEngine
+from sparring.engine.published import Published
+from sparring.engine.units import Unit, answer_of, news_bytes, task_bytes
+from sparring.engine.worker import Worker, serve
+from sparring.league.starts import starts
+from sparring.learn.pack import pack
+from sparring.learn.reader import Reader
+
+CONFIG = {
+    "name": "renewed",
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mirror"},
+    "scale": {"fleet": "simulated", "workers": 1, "lag": 2},
+}
+TOLERANCE = 1e-4
+
+
+@pytest.fixture
+def room(tmp_path):
+    """Return a configuration, an engine, two versions of its weights as files, and a task that names the older."""
+    config = resolve(CONFIG)
+    engine = LocalEngine(config)
+    published = Published(engine, tmp_path / "weights")
+    older = published.files(published.newest())
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in engine.model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    engine.model.version += 1
+    newer = published.files(published.newest())
+    specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=engine.root, progress=0.0)
+    unit = Unit(tuple(specs), older, 0.0)
+    return config.model_dump(mode="json"), engine, older, newer, unit
+
+
+def versions(episodes):
+    """Return the version of each turn, by its moment."""
+    found = {}
+    for episode in episodes:
+        for turn in episode.turns:
+            found.setdefault(turn.moment, set()).add(turn.weights_version)
+    return found
+
+
+def differences(engine, episodes, version):
+    """Return |learner - recorded| log-probabilities of the tokens of turns of a version, by the engine's weights."""
+    own = engine.policies["main"]
+    reader = Reader(own.model, temperature=own.params.temperature, micro_tokens=own.config.learner.micro_tokens)
+    found = []
+    for episode in episodes:
+        data = pack([episode])
+        turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # as in the turn table
+        wanted = np.array([turn.weights_version == version for turn in turns])[data.turn_of]
+        found += np.abs(reader.logprobs(data) - data.logprobs)[wanted].tolist()
+    return np.array(found)
+
+
+def test_a_play_goes_on_with_newer_weights_between_two_calls_of_the_sampler(room):
+    config, engine, older, newer, unit = room
+    worker, calls = Worker(config), []
+
+    def between():
+        calls.append(len(calls))
+        if len(calls) == 2:
+            worker.renew(news_bytes(newer), {})
+
+    answer = worker.answer(task_bytes({0: unit}), {}, between)
+    episodes = answer_of(answer, {0: unit}).rollouts[0].episodes
+    found = versions(episodes)
+    assert found.pop(0) == {older[0].version} and set.union(*found.values()) == {newer[0].version}
+    assert differences(engine, episodes, newer[0].version).max() < TOLERANCE  # the engine holds the newer ones
+    assert differences(engine, episodes, older[0].version).max() > 0.1
+
+
+def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(room):
+    config, _, older, newer, unit = room
+    worker = Worker(config)
+    worker.renew(news_bytes(newer), {})  # of players that nobody has asked it for yet
+    alone = worker.answer(task_bytes({0: unit}), {})
+    gone = [one._replace(file=one.file + ".gone", version=9) for one in newer]
+    for news in (older, gone):
+        assert worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {})) == alone
+    worker.renew(news_bytes(newer), {})
+    assert worker.answer(task_bytes({0: unit}), {}) == alone  # a task says what it is begun with
+
+
+def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_alone(room):
+    config, _, older, newer, unit = room
+    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    messages = [(json.dumps(config).encode(), {}), task, news, news, task]
+    said = []
+
+    def hear():
+        if not messages:
+            raise EOFError
+        return messages.pop(0)
+
+    serve(hear, said.append, lambda: bool(messages) and messages[0] is news)
+    assert json.loads(said[0]).keys() == {"ready"} and len(said) == 3
+    first, second = (answer_of(one, {0: unit}).rollouts[0].episodes for one in said[1:])
+    assert set.union(*versions(first).values()) == {newer[0].version}  # heard before the first call
+    assert set.union(*versions(second).values()) == {older[0].version}

@@ -15,7 +15,7 @@ class World:
     """Plays in random weather, with a list of what became of each, kept apart from the counts."""
 
     def __init__(self, lag, steps):
-        self.lag, self.steps, self.learnt = lag, steps, 0
+        self.lag, self.steps, self.learnt, self.taken = lag, steps, 0, 0
         self.admission = Admission(games=GAMES, lag=lag, steps=steps)
         self.fates = []  # of every play ever issued: [name]
         self.open = {}  # unit -> group -> fates of its plays
@@ -24,7 +24,7 @@ class World:
 
     def issue(self, wanted):
         """Issue a unit of so many groups, as far as there is room."""
-        count = min(wanted, self.admission.room(self.learnt) // SIZE)
+        count = min(wanted, self.admission.room // SIZE)
         if not count:
             return
         groups = range(self.groups, self.groups + count)
@@ -59,8 +59,7 @@ class World:
 
     def learn(self, old):
         """Learn from the first plays that came; of groups, every ``old``-th is withheld."""
-        taken = 0
-        while taken < GAMES:
+        while self.taken < GAMES:
             if not self.came:
                 return  # the step goes on when more come
             group = next(iter(self.came))
@@ -69,8 +68,9 @@ class World:
             for fate in self.came.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
             self.admission.take(group, old=is_old)
-            taken += 0 if is_old else SIZE
-        self.learnt += 1
+            self.taken += 0 if is_old else SIZE
+        self.learnt, self.taken = self.learnt + 1, 0
+        self.admission.begin(self.learnt)
 
     def kill(self, checkpoint):
         """Go on from what a checkpoint held, with what was issued since."""
@@ -82,7 +82,8 @@ class World:
             fate[0] = "lost" if name == "open" else name
         before = [fate for fate in self.fates if fate[0] != "lost"]
         self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.gone(issued))
-        self.open, self.came = {}, {}
+        self.admission.begin(self.learnt)
+        self.open, self.came, self.taken = {}, {}, 0
         for group, numbers in came.items():
             self.came[group] = [self.fates[number] for number in numbers]
             for number in numbers:
@@ -99,9 +100,9 @@ class World:
         account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
         assert account == Account(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
         assert account.balances
-        assert account.open <= (self.lag + 1) * GAMES
-        if self.learnt < self.steps and self.admission.there < GAMES:  # nobody waits for what never comes
-            assert self.admission.playing or self.admission.room(self.learnt)
+        assert account.open + self.taken <= (self.lag + 1) * GAMES
+        if self.learnt < self.steps and self.admission.there + self.taken < GAMES:  # nobody waits for what never comes
+            assert self.admission.playing or self.admission.room
 
 
 EVENTS = st.one_of(
@@ -129,15 +130,24 @@ def test_every_play_that_was_issued_is_in_one_place(lag, events):
         world.check()
 
 
+def room(admission, learnt):
+    admission.begin(learnt)
+    return admission.room
+
+
 def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
     admission = Admission(games=8, lag=2, steps=4)
-    assert [admission.room(learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
-    admission.issue(0, {0: 4, 1: 4})
-    assert admission.room(0) == 16
-    admission.answer(0, {0: 4})  # group 1 has failed, and gives its place back
-    assert (admission.room(0), admission.account.lost) == (20, 4)
-    admission.take(0, old=False)
-    assert (admission.room(0), admission.room(1)) == (24, 24)
+    assert [room(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
+    admission.begin(0)
+    admission.issue(0, {0: 4, 1: 4, 2: 4})
+    assert admission.room == 12
+    admission.answer(0, {0: 4, 2: 4})  # group 1 has failed, and gives its place back
+    assert (admission.room, admission.account.lost) == (16, 4)
+    admission.take(0, old=True)  # as one that is too old does
+    assert admission.room == 20
+    admission.take(2, old=False)  # and not one that is learnt from, before that is done
+    assert admission.room == 20
+    assert room(admission, 1) == 24
 
 
 def test_a_group_that_comes_in_part_is_lost_as_a_whole():

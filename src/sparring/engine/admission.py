@@ -8,9 +8,9 @@ in which they came. Every play that was ever issued is in one of four places, at
     withheld    it had come when it was too old: no step learns from it
     lost        its worker was lost with it, its group failed, or the training process was killed
 
-No more plays are open at a time than steps of them are allowed for. So what is learnt from is
-hardly ever older than that many steps, and nothing is played to be thrown away. Nothing here knows a
-clock, a worker, or what a play is: a group is a number of plays.
+No more plays are open at a time than steps of them are allowed for. So little is too old when it
+comes, and next to nothing is played to be thrown away. Nothing here knows a clock, a worker, or
+what a play is: a group is a number of plays.
 """
 
 from __future__ import annotations
@@ -73,13 +73,12 @@ class Admission:
         account: of the plays before, none of them open.
     """
 
-    def __init__(
-        self, *, games: int, lag: int, steps: int, account: Account | None = None
-    ) -> None:
+    def __init__(self, *, games: int, lag: int, steps: int, account: Account | None = None) -> None:
         self._games, self._lag, self._steps = games, lag, steps
         before = account or Account()
         self._issued = before.issued
         self._closed = {name: getattr(before, name) for name in CLOSED}
+        self._learnt = self._taken = 0  # steps before this one, and plays that it learns from
         self._playing: dict[int, dict[int, int]] = {}  # by unit: plays of each of its groups
         self._there: dict[int, int] = {}  # plays of each group that has come, the first first
 
@@ -103,14 +102,19 @@ class Admission:
         """The groups that have come and were not taken yet, the first first."""
         return tuple(self._there)
 
-    def room(self, learnt: int) -> int:
-        """Return how many plays may be issued, after so many steps.
+    def begin(self, learnt: int) -> None:
+        """Let a step begin, after so many that were learnt from."""
+        self._learnt, self._taken = learnt, 0
 
-        Those that are open are at most ``lag`` + 1 steps of them, and no more than the run has left
-        to learn from.
+    @property
+    def room(self) -> int:
+        """How many plays may be issued.
+
+        Those that are open, and those that the step has taken so far, are at most ``lag`` + 1 steps
+        of them, and no more than the run has left to learn from.
         """
-        steps = min(self._lag + 1, self._steps - learnt)
-        return max(steps * self._games - self.playing - self.there, 0)
+        steps = min(self._lag + 1, self._steps - self._learnt)
+        return max(steps * self._games - self._taken - self.playing - self.there, 0)
 
     def issue(self, unit: int, groups: Mapping[int, int]) -> None:
         """Take note that a unit is issued: plays of each of its groups."""
@@ -148,4 +152,6 @@ class Admission:
 
     def take(self, group: int, *, old: bool) -> None:
         """Take note that a step takes a group that has come: to learn from it, unless it is old."""
-        self._closed["withheld" if old else "learned"] += self._there.pop(group)
+        plays = self._there.pop(group)
+        self._closed["withheld" if old else "learned"] += plays
+        self._taken += 0 if old else plays

@@ -142,18 +142,22 @@ class Distributed:
         """
         with self._changed:
             while not self._found.keys() >= set(numbers):
-                self._check()
-                while self._holding.refusing:
-                    self._do(self._write_again(self._holding.refusing.pop()))
-                if self._fleet.apart:
-                    self._changed.wait(LOOK)
-                else:
-                    self._listen_once()
+                self._moment()
             parts = [self._found.pop(number) for number in numbers]
         if own is not None:
             self.published.release(own)
         counts = sum((part.counts for part in parts), RolloutCounts())
         return Rollout([episode for part in parts for episode in part.episodes], counts)
+
+    def _moment(self) -> None:
+        """Wait a moment for what workers say, and do what only the thread that learns can do."""
+        self._check()
+        while self._holding.refusing:
+            self._do(self._write_again(self._holding.refusing.pop()))
+        if self._fleet.apart:
+            self._changed.wait(LOOK)
+        else:
+            self._listen_once()
 
     def close(self) -> None:
         """End the workers, and remove the weights that were written for them."""
@@ -230,9 +234,17 @@ class Distributed:
 
     def _send(self, command: Send) -> None:
         """Send units to a worker, and the weights that it does not hold."""
-        task = {number: self._open[number] for number in command.units}
+        task = {number: self._sending(number) for number in command.units}
         files = self._holding.sent(command.worker, task.values())
         self._fleet.send(command.worker, task_bytes(task), files)
+
+    def _sending(self, number: int) -> Unit:
+        """Return a unit as it is sent now."""
+        return self._open[number]
+
+    def _losing(self, units: Sequence[int]) -> None:
+        """Take note of the units that a worker is lost with; here they are played again, and that
+        is all."""
 
     def _hear(self, heard: Heard, now: float) -> Sequence[Command]:
         """Take a message of a worker; return what follows."""
@@ -265,6 +277,7 @@ class Distributed:
 
     def _lost(self, worker: int, now: float) -> Sequence[Command]:
         """End a worker, or what is left of it; return what follows."""
+        self._losing(self._scheduler.playing(worker))
         self._holding.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
@@ -275,6 +288,7 @@ class Distributed:
         Raises:
             RunError: it has refused them again and again.
         """
-        units = [self._open[unit] for unit in self._scheduler.playing(worker) if unit in self._open]
+        playing = self._scheduler.playing(worker)
+        units = [self._sending(unit) for unit in playing if unit in self._open]
         self._holding.write_again(worker, units)
         return self._scheduler.returned(worker, self._fleet.now())

@@ -16,9 +16,13 @@ from pathlib import Path
 from published import record, settings
 from scale import Ready, configured
 
-from sparring.engine.fleet.chaos import Chaos, Harm
+from sparring.engine.fleet.chaos import TIME, Chaos, Harm
+from sparring.engine.fleet.weather import lognormal
 from sparring.experiments.scale_chaos import on, trained
-from sparring.run.events import METRICS, read_lines
+from sparring.experiments.scale_fresh import simulate_fresh
+from sparring.experiments.scale_model import Setting, simulate
+from sparring.rng import Stream
+from sparring.run.events import METRICS, TIMING, read_lines
 
 LAW = {"mean": 0.8, "sigma": 1.2}  # seconds that the answer to a play is held back
 GAMES = 32  # of a step
@@ -26,7 +30,8 @@ CELLS = [*(("pinned", lag) for lag in (0, 1, 2, 4)), *(("fresh", lag) for lag in
 
 
 def cell(order, lag, given):
-    """Train; return the seconds from the first step on, and the lines of metrics.jsonl."""
+    """Train; return the seconds from the first step on, the mean seconds of the learner, and the
+    lines of metrics.jsonl."""
     changes = [
         *("threads=1", "warmup.updates=0", f"steps={given.steps}", "evaluation.exact=false"),
         *(f"rollout.games_per_step={GAMES}", "scale.unit_games=1", "checkpoint.every=1000"),
@@ -41,17 +46,41 @@ def cell(order, lag, given):
 
     with tempfile.TemporaryDirectory() as folder:
         trained(config, Path(folder) / "run", through)
-        return clock[-1] - clock[0], read_lines(Path(folder) / "run" / METRICS)
+        timing = read_lines(Path(folder) / "run" / TIMING)
+        learner = statistics.mean(line["seconds/round"] - line["seconds/play"] for line in timing)
+        return clock[-1] - clock[0], learner, read_lines(Path(folder) / "run" / METRICS)
+
+
+def unit_seconds(unit):
+    """Return how long the answer to a unit is held back: what `Chaos` draws with seed 0."""
+    own = Stream.from_seed(0).child("chaos").child("unit").child(unit)
+    return lognormal(own, TIME, LAW["mean"], LAW["sigma"])
+
+
+def modelled(order, lag, learner, given):
+    """Return the seconds that the event model says."""
+    asked = Setting(
+        workers=given.workers,
+        lag=lag,
+        steps=given.steps,
+        units=GAMES,
+        unit=unit_seconds,
+        learner=learner,
+        pull=0.0,
+        timeout=1e5,
+    )
+    return simulate_fresh(asked).outcome.seconds if order == "fresh" else simulate(asked).seconds
 
 
 def main(given):
     """Return a row for each order and lag."""
     rows, first = [], None
     for order, lag in CELLS:
-        seconds, lines = cell(order, lag, given)
+        seconds, learner, lines = cell(order, lag, given)
         first = first or seconds
         own = [line.get("lag", 0.0) for line in lines]
         row = {"order": order, "lag": str(lag), "seconds": seconds, "ratio": first / seconds}
+        row["modelled seconds"] = modelled(order, lag, learner, given)
         row["lag, mean"] = statistics.mean(own)
         row["lag, most"] = max(line.get("lag_max", line.get("lag", 0.0)) for line in lines)
         row["withheld"] = lines[-1].get("withheld_games", 0.0)

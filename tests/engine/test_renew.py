@@ -1,4 +1,4 @@
-"""Newer weights reach plays that go on: what was said before stands, and every turn names what it was sampled with."""
+"""Newer weights reach plays that go on: what was said before stands, and every sampled run names its weights."""
 
 import json
 
@@ -22,7 +22,7 @@ CONFIG = {
     "rollout": {"games_per_step": 16},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1},
     "matchmaker": {"name": "mirror"},
-    "scale": {"fleet": "simulated", "workers": 1, "lag": 2},
+    "scale": {"fleet": "simulated", "workers": 1, "lag": 2, "order": "fresh"},
 }
 TOLERANCE = 1e-4
 
@@ -45,43 +45,57 @@ def room(tmp_path):
     return config.model_dump(mode="json"), engine, older, newer, unit
 
 
-def versions(episodes):
-    """Return the version of each turn, by its moment."""
-    found = {}
+def runs_of(episodes):
+    """Return the sampled runs in order, as (moment, place in the reply, version, tokens)."""
+    found = []
     for episode in episodes:
         for turn in episode.turns:
-            found.setdefault(turn.moment, set()).add(turn.weights_version)
+            own = [part for part in turn.segments if part.kind == "sampled"]
+            found += [(turn.moment, place, part.weights_version, len(part.ids)) for place, part in enumerate(own)]
+            assert turn.weights_version == own[-1].weights_version
     return found
 
 
+def versions(episodes):
+    return {version for _, _, version, _ in runs_of(episodes)}
+
+
 def differences(engine, episodes, version):
-    """Return |learner - recorded| log-probabilities of the tokens of turns of a version, by the engine's weights."""
+    """Return |learner - recorded| log-probabilities of the tokens of runs of a version, by the engine's weights."""
     own = engine.policies["main"]
     reader = Reader(own.model, temperature=own.params.temperature, micro_tokens=own.config.learner.micro_tokens)
     found = []
     for episode in episodes:
         data = pack([episode])
         turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # as in the turn table
-        wanted = np.array([turn.weights_version == version for turn in turns])[data.turn_of]
+        parts = [part for turn in turns for part in turn.segments if part.kind == "sampled"]
+        wanted = np.array([part.weights_version == version for part in parts for _ in part.ids])
         found += np.abs(reader.logprobs(data) - data.logprobs)[wanted].tolist()
     return np.array(found)
 
 
-def test_a_play_goes_on_with_newer_weights_between_two_calls_of_the_sampler(room):
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_of_a_reply(room, call):
     config, engine, older, newer, unit = room
     worker, calls = Worker(config), []
 
     def between():
         calls.append(len(calls))
-        if len(calls) == 2:
+        if len(calls) == call:
             worker.renew(news_bytes(newer), {})
 
     answer = worker.answer(task_bytes({0: unit}), {}, between)
     episodes = answer_of(answer, {0: unit}).rollouts[0].episodes
-    found = versions(episodes)
-    assert found.pop(0) == {older[0].version} and set.union(*found.values()) == {newer[0].version}
-    assert differences(engine, episodes, newer[0].version).max() < TOLERANCE  # the engine holds the newer ones
-    assert differences(engine, episodes, older[0].version).max() > 0.1
+    old, new = older[0].version, newer[0].version
+    for episode in episodes:
+        said = [version for _, _, version, _ in sorted(runs_of([episode]))]
+        assert said == sorted(said)
+    begun = {version for moment, place, version, _ in runs_of(episodes) if (moment, place) == (0, 0)}
+    assert begun == ({new} if call == 1 else {old})
+    assert versions(episodes) == ({new} if call == 1 else {old, new})
+    assert any(place for _, place, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
+    assert differences(engine, episodes, new).max() < TOLERANCE  # the engine holds the newer ones
+    assert call == 1 or differences(engine, episodes, old).max() > 0.01
 
 
 def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(room):
@@ -110,5 +124,5 @@ def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_
     serve(hear, said.append, lambda: bool(messages) and messages[0] is news)
     assert json.loads(said[0]).keys() == {"ready"} and len(said) == 3
     first, second = (answer_of(one, {0: unit}).rollouts[0].episodes for one in said[1:])
-    assert set.union(*versions(first).values()) == {newer[0].version}  # heard before the first call
-    assert set.union(*versions(second).values()) == {older[0].version}
+    assert versions(first) == {newer[0].version}  # heard before the first call
+    assert versions(second) == {older[0].version}

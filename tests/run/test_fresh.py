@@ -131,15 +131,16 @@ def test_a_simulation_is_the_same_with_the_same_seed_and_another_with_another(wh
     assert figures[0] == figures[1] != figures[2]
 
 
-def test_plays_go_on_over_updates_and_each_turn_names_the_weights_that_said_it(whole):
+def test_plays_go_on_over_updates_and_each_run_of_tokens_names_the_weights_that_said_it(whole):
     """Its log-probabilities are those that the checkpoint of that version gives, and not those of the one before."""
     path, config, _ = whole
     plays = [episode for episode in stored(path) if episode.turns]
     several = [one for one in plays if len(own_versions(one)) > 1]
     assert several
     for episode in several:
-        said = [turn.weights_version for turn in sorted(own_turns(episode), key=lambda turn: turn.moment)]
+        said = [part.weights_version for turn in sorted(own_turns(episode), key=lambda turn: turn.moment) for part in runs_of(turn)]
         assert said == sorted(said)
+    assert any(len(runs_of(turn)) > 1 for episode in plays for turn in own_turns(episode))  # within a reply too
     engine = LocalEngine(config)
     reader = Reader(engine.model, temperature=1.0, micro_tokens=config.learner.micro_tokens)
     apart = []
@@ -148,11 +149,17 @@ def test_plays_go_on_over_updates_and_each_turn_names_the_weights_that_said_it(w
             engine.restore(path / "checkpoints" / f"step_{step:06d}")
             for episode in plays:
                 data = pack([episode])
-                wanted = np.array([turn.weights_version == version for turn in own_turns(episode)], bool)[data.turn_of]
+                parts = [part for turn in own_turns(episode) for part in runs_of(turn)]
+                wanted = np.array([part.weights_version == version for part in parts for _ in part.ids], bool)
                 difference = np.abs(reader.logprobs(data) - data.logprobs)[wanted]
                 assert other or difference.max(initial=0.0) < 1e-4
                 apart += difference.tolist() if other else []
     assert max(apart) > 1e-2
+
+
+def runs_of(turn):
+    """Return the sampled runs of a reply."""
+    return [part for part in turn.segments if part.kind == "sampled"]
 
 
 def own_turns(episode):
@@ -161,7 +168,19 @@ def own_turns(episode):
 
 
 def own_versions(episode):
-    return {turn.weights_version for turn in own_turns(episode)}
+    return {part.weights_version for turn in own_turns(episode) for part in runs_of(turn)}
+
+
+def test_a_reply_is_as_old_as_the_oldest_weights_in_it(whole):
+    """Each step's largest lag is that of the oldest tokens that it has learnt from."""
+    path, config, _ = whole
+    lags = {}
+    for step, episode in EpisodeStore(path / "episodes").episodes():
+        lags.setdefault(step, []).append(WARM + step - 1 - min(own_versions(episode), default=WARM + step - 1))
+    for line in read_lines(path / "metrics.jsonl"):
+        own = lags[line["step"]]
+        assert line["lag_max"] == max(lag for lag in own if lag <= config.scale.lag)  # older ones are withheld
+    assert sum(lag > config.scale.lag for own in lags.values() for lag in own) > 0
 
 
 def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -148,6 +149,10 @@ class Players:
         specs = self.seated(specs)
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._one(players[name]) for name in sorted(players)}
+        for agent in agents.values():
+            sampler: Any = getattr(agent, "sampler", None)
+            if hasattr(sampler, "between"):
+                sampler.between = self.between
         section, clock = self.config.rollout, Clock()
         found = rollout(
             specs,

@@ -51,6 +51,11 @@ def scored(players: Players, episodes: Sequence[Episode]) -> tuple[Scored, ...]:
 
 
 def _is_of(episode: Episode, version: int) -> bool:
-    """Return whether all turns of trained seats were sampled with weights of one version."""
-    own = (turn for turn in episode.turns if episode.trained[turn.seat])
-    return all(turn.weights_version == version for turn in own)
+    """Return whether all that trained seats have sampled is of weights of this version."""
+    return all(
+        segment.weights_version == version
+        for turn in episode.turns
+        if episode.trained[turn.seat]
+        for segment in turn.segments
+        if segment.kind == "sampled" and segment.ids
+    )

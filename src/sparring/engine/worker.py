@@ -18,6 +18,7 @@ from typing import Any
 import safetensors.torch
 
 from sparring.config import resolve
+from sparring.config.scale import FRESH
 from sparring.engine.judging import Judging, rewards_of
 from sparring.engine.machine import fingerprint
 from sparring.engine.players import Players
@@ -77,7 +78,8 @@ class Worker:
         Args:
             data: the task.
             files: contents of files that it names, by their SHA-256; others are read.
-            between: called where no reply is awaited; it may ``renew`` the weights.
+            between: called where no reply is awaited, and between two tokens where the sampler can
+                be held there; it may ``renew`` the weights.
 
         Raises:
             SparringError: as playing here would.
@@ -208,7 +210,8 @@ def serve(
     Args:
         hear: returns the next message, or raises EOFError.
         say: sends one.
-        waits: whether there is a next one already. While a task is played that is news of weights.
+        waits: whether there is a next one already. While a task is played in fresh order that is
+            news of weights: nobody is sent a task who has not answered the one before.
     """
 
     def news() -> None:
@@ -221,13 +224,14 @@ def serve(
     try:
         worker = Worker(json.loads(hear()[0]))
         say(ready())
+        fresh = worker.config.scale.order == FRESH
         with Watch(worker.config.call_seconds):
             while True:
                 message = hear()
                 if is_news(message[0]):
                     worker.renew(*message)
                 else:
-                    say(answered(worker, *message, news))
+                    say(answered(worker, *message, news if fresh else None))
     except SparringError as error:
         say(failed(error))
     except (EOFError, OSError):

@@ -15,7 +15,7 @@ import numpy as np
 from sparring.errors import RolloutError, quoted
 from sparring.learn.legal import LegalReplies, NextTokens
 from sparring.rollout.table import ordered_turns
-from sparring.types import Episode, FloatArray, IntArray
+from sparring.types import Episode, FloatArray, IntArray, Turn
 
 Ids = tuple[int, ...]
 
@@ -92,14 +92,11 @@ def pack(
             builder.close()
             opened, builder.episode = key, episode.episode_id
         builder.turn()
+        legal = () if replies is None else replies.next_tokens(turn.legal_actions, _said(turn))
         for segment in turn.segments:
             if segment.kind == "sampled":
-                legal = (
-                    replies.next_tokens(turn.legal_actions, segment.ids)
-                    if replies is not None
-                    else ()
-                )
-                builder.sampled(segment.ids, segment.logprobs, segment.kept, legal, row)
+                own, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
+                builder.sampled(segment.ids, segment.logprobs, segment.kept, own, row)
             else:
                 builder.ids.extend(segment.ids)
         if not builder.said:
@@ -113,6 +110,12 @@ def pack(
     result = builder.result()
     assert len(result.ask) == rows, "one row of ask per turn"
     return result
+
+
+def _said(turn: Turn) -> Ids:
+    """Return the ids of a reply; one that went on over a change of weights has several runs."""
+    runs = [segment.ids for segment in turn.segments if segment.kind == "sampled"]
+    return runs[0] if len(runs) == 1 else tuple(chain.from_iterable(runs))
 
 
 class _Builder:

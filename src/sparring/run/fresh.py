@@ -41,7 +41,7 @@ from sparring.run.opened import Opened, book_of, specs_of
 from sparring.run.playing import Played, shaped
 from sparring.run.state import FRESH, RunState
 from sparring.system.files import parse_json, write_json_atomic
-from sparring.types import Episode
+from sparring.types import Episode, Turn
 
 if TYPE_CHECKING:
     from sparring.engine.fresh import FreshWorkers
@@ -207,10 +207,10 @@ class Fresh:
                 self._arms.pop(group, None)
 
     def _lags(self, episodes: tuple[Episode, ...]) -> list[int]:
-        """Return of each trained turn how many updates its weights are behind."""
+        """Return of each trained turn how many updates its weights are behind, its oldest ones."""
         versions = self._engine.versions
         return [
-            versions[player.name or MAIN] - turn.weights_version
+            versions[player.name or MAIN] - _oldest(turn)
             for episode in episodes
             for turn in episode.turns
             if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
@@ -237,6 +237,12 @@ class Fresh:
         account = asdict(admission.account)
         played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
         return played
+
+
+def _oldest(turn: Turn) -> int:
+    """Return the version of the oldest weights that a reply was sampled with."""
+    runs = [part for part in turn.segments if part.kind == "sampled" and part.ids]
+    return min((part.weights_version for part in runs), default=turn.weights_version)
 
 
 def _issued(path: Path) -> int:

@@ -105,6 +105,9 @@ def test_every_play_is_accounted_for_and_plays_that_are_too_old_are_withheld(who
     path, config, found = whole
     check(path, config, found)
     assert found[-1].lost == 0 < found[-1].withheld
+    lines = read_lines(path / "metrics.jsonl")
+    withheld = np.diff([0.0, *(line["withheld_games"] for line in lines)])
+    assert [line["withheld_share"] for line in lines] == pytest.approx(withheld / (withheld + config.rollout.games_per_step))
     assert max(line["lag_max"] for line in read_lines(path / "metrics.jsonl")) == 2
 
 

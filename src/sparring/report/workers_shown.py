@@ -58,8 +58,24 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     return (
         f"{timing['workers']:.0f} workers{lag}  idle: players {players:.0%}, learner "
         f"{learner:.0%}  limit: {limit(players, learner)[0]}"
-        f"{f'  {lost:.0f} lost' if lost else ''}"
+        f"{f'  {lost:.0f} lost' if lost else ''}{_balance(metrics)}"
     )
+
+
+def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return what has become of the plays of a run in fresh order; empty in pinned order."""
+    found = {name: metrics.get(name) for name in ACCOUNT}
+    known = {name: float(value) for name, value in found.items() if value is not None}
+    return known if len(known) == len(ACCOUNT) else {}
+
+
+def _balance(metrics: Mapping[str, float]) -> str:
+    """Return the account of plays as the end of a status line."""
+    account = account_of(metrics)
+    if not account:
+        return ""
+    first, *parts = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
+    return f"  plays: {first} = {' + '.join(parts)}"
 
 
 def workers_sentence(told: Sequence[Mapping[str, Any]], lag: float | None) -> str:
@@ -122,11 +138,11 @@ def workers_section(
 
 def _account(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Return what became of the plays of a run in fresh order, as HTML; empty in pinned order."""
-    last = metrics[-1] if metrics else {}
-    if any(last.get(name) is None for name in ACCOUNT):
+    account = account_of(metrics[-1]) if metrics else {}
+    if not account:
         return ""
     rows = "".join(
-        f"<tr><td>{marked(text)}</td><td>{last[name]:.0f}</td></tr>"
-        for name, text in ACCOUNT.items()
+        f"<tr><td>{marked(ACCOUNT[name])}</td><td>{number:.0f}</td></tr>"
+        for name, number in account.items()
     )
     return f"<table><tr><th>plays</th><th>number</th></tr>{rows}</table>"

@@ -19,6 +19,7 @@ Metrics, of all plays since the run began:
 and of the step, beside lag:
     lag_max                 updates that the weights of a trained turn were behind, the most; at
                             most scale.lag, as groups of older turns are withheld
+    withheld_share          plays that were too old, among those that the step took
 """
 
 from __future__ import annotations
@@ -234,6 +235,8 @@ class Fresh:
         played.counts, self._counts = self._counts, RolloutCounts()
         played.lag = sum(lags) / max(len(lags), 1)
         played.metrics["lag_max"] = float(max(lags, default=0))
+        taken = [sum(len(group.episodes) for group in groups) for groups in (old, kept)]
+        played.metrics["withheld_share"] = taken[0] / max(sum(taken), 1)
         account = asdict(admission.account)
         played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
         return played

@@ -264,6 +264,34 @@ def test_two_policies_and_fixed_starts_and_an_oracle(tmp_path):
     assert found[-1].balances and read_lines(tmp_path / "one" / "metrics.jsonl")[-1]["judged_rate/kuhn_poker"] > 0
 
 
+KUHN = "kuhn_poker"
+TWO = {"environments": [{"name": "signalling", "illegal": {"rule": "random"}}], "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}}
+BESIDE = {
+    "a frozen policy": {**TWO, "policies": {"a": {}, "b": {"frozen": True}}},
+    "illegal replies that are tried again": {"environments": [{"name": KUHN, "illegal": {"rule": "retry", "retries": 2}}]},
+    "illegal replies that forfeit": {"environments": [{"name": KUHN, "illegal": {"rule": "forfeit"}}]},
+    "several replies to a prompt": {"environments": [{"name": KUHN, "oracle": {"name": "cfr", "iterations": 20}}], "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}}},
+    "trials": {"environments": [{"name": "trial", "options": {"environment": {"name": KUHN}, "attempts": 2}, "illegal": {"rule": "random"}}]},
+    "truncated distributions": {"rollout": {**BASE["rollout"], "top_p": 0.9}},
+    "averaged weights": {"learner": {"learning_rate": 0.02, "average": 0.9}},
+    "an opponent that is no model": {"matchmaker": {"name": "mixed", "bots": {"random": 0.5}}},
+    "turns selected": {"selection": {"name": "variance_filter"}},
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_else_a_run_may_have(tmp_path, beside):
+    config = config_of(**{"steps": 3, **BESIDE[beside]})
+    found = run(tmp_path / "run", config, GALE, 3)
+    assert all(account.balances for account in found) and found[-1].open == 0
+    assert found[-1].learned == 3 * config.rollout.games_per_step
+    for episode in stored(tmp_path / "run"):
+        for turn in episode.turns:
+            assert all(len(part.ids) == len(part.logprobs) for part in runs_of(turn))
+    same = [line["logprob_difference_max"] for line in read_lines(tmp_path / "run" / "metrics.jsonl") if "logprob_difference_max" in line]
+    assert all(value < 1e-4 for value in same)
+
+
 # -- what it cannot be combined with ---------------------------------------------------------------
 
 

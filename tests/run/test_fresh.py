@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparring.config import resolve
-from sparring.engine.admission import Account
+from sparring.engine.admission import ISSUED, Account
 from sparring.engine.fleet.simulated import Simulated
 from sparring.engine.fleet.weather import Weather
 from sparring.engine.fresh import FreshWorkers
@@ -22,7 +22,7 @@ from sparring.rollout.store import EpisodeStore
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
-from sparring.run.fresh import ISSUED, account_of
+from sparring.run.fresh import account_of
 from sparring.run.fresh_record import FreshRecord, Group
 from sparring.run.loop import train
 from sparring.run.methods import Methods
@@ -202,6 +202,21 @@ def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_
     known = found[after - 1]
     assert again[-1].lost == known.open - len(came) + issued - known.issued > 0 < len(came)
     assert set(came) <= {episode.episode_id for episode in stored(copy)}
+
+
+def test_what_is_issued_again_is_written_down_before_it_is_sent(tmp_path, monkeypatch):
+    """A kill may come before the learner has heard of a lost worker."""
+    path, grown, losing = tmp_path / "run", [], FreshWorkers._losing
+
+    def watched(self, units):
+        plays = [len(self._open[unit].specs) for unit in units if unit in self._open and unit in self._past]
+        before = json.loads((path / ISSUED).read_bytes())["issued"] if plays else 0
+        losing(self, units)
+        grown.extend([json.loads((path / ISSUED).read_bytes())["issued"] - before == sum(plays)] if plays else [])
+
+    monkeypatch.setattr(FreshWorkers, "_losing", watched)
+    run(path, config_of(steps=3), GALE)
+    assert grown and all(grown)
 
 
 def test_a_run_that_was_killed_before_its_first_checkpoint_counts_what_it_had_issued(tmp_path):

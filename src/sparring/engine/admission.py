@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 CLOSED = ("learned", "withheld", "lost")
+ISSUED = "issued.json"  # in the run folder: how many plays were issued, whoever was killed since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

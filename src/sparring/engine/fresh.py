@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from sparring.engine.admission import ISSUED
 from sparring.engine.distributed import Distributed
 from sparring.engine.fleet.base import Fleet
 from sparring.engine.players import Players
@@ -19,6 +20,7 @@ from sparring.engine.units import Unit, Weights, news_bytes
 from sparring.refs import ref
 from sparring.rollout.play import Rollout
 from sparring.rollout.spec import EpisodeSpec
+from sparring.system.files import disk_errors, write_json_atomic
 
 
 class Came(NamedTuple):
@@ -47,12 +49,17 @@ class FreshWorkers(Distributed):
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
-        self.run = folder.parent
+        self.run, self._issued = folder.parent, 0
         self._newest: tuple[Weights, ...] = ()
         self._kept: list[Pinned] = []  # of the newest weights, and of older ones that units name
         self._past: dict[int, Pinned] = {}  # the snapshots of each fresh unit's seats
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
+
+    def issued_before(self, issued: int) -> None:
+        """Take note of how many plays were issued before, in all."""
+        with self._changed:
+            self._issued = issued
 
     def renew(self) -> None:
         """Publish the weights of now, if they are not: units that are sent from now on take them,
@@ -89,6 +96,7 @@ class FreshWorkers(Distributed):
         snapshots = self.published.files(past)
         with self._changed:
             self._check()
+            self._count(sum(map(len, parts)))
             numbers = [next(self._numbers) for _ in parts]
             for number, specs in zip(numbers, parts, strict=True):
                 seated = tuple(self.seated(specs))
@@ -134,5 +142,18 @@ class FreshWorkers(Distributed):
         return found
 
     def _losing(self, units: Sequence[int]) -> None:
-        """Take note of the units that a worker is lost with."""
-        self._lost_units += [unit for unit in units if unit in self._open and unit in self._past]
+        """Take note of the units that a worker is lost with, before they are issued again."""
+        lost = [unit for unit in units if unit in self._open and unit in self._past]
+        if lost:
+            self._count(sum(len(self._open[unit].specs) for unit in lost))
+        self._lost_units += lost
+
+    def _count(self, plays: int) -> None:
+        """Write down how many plays were issued, for whoever goes on after a kill.
+
+        Raises:
+            RunError: the disk is full or not writable.
+        """
+        self._issued += plays
+        with disk_errors(self.run):
+            write_json_atomic(self.run / ISSUED, {"issued": self._issued})

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparring.config import RunConfig
-from sparring.engine.admission import Account, Admission
+from sparring.engine.admission import ISSUED, Account, Admission
 from sparring.engine.base import Engine
 from sparring.errors import CheckpointError, ConfigError
 from sparring.refs import MAIN, OWN
@@ -41,14 +41,12 @@ from sparring.run.methods import Methods
 from sparring.run.opened import Opened, book_of, specs_of
 from sparring.run.playing import Played, shaped
 from sparring.run.state import FRESH, RunState
-from sparring.system.files import parse_json, write_json_atomic
+from sparring.system.files import parse_json
 from sparring.types import Episode, Turn
 
 if TYPE_CHECKING:
     from sparring.engine.fresh import FreshWorkers
     from sparring.engine.published import Pinned
-
-ISSUED = "issued.json"
 
 
 class Fresh:
@@ -126,6 +124,7 @@ class Fresh:
         """Take up what a checkpoint holds: what was open there, or was issued since, is lost."""
         record, config = state.fresh, self._config
         account = record.account.gone(_issued(self._workers.run / ISSUED))
+        self._workers.issued_before(account.issued)
         self._draws = record.draws
         self._admission = found = Admission(
             games=config.rollout.games_per_step,
@@ -150,7 +149,6 @@ class Fresh:
             room -= len(part)
         if not parts:
             return
-        self._count(admission.account.issued + sum(map(len, parts)))
         progress = state.step / self._config.steps
         past = tuple(sorted({key for pinned in self._pasts for key in pinned}))
         units = self._workers.issue(parts, progress, past)
@@ -158,10 +156,6 @@ class Fresh:
             admission.issue(unit, Counter(spec.group_id for spec in part))
         while len(self._pasts) > 1:  # what is left to be issued is of the last draw
             self._workers.published.release(self._pasts.pop(0))
-
-    def _count(self, issued: int) -> None:
-        """Write down how many plays were issued, for whoever goes on after a kill."""
-        write_json_atomic(self._workers.run / ISSUED, {"issued": issued})
 
     def _next(self, state: RunState) -> list[EpisodeSpec]:
         """Return the next group of plays; more are drawn if none is left."""
@@ -195,8 +189,6 @@ class Fresh:
         lost, found = self._workers.come(wait=wait)
         for unit in lost:
             admission.again(unit)
-        if lost:
-            self._count(admission.account.issued)
         for unit, rollout in found:
             self._counts += rollout.counts
             came: dict[int, list[Episode]] = {}

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from sparring.config import resolve
+from sparring.engine import sameness
 from sparring.engine.local import LocalEngine
 from sparring.engine.published import Published
 from sparring.engine.units import Unit, answer_of, news_bytes, task_bytes
@@ -96,6 +97,26 @@ def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_
     assert any(place for _, place, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
     assert differences(engine, episodes, new).max() < TOLERANCE  # the engine holds the newer ones
     assert call == 1 or differences(engine, episodes, old).max() > 0.01
+
+
+@pytest.mark.parametrize(("call", "some"), [(1, True), (2, False)])
+def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(room, monkeypatch, call, some):
+    """A reply that began with older weights ends with the newer: its turn names these, its first token is not theirs."""
+    config, _, _, newer, unit = room
+    monkeypatch.setattr(sameness, "EVERY", 1)
+    worker, calls = Worker(config), []
+
+    def between():
+        calls.append(len(calls))
+        if len(calls) == call:
+            worker.renew(news_bytes(newer), {})
+
+    episodes = answer_of(worker.answer(task_bytes({0: unit}), {}, between), {0: unit}).rollouts[0].episodes
+    if call == 2:  # no play has a turn that names older weights
+        episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
+        assert episodes
+    found = sameness.scored(worker.players, episodes)
+    assert bool(found) == some and all(one.largest < TOLERANCE for one in found)
 
 
 def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(room):

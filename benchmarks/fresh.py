@@ -4,16 +4,18 @@
 
 Units of one play are held back by a lognormal law with sigma 1.2, as if plays took that long
 elsewhere; a unit is held back as long in every cell. It waits most of the time: quarter of an hour
-on a quiet machine. `--steps` and `--workers` make it smaller.
+on a quiet machine. `--steps` and `--workers` make it smaller. "load" is the machine's load average
+of the last five minutes, at the end of a run: other work takes time from learner and messages.
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from published import record, settings
+from published import record, row_faults, settings
 from scale import Ready, configured
 
 from sparring.engine.fleet.chaos import TIME, Chaos, Harm
@@ -84,6 +86,9 @@ def main(given):
         row["lag, mean"] = statistics.mean(own)
         row["lag, most"] = max(line.get("lag_max", line.get("lag", 0.0)) for line in lines)
         row["withheld"] = lines[-1].get("withheld_games", 0.0)
+        row["load"] = os.getloadavg()[1]
+        if wrong := row_faults(row):  # now, and not when a quarter of an hour is over
+            sys.exit(" ".join(wrong))
         rows.append(row)
         print(rows[-1], file=sys.stderr, flush=True)
     return rows

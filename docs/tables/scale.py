@@ -110,11 +110,12 @@ def fresh():
             f"{one['lag, mean']:.2f}",
             f"{one['lag, most']:.0f}",
             f"{one['withheld']:.0f}",
+            f"{one['load']:.1f}",
         )
         for one in found
     ]
     head = ("order", "`scale.lag`", "seconds", "times as fast", "modelled", "measured / modelled")
-    return markdown((*head, "lag, mean", "lag, most", "withheld"), lines)
+    return markdown((*head, "lag, mean", "lag, most", "withheld", "load"), lines)
 
 
 def ranks():

@@ -107,10 +107,10 @@ def test_what_was_said_stands_and_without_a_change_nothing_differs():
 
 def test_what_older_weights_computed_is_found_by_no_later_reply():
     sampler = in_process(BASE.clone())
-    sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
+    before = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
     models = moving(sampler, 2)
     first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
-    longer = [(*context, *one.ids, 7) for context, one in zip(CONTEXTS, first, strict=True)]
+    longer = [(*context, *one.ids, 7) for said in (before, first) for context, one in zip(CONTEXTS, said, strict=True)]
     known = [len(ids) - 2 for ids in longer]
     for context, result in zip(longer, sampler.sample(requests(longer, 2, known), PARAMS, STOP), strict=True):
         assert not result.runs

@@ -118,7 +118,6 @@ class Decoding:
                 hidden, cache = self._prefill.contexts(
                     Rows(at, [0] * len(at), whose.tolist()), longest - step
                 )
-                known = [()] * len(at)
             logits = self._forward.logits(hidden, self._prefill.counts(whose))
             chosen, going = self._draw(logits, alive, keys, step)
             if not going.all():

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from sparring.config import resolve
@@ -184,6 +185,19 @@ def test_a_reply_is_as_old_as_the_oldest_weights_in_it(whole):
         own = lags[line["step"]]
         assert line["lag_max"] == max(lag for lag in own if lag <= config.scale.lag)  # older ones are withheld
     assert sum(lag > config.scale.lag for own in lags.values() for lag in own) > 0
+
+
+def test_no_loss_sees_what_is_withheld(whole):
+    path, config, found = whole
+    trained, withheld = set(), set()
+    for file in (path / "credit").glob("*.parquet"):
+        trained |= {row["episode_id"] for row in pq.read_table(file).to_pylist() if row["selected"]}
+    for step, episode in EpisodeStore(path / "episodes").episodes():
+        if WARM + step - 1 - min(own_versions(episode), default=99) > config.scale.lag:
+            withheld.add(episode.group_id)
+    groups = {episode.episode_id: episode.group_id for episode in stored(path)}
+    assert len([one for one in groups.values() if one in withheld]) == found[-1].withheld > 0
+    assert trained and not {groups[one] for one in trained} & withheld
 
 
 def test_a_run_that_goes_on_keeps_what_had_come_and_counts_the_rest_as_lost(tmp_path):

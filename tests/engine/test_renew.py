@@ -147,3 +147,18 @@ def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_
     first, second = (answer_of(one, {0: unit}).rollouts[0].episodes for one in said[1:])
     assert versions(first) == {newer[0].version}  # heard before the first call
     assert versions(second) == {older[0].version}
+
+
+def test_in_pinned_order_a_worker_that_plays_hears_nothing(room):
+    config, _, older, newer, unit = room
+    config = {**config, "scale": {**config["scale"], "order": "pinned"}}
+    task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
+    messages, said = [(json.dumps(config).encode(), {}), task, news], []
+
+    def hear():
+        if not messages:
+            raise EOFError
+        return messages.pop(0)
+
+    serve(hear, said.append, lambda: bool(messages))
+    assert versions(answer_of(said[1], {0: unit}).rollouts[0].episodes) == {older[0].version}

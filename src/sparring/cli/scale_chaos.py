@@ -62,7 +62,8 @@ def chaos(
     account for every play.
     """
     trust_typed([recipe, *(overrides or ())])
-    config = resolve(apply_overrides(load_recipe(recipe), overrides or []))
+    played = [f"scale.fleet={fleet}", f"scale.workers={workers}"]  # fresh order needs to be told
+    config = resolve(apply_overrides(load_recipe(recipe), [*(overrides or []), *played]))
     harm = Harm(
         kills=kills,
         chance=0.5,
